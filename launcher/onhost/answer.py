@@ -1,4 +1,4 @@
-"""How a program that travels answers: one line of JSON that the client finds whatever a login shell printed.
+"""Answer format of programs streamed to hosts: one line of JSON, found whatever a login shell prints.
 
 launcher/remote/rpc.py reads it. Standard library, Python >= 3.9.
 """
@@ -13,6 +13,6 @@ MARKER = "GPULAUNCH-ANSWER-1"
 
 
 def print_answer(answer: dict[str, Any]) -> None:
-    """Write one answer line; the leading newline ends whatever a login shell printed before."""
+    """Write one answer line; the leading newline ends any output of a login shell before it."""
     sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps(answer)))
     sys.stdout.flush()

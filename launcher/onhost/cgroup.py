@@ -1,13 +1,12 @@
-"""A control group of a run's own, and the kernel's count of out-of-memory kills, for the supervisor.
+"""Control group of a run, and the kernel's count of out-of-memory kills, for the supervisor.
 
-The group lies below the one that the supervisor itself is in, so every limit that holds for the user
-continues holding for the run; it needs cgroup v2 and a group that we may write (root, or one that was
-delegated to the user). With it nothing of a run is ever missed, whatever it does to its parents and its
-environment, and cgroup.kill (Linux 5.14) ends all of it at once, also what forks faster than it can be
-signalled. Without it the run continues as ever. No controller is turned on: a group that holds processes may
-not have any for others.
+The group is a child of the supervisor's own group, so every limit of the user still applies to the run. It
+needs cgroup v2 and a group that this user may write (root's, or one delegated to the user). With it no
+process of a run is ever missed, whatever it does to its parents and its environment, and cgroup.kill (Linux
+5.14) ends all of it at once, even processes that fork faster than they can be signalled. Without it the run
+works as usual. No controller is enabled: a group that holds processes may not enable any for its children.
 
-The count of out-of-memory kills needs no right at all: it is read from the group that the supervisor is in
+The count of out-of-memory kills needs no rights at all: it is read from the supervisor's own group
 (v2: memory.events, v1: memory.oom_control), else for the whole host (/proc/vmstat).
 """
 
@@ -25,7 +24,10 @@ REMOVE_S = 1.0  # a group stays busy for a moment after its last process
 
 
 def own_directory(kind: str) -> str:
-    """Return where the group of this process lies: "cgroup2", or a v1 controller; "" where it is not seen."""
+    """Return this process's group directory in "cgroup2", or in a v1 controller.
+
+    "" where it is not visible.
+    """
     try:
         with open("/proc/self/cgroup") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
@@ -48,14 +50,14 @@ def own_directory(kind: str) -> str:
 
 
 class Cgroup:
-    """The group of one run."""
+    """Control group of one run."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @classmethod
     def make(cls, run_id: str) -> tuple[Optional["Cgroup"], str]:
-        """Return a new group, or None and why there is none."""
+        """Return a new group, or None and the reason."""
         parent = own_directory("cgroup2")
         if not parent:
             return None, "no cgroup v2 is to be seen"
@@ -72,24 +74,24 @@ class Cgroup:
         return made, ""
 
     def add(self, pid: int) -> bool:
-        """Put a process there, with all that it will start; return whether that was allowed."""
+        """Move a process into the group, with all its future children; return whether that was permitted."""
         return self._write("cgroup.procs", "%d" % pid)
 
     def pids(self) -> set[int]:
-        """Return every process in it and in groups that those have made below."""
+        """Return every process in the group and in its subgroups."""
         found: set[int] = set()
         for place, _, _ in os.walk(self.path):
             procs = os.path.join(place, "cgroup.procs")
             with contextlib.suppress(OSError, ValueError), open(procs) as file:
                 found.update(int(line) for line in file)
-        return found - {0}  # of another PID namespace
+        return found - {0}  # processes of another PID namespace
 
     def kill(self) -> bool:
-        """SIGKILL all of it at once; return whether the kernel can do that."""
+        """Kill the whole group at once (SIGKILL); return whether the kernel supports that."""
         return self._write("cgroup.kill", "1")
 
     def remove(self) -> bool:
-        """Remove it, empty as it is by now; return whether it is gone."""
+        """Remove the empty group; return whether it is gone."""
         give_up = time.monotonic() + REMOVE_S
         while True:
             try:
@@ -116,18 +118,18 @@ class Cgroup:
 
 
 def remove_stale(parent: str) -> None:
-    """Remove what runs left whose supervisor and guardian were killed together: only empty groups go."""
+    """Remove empty groups of runs whose supervisor and guardian were killed together."""
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             path = os.path.join(parent, name)
-            # A young one may be waiting for its first process.
+            # A new group may be waiting for its first process.
             if name.startswith(PREFIX) and time.time() - os.stat(path).st_mtime > FRESH_S:
                 with contextlib.suppress(OSError):
                     os.rmdir(path)
 
 
 class OomKills:
-    """How often the kernel has ended a process for want of memory: here, or on the whole host."""
+    """Count of the kernel's out-of-memory kills, in the supervisor's group or on the whole host."""
 
     def __init__(self) -> None:
         self.scope = "group"
@@ -140,7 +142,7 @@ class OomKills:
         self.last = read_count(self.path)
 
     def more(self) -> int:
-        """Return how many there were since it was asked last."""
+        """Return the number of kills since the last call."""
         now = read_count(self.path)
         if now is None:
             return 0
@@ -149,7 +151,7 @@ class OomKills:
 
 
 def read_count(path: str) -> Optional[int]:
-    """Return what a file says after `oom_kill`, None where it does not."""
+    """Return the value of `oom_kill` in a file, None where it has none."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
         for line in file:
             if line.startswith("oom_kill "):

@@ -1,11 +1,14 @@
-"""Runs on hosts, streamed: which checkpoints of a script lie there, and which are whole. Stdlib, >= 3.9.
+"""Streamed program: find a script's checkpoints on the host, and the complete ones among them.
 
-stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S}. Only what was written to within
-the last S seconds is looked at: what an earlier run left in the same place is not this run's.
+Stdlib, >= 3.9.
 
-Answers (answer.py) with {"found": [{"path", "full", "step", "whole", "why"}, ...]}, the last
-one first, `path` relative to DIR. Whole: no temporary name, no file that is shorter than it says itself, and
-what transformers and accelerate write last is there. Of another layout, each has what the one before it has.
+stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S}. Only paths written within
+the last S seconds count: older files in the same place belong to an earlier run.
+
+Answers (answer.py) with {"found": [{"path", "full", "step", "whole", "why"}, ...]}, the last one first,
+`path` relative to DIR. Complete means: no temporary name, no file shorter than its own header says, and the
+files that transformers and accelerate write last are present. In other layouts, each checkpoint must have the
+files of the one before it.
 """
 
 import fnmatch
@@ -19,8 +22,8 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 from .answer import print_answer
 
-ENOUGH = 5  # whole ones that are reported
-MAX_CHECKPOINTS = 200  # that are looked at
+ENOUGH = 5  # complete ones that are reported
+MAX_CHECKPOINTS = 200  # checked at most
 MAX_FILES = 20000
 MAX_HEADER = 100 << 20
 MAX_JSON = 64 << 20
@@ -31,7 +34,7 @@ TEMPORARY = re.compile(r"(?:^|[._~-])(?:tmp|temp|partial|incomplete)(?:[._~-]|\d
 TRAINER_LAST = "trainer_state.json"
 TRAINER = (TRAINER_LAST, "training_args.bin")
 ACCELERATE_LAST = "random_states_*.pkl"
-RANDOM = ("rng_state*.pth", ACCELERATE_LAST)  # all that a node without rank 0 keeps on a disk of its own
+RANDOM = ("rng_state*.pth", ACCELERATE_LAST)  # all that a node without rank 0 keeps on its own disk
 ACCELERATE = ("scheduler*.bin", "sampler*.bin")  # beside optimizer*.bin
 WEIGHTS = ("*.safetensors", "pytorch_model*", "adapter_model*", "model*.bin", "global_step*", "*.distcp")
 
@@ -46,7 +49,7 @@ def main() -> int:
 
 
 def list_checkpoints(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any]]:
-    """Yield checkpoints, the last one first, until enough of them are whole."""
+    """Yield checkpoints, the last one first, until enough of them are complete."""
     paths = {path for pattern in patterns for path in glob.glob(os.path.join(glob.escape(base), pattern))}
     dated = sorted(((step_of(path), changed_at(path), path) for path in paths), reverse=True)
     recent = [(step, path) for step, at, path in dated if at >= since][:MAX_CHECKPOINTS]
@@ -71,7 +74,7 @@ def step_of(path: str) -> int:
 
 
 def files_of(path: str) -> List[str]:
-    """Return the files of a checkpoint relative to it, its own name for one that is a file."""
+    """Return the files of a checkpoint relative to it; [""] if the checkpoint is itself a file."""
     if not os.path.isdir(path):
         return [""]
     found: List[str] = []
@@ -83,7 +86,7 @@ def files_of(path: str) -> List[str]:
 
 
 def changed_at(path: str) -> float:
-    """Return when a checkpoint was last written to, 0 when it is gone."""
+    """Return the time of the last write to a checkpoint, 0 when it is gone."""
     try:
         return max(
             [os.stat(path).st_mtime, *(os.stat(os.path.join(path, f)).st_mtime for f in files_of(path) if f)]
@@ -93,7 +96,7 @@ def changed_at(path: str) -> float:
 
 
 def defect(path: str) -> str:
-    """Return why a checkpoint is not whole, "" when nothing says so."""
+    """Return the reason why a checkpoint is incomplete, "" when no defect is found."""
     if TEMPORARY.search(os.path.basename(path)):
         return "has a temporary name"
     names = files_of(path)
@@ -109,7 +112,7 @@ def defect(path: str) -> str:
 
 
 def layout(names: List[str]) -> str:
-    """Return who wrote a checkpoint, "" when its names do not tell."""
+    """Return the library that wrote a checkpoint, "" when its file names do not show it."""
     if has_file(names, TRAINER):
         return "trainer"
     by_accelerate = has_file(names, [ACCELERATE_LAST]) or (
@@ -119,7 +122,7 @@ def layout(names: List[str]) -> str:
 
 
 def missing_parts(names: List[str]) -> str:
-    """Return what transformers' Trainer or accelerate would have written and is not there."""
+    """Return the missing part that Trainer or accelerate would have written, "" if there is none."""
     made_by = layout(names)
     if (made_by and not has_file(names, WEIGHTS)) or all(has_file([name], RANDOM) for name in names):
         return "holds no weights"
@@ -131,12 +134,12 @@ def missing_parts(names: List[str]) -> str:
 
 
 def has_file(names: List[str], patterns: Sequence[str]) -> bool:
-    """Return whether a file, or the folder it is in, has one of these names."""
+    """Return whether a file, or its top folder, matches one of these patterns."""
     return any(fnmatch.fnmatch(name.split(os.sep)[0], pattern) for name in names for pattern in patterns)
 
 
 def missing_files(path: str, before: str) -> str:
-    """Return which file the checkpoint before has and this one has not, where no layout is known."""
+    """Return the defect of lacking a file that the checkpoint before has, where no layout is known."""
     names = files_of(path)
     if not before or layout(names) or os.path.isdir(path) != os.path.isdir(before):
         return ""
@@ -146,7 +149,7 @@ def missing_files(path: str, before: str) -> str:
 
 
 def is_truncated(path: str) -> str:
-    """Return how a file shows that it was not written to its end, "" when it does not."""
+    """Return the sign that a file was not written to its end, "" when it has none."""
     size = os.path.getsize(path)
     if path.endswith(".safetensors"):
         return "" if size >= safetensors_size(path) else "is cut off"
@@ -158,7 +161,10 @@ def is_truncated(path: str) -> str:
 
 
 def safetensors_size(path: str) -> int:
-    """Return how long a safetensors file must be by its own header; sys.maxsize: not even that is whole."""
+    """Return the size of a safetensors file by its own header.
+
+    sys.maxsize: the header itself is incomplete.
+    """
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= MAX_HEADER:
@@ -174,7 +180,7 @@ def safetensors_size(path: str) -> int:
 
 
 def zip_defect(path: str, size: int) -> str:
-    """What torch.save writes is a zip file, whose directory comes last."""
+    """Return the defect of a file of torch.save: a zip file, whose directory comes last."""
     if not size:
         return "is empty"
     with open(path, "rb") as file:
@@ -183,12 +189,12 @@ def zip_defect(path: str, size: int) -> str:
         end = file.read()
     if zipped:
         return "" if ZIP_END in end else "is cut off"
-    stopped = end.endswith(PICKLE_STOP) or not path.endswith(".pkl")  # of other formats the end does not tell
+    stopped = end.endswith(PICKLE_STOP) or not path.endswith(".pkl")  # in other formats the end shows nothing
     return "" if stopped else "is cut off"
 
 
 def json_defect(path: str) -> str:
-    """Judge one document, or one per line."""
+    """Return the defect of a file with one JSON document, or one per line."""
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
     for candidate in (text, text.rstrip().rpartition("\n")[2]):
@@ -201,7 +207,7 @@ def json_defect(path: str) -> str:
 
 
 def lost_shard(path: str, index: Any) -> str:
-    """Return which shard of a model's index is not there."""
+    """Return a missing shard of a model's index."""
     shards = index.get("weight_map") if isinstance(index, dict) else None
     names = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
     gone = [name for name in names if not os.path.exists(os.path.join(os.path.dirname(path), name))]

@@ -1,9 +1,9 @@
-"""Runs on hosts, streamed: which Python interpreters lie there, and what of a training environment each has.
+"""Streamed program: find the Python interpreters of a host, and the training packages that each one has.
 
 Stdlib, >= 3.9. stdin: nothing. Answers (answer.py) with {"found": [{"path", "python", "torch",
 "accelerate", "transformers"}, ...]}, in the order of PLACES; "" for a package that is absent. Each
-interpreter is asked for its packages' versions; nothing of them is imported. What only a login shell would
-activate is found by where environments usually lie.
+interpreter reports its packages' versions without importing them. Environments that only a login shell would
+activate are found in their usual places.
 """
 
 import glob
@@ -44,7 +44,7 @@ SEARCH_PATHS = (
     "/workspace/*/venv",
     "/usr/local",
 )
-# Asked with -I, so that no file of a working directory or of PYTHONPATH runs; it looks for packages where a
+# Run with -I, so that no file of a working directory or of PYTHONPATH runs; it searches for packages where a
 # training finds them.
 QUERY = """
 import json, os, site, sys
@@ -67,13 +67,13 @@ print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [versi
 
 
 def main() -> int:
-    """Answer."""
+    """Write the answer."""
     print_answer({"found": list_found(list(candidates())[:MAX_INTERPRETERS])})
     return 0
 
 
 def candidates() -> Iterator[str]:
-    """Yield the paths of interpreters, each once."""
+    """Yield each path of an interpreter once."""
     seen = set()
     for path in _all_paths():
         if path not in seen and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -91,7 +91,7 @@ def _all_paths() -> Iterator[str]:
 
 
 def _conda_environments() -> List[str]:
-    """Return what conda has noted of environments that it has made, wherever they are."""
+    """Return conda's own list of the environments that it has made, wherever they are."""
     try:
         with open(os.path.expanduser("~/.conda/environments.txt"), encoding="utf-8") as stream:
             return [glob.escape(line.strip()) for line in stream if line.startswith("/")]
@@ -100,7 +100,7 @@ def _conda_environments() -> List[str]:
 
 
 def list_found(paths: List[str]) -> List[Dict[str, Any]]:
-    """Return what the interpreters say of themselves, one of each environment."""
+    """Return the reports of the interpreters, one per environment."""
     with ThreadPoolExecutor(PARALLEL) as pool:
         answers = list(pool.map(query_interpreter, paths))
     told: Dict[str, Dict[str, Any]] = {}
@@ -113,9 +113,7 @@ def list_found(paths: List[str]) -> List[Dict[str, Any]]:
 
 
 def query_interpreter(path: str) -> Optional[List[str]]:
-    """Return [prefix, version, and those of the packages], None from what is not a Python, or a broken
-    one.
-    """
+    """Return [prefix, version, package versions...], None for a file that is not a working Python."""
     try:
         done = subprocess.run(
             [path, "-I", "-c", QUERY],

@@ -1,12 +1,12 @@
-"""Ends, on the host, exactly the processes that were chosen, each proven again first.
+"""Streamed program: end exactly the selected processes of the host, after verifying each one again.
 
-Reads from stdin a JSON object: `victims` (objects of pid, start_ticks, ppid, uid, and mark for what a dead
-run left), `term_grace_s`, `kill_grace_s`, `note` (for the audit log); answers in one line (answer.py).
-Each victim is opened as a pidfd, then its identity (pid, start time), parent and owner are compared with what
-was judged; anything that changed is left alone. A mark says which supervisor started the victim
-(BOOT_ID:PID_NAMESPACE:TIME_NAMESPACE:PID:START_TICKS): it must still be there, and that supervisor gone. What
-belongs to another PID namespace proves nothing. SIGTERM and SIGCONT first, SIGKILL to what is still there
-after the grace period and is still the same. Never a tree, a group or a name.
+Reads from stdin a JSON object: `victims` (objects of pid, start_ticks, ppid, uid, and mark for leftovers of a
+dead run), `term_grace_s`, `kill_grace_s`, `note` (for the audit log); answers in one line (answer.py). Each
+victim is opened as a pidfd, then its identity (pid, start time), parent and owner are compared with the
+selection; a victim that has changed is skipped. A mark names the supervisor that started the victim
+(BOOT_ID:PID_NAMESPACE:TIME_NAMESPACE:PID:START_TICKS): the victim must still carry it, and that supervisor
+must be gone. A mark from another PID namespace proves nothing. SIGTERM and SIGCONT come first, then SIGKILL
+for processes that outlive the grace period with the same identity. Never a tree, a group or a name.
 
 Standard library only, Python >= 3.9.
 """
@@ -38,7 +38,7 @@ def read_identity(pid: int) -> Optional[Tuple[str, int, int, int, int]]:
 
 
 def own_ancestors() -> Set[int]:
-    """Return the pids of this process and everything above it: never signalled."""
+    """Return the pids of this process and its ancestors: never signalled."""
     pids: Set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in pids:
@@ -49,7 +49,7 @@ def own_ancestors() -> Set[int]:
 
 
 def namespace(kind: str) -> str:
-    """Return the inode of our PID or time namespace, "0" where the kernel has none, "" where not known."""
+    """Return the inode of this PID or time namespace, "0" where the kernel has none, "" if unknown."""
     try:
         found = re.match(r"\w+:\[([0-9]+)\]$", os.readlink("/proc/self/ns/" + kind))
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def namespace(kind: str) -> str:
 
 
 def proc_is_ours() -> bool:
-    """Return whether /proc numbers processes as signals do; `unshare --pid` alone leaves another's."""
+    """Return whether /proc numbers processes as signals do; after `unshare --pid` alone it does not."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -68,7 +68,7 @@ def proc_is_ours() -> bool:
 
 
 def is_held(pid: int, fd: int) -> bool:
-    """Return whether a pidfd holds the very process that /proc calls by this pid."""
+    """Return whether a pidfd refers to the process that /proc shows under this pid."""
     try:
         with open("/proc/self/fdinfo/%d" % fd, "rb") as file:
             found = re.search(rb"^Pid:\s+(-?[0-9]+)$", file.read(), re.MULTILINE)
@@ -78,7 +78,7 @@ def is_held(pid: int, fd: int) -> bool:
 
 
 def live_reason(pid: int, mark: str) -> str:
-    """Return why the mark of a run no longer proves that its supervisor is gone, or ""."""
+    """Return the reason why a run's mark no longer proves that its supervisor is gone, or ""."""
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
             marks = file.read(1 << 20).split(b"\0")
@@ -106,7 +106,7 @@ def live_reason(pid: int, mark: str) -> str:
 
 
 def exists(pid: int, start_ticks: int) -> bool:
-    """Return whether this process is there, or one with its pid of which /proc does not tell."""
+    """Return whether a process with this pid exists, including one that /proc does not show."""
     found = read_identity(pid)
     if found is not None:
         return found[2] == start_ticks and not (found[0] in "ZX" and found[4] <= 1)
@@ -122,7 +122,7 @@ def exists(pid: int, start_ticks: int) -> bool:
 def refusal_reason(
     victim: Dict[str, Any], found: Optional[Tuple[str, int, int, int, int]], untouchable: Set[int]
 ) -> str:
-    """Return why this victim must be left alone, or ""."""
+    """Return the reason to skip this victim, or ""."""
     if victim["pid"] in untouchable or victim["pid"] <= 1:
         return "it is part of the session that asks"
     if found is None:
@@ -150,7 +150,7 @@ class ProcessHandle:
         self.signals: List[str] = []
 
     def open(self, untouchable: Set[int]) -> None:
-        """Take hold of the process and prove that it is the one that was judged."""
+        """Open the process and verify that it is the selected one."""
         if not proc_is_ours():
             self.result = "skipped: /proc is that of another PID namespace"
             return
@@ -175,17 +175,17 @@ class ProcessHandle:
             self.result = "gone" if reason == "gone" else "skipped: " + reason
 
     def identity_problem(self, untouchable: Set[int]) -> str:
-        """Return why it must be left alone, or ""."""
+        """Return the reason to skip it, or ""."""
         reason = refusal_reason(self.victim, read_identity(self.pid), untouchable)
-        # A process that ends has no environment any more: the mark is for before the first signal.
+        # An exiting process has no environment any more: the mark is checked before the first signal only.
         return reason or (
             live_reason(self.pid, self.victim["mark"]) if self.victim["mark"] and not self.signals else ""
         )
 
     def send(self, number: "signal.Signals", untouchable: Set[int]) -> None:
-        """Send one signal after looking again."""
+        """Verify the process again, then send one signal."""
         reason = self.identity_problem(untouchable)
-        # After the first signal a parent may well change (its own parent was a victim too): identity decides.
+        # After the first signal a parent may change (its own parent may be a victim too): identity decides.
         if reason and not (self.signals and reason.startswith("its parent")):
             self.result = "ended" if reason == "gone" else "skipped: " + reason
             return
@@ -201,20 +201,20 @@ class ProcessHandle:
             self.result = "denied: not permitted to signal it"
 
     def alive(self) -> bool:
-        """Whether it is still there (a collected or collectable corpse is not)."""
+        """Whether the process still runs (a zombie does not)."""
         found = read_identity(self.pid)
         return not (
             found is None or found[2] != self.victim["start_ticks"] or (found[0] in "ZX" and found[4] <= 1)
         )
 
     def close(self) -> None:
-        """Let go of the pidfd."""
+        """Close the pidfd."""
         if self.fd >= 0:
             os.close(self.fd)
 
 
 def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle]:
-    """Wait until none of the targets is there, at most `seconds`; mark those that ended."""
+    """Wait at most `seconds` until no target runs; mark those that ended."""
     deadline = time.monotonic() + seconds
     while True:
         left = []
@@ -233,7 +233,7 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
 
 
 def survivor_reason(target: ProcessHandle) -> str:
-    """Say why a target outlived SIGKILL."""
+    """Return the reason why a target outlived SIGKILL."""
     found = read_identity(target.pid)
     if found is None:
         return "ended"
@@ -281,9 +281,12 @@ def kill_processes(
 
 
 def audit(records: List[Dict[str, Any]], note: str) -> str:
-    """Append what was done to the user's audit log on this host; return its path, or why it could not be."""
+    """Append the actions to the user's audit log on this host.
+
+    Return its path, or the reason why it failed.
+    """
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    # A file for each host: by NFS, what two hosts append to one file at once overwrites each other.
+    # One file per host: over NFS, simultaneous appends of two hosts overwrite each other.
     host = re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]
     path = os.path.join(base, "gpulaunch", "audit-%s.jsonl" % host)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -298,9 +301,9 @@ def audit(records: List[Dict[str, Any]], note: str) -> str:
 
 
 def main() -> int:
-    """Read the request, act, answer."""
+    """Read the request, kill, answer."""
     request = json.load(sys.stdin)
-    # The audit line comes first: what cannot be recorded is still told, but nothing is done unrecorded.
+    # The audit line comes first: nothing is killed without a record, and its failure is still reported.
     intent = [dict(victim, result="about to signal") for victim in request["victims"]]
     log = audit(intent, request.get("note", ""))
     records = kill_processes(request["victims"], request["term_grace_s"], request["kill_grace_s"])

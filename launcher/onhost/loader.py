@@ -1,7 +1,7 @@
-"""Goes ahead of a program that travels as several modules: makes them importable there, from memory.
+"""Import system of streamed programs: makes their modules importable on the host, from memory.
 
-The modules get a package of their own, `gpulaunch_<program>`, and name each other relatively: a `launcher` or
-`preflight` that is installed on the host, or belongs to the user's script, is neither hidden nor used.
+The modules get a package of their own, `gpulaunch_<program>`, and import each other relatively: a `launcher`
+or `preflight` that is installed on the host, or belongs to the user's script, is neither hidden nor used.
 Standard library, Python >= 3.9.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class MemoryFinder:
-    """Finder and loader of one program's modules; of any other name it knows nothing.
+    """Finder and loader of one program's modules, which ignores all other names.
 
     It has no base class: importlib.abc takes longer to import than all of the modules.
     """
@@ -24,11 +24,11 @@ class MemoryFinder:
         self._sources = {package: "", **named}
         self.codes: dict[
             str, CodeType
-        ] = {}  # by name, of what was imported; warm_start.py gives it to others
+        ] = {}  # by name, of imported modules; warm_start.py passes it to other processes
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return where a module comes from (importlib.abc.MetaPathFinder)."""
-        del path, target  # what a name means here does not depend on who asks
+        """Return the spec of a module (importlib.abc.MetaPathFinder)."""
+        del path, target  # names resolve the same for every importer
         if name not in self._sources:
             return None
         is_package = any(other.startswith(name + ".") for other in self._sources)
@@ -36,11 +36,11 @@ class MemoryFinder:
         return ModuleSpec(name, loader, origin=self._file(name), is_package=is_package)
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let the import machinery make it (importlib.abc.Loader)."""
+        """Leave creation to the import machinery (importlib.abc.Loader)."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's source in it (importlib.abc.Loader)."""
-        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - sent by the client, as all of the program
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - sent by the client, like the program
 
     def get_code(self, name: str) -> CodeType:
         """Return a module's code, compiled once (importlib.abc.InspectLoader)."""
@@ -58,7 +58,7 @@ class MemoryFinder:
 
 
 def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
-    """Run `source` in `scope` as the program's first module, beside modules of these dotted names."""
+    """Run `source` in `scope` as the program's first module, with modules of these dotted names beside it."""
     package = "gpulaunch_" + name
     loader: Any = MemoryFinder(package, {name: source, **sources})
     sys.meta_path.insert(0, loader)

@@ -1,9 +1,9 @@
-"""Runs on hosts, streamed: one listens for a moment, the others connect to it. Standard library, >= 3.9.
+"""Streamed program: one host listens for a moment, the others connect to it. Standard library, >= 3.9.
 
 stdin: one line of JSON. {"role": "listen", "port": P, "nonce": N, "deadline_s": S} listens on P and on one
-port of the kernel's choice until stdin ends or S seconds passed; whoever connects is sent N. {"role":
+port of the kernel's choice until stdin ends or S seconds passed, and sends N to each client. {"role":
 "connect", "targets": [[address, port], ...], "nonce": N, "timeout_s": S} connects to all targets at once and
-reads N from each: a stranger's service, or a router that accepts for everybody, does not know it.
+reads N from each: a foreign service, or a router that accepts every connection, does not know it.
 
 Answers (answer.py). Listening: {"listening": [[port, error], ...]}, at once.
 Connecting: {"reached": [[address, port, error, ms], ...]}; an empty error is success.
@@ -23,7 +23,7 @@ from .answer import print_answer
 
 
 def main() -> int:
-    """Do what the line on stdin asks."""
+    """Handle the request on stdin."""
     asked = json.loads(sys.stdin.buffer.readline())
     if asked["role"] == "listen":
         return listen(int(asked["port"]), asked["nonce"].encode(), float(asked["deadline_s"]))
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def listen(port: int, nonce: bytes, deadline_s: float) -> int:
-    """Hold the two ports, greet whoever comes, let go when stdin ends."""
+    """Hold the two ports, send each client the nonce, and release the ports when stdin ends."""
     listeners, told = [], []
     for wanted in (port, 0):
         try:
@@ -39,7 +39,7 @@ def listen(port: int, nonce: bytes, deadline_s: float) -> int:
         except OSError as error:
             told.append(
                 [wanted, os.strerror(error.errno or 0)]
-            )  # strerror alone, without create_server's aside
+            )  # strerror alone, without the address that create_server adds
             continue
         listeners.append(listener)
         told.append([listener.getsockname()[1], ""])
@@ -64,24 +64,24 @@ def open_listener(port: int) -> socket.socket:
         try:
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
         except OSError as error:
-            if port and error.errno == errno.EADDRINUSE:  # an answer, not a lack of IPv6
+            if port and error.errno == errno.EADDRINUSE:  # an answer, not a missing IPv6
                 raise
     return socket.create_server(("", port), backlog=512)
 
 
 def handshake(caller: socket.socket, nonce: bytes) -> None:
-    """Send the nonce to one caller and let it hang up first, so that TIME_WAIT stays on its side."""
+    """Send the nonce to one client and let it close first, so that TIME_WAIT stays on its side."""
     try:
         with caller:
             caller.settimeout(1.0)
             caller.sendall(nonce)
             caller.recv(1)
     except OSError:
-        pass  # a caller that hangs up is not a matter
+        pass  # a client that disconnects is harmless
 
 
 def connect(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:
-    """Try all targets side by side."""
+    """Try all targets in parallel."""
     reached = [
         [address, port, "no answer within %g s" % timeout_s, 1000.0 * timeout_s] for address, port in targets
     ]
@@ -97,7 +97,7 @@ def connect(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:
 
 
 def try_connect(row: list[Any], nonce: bytes, timeout_s: float) -> None:
-    """Connect, read the nonce, write the outcome into `row`."""
+    """Connect, read the nonce, write the result into `row`."""
     address, port = row[0], row[1]
     started = time.monotonic()
     try:

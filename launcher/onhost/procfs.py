@@ -1,4 +1,4 @@
-"""/proc/PID/stat, read in one place for all programs that travel. Standard library, Python >= 3.9.
+"""/proc/PID/stat, with one reader for all programs streamed to hosts. Standard library, Python >= 3.9.
 
 The agent has a reader of its own (preflight/probes/processes/proc_pid.py): it keeps other fields, and
 `preflight` imports nothing of `launcher`.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class ProcStat(NamedTuple):
-    """What the kernel says of a process; times in clock ticks. `status` means something in a zombie only."""
+    """Fields of /proc/PID/stat; times in clock ticks. `status` is meaningful in a zombie only."""
 
     state: str
     ppid: int
@@ -23,15 +23,15 @@ class ProcStat(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Whether it is not a zombie."""
+        """Whether the process is not a zombie."""
         return self.state not in "ZX"
 
 
 def read_stat(pid: int) -> ProcStat | None:
-    """Return what the kernel says of a process, None when it is gone."""
+    """Return the fields of a process, None when it is gone."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
-            field = file.read().rpartition(b")")[2].split()  # its name may hold brackets and blanks
+            field = file.read().rpartition(b")")[2].split()  # its name may contain parentheses and spaces
         return ProcStat(
             state=field[0].decode(),
             ppid=int(field[1]),
@@ -46,7 +46,7 @@ def read_stat(pid: int) -> ProcStat | None:
 
 
 def read_every_stat() -> dict[int, ProcStat]:
-    """Return what the kernel says of all processes, by pid."""
+    """Return the fields of all processes, by pid."""
     read = {int(name): read_stat(int(name)) for name in os.listdir("/proc") if name.isdigit()}
     return {pid: stat for pid, stat in read.items() if stat is not None}
 
@@ -60,5 +60,5 @@ def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
 
 
 def is_alive(stat: ProcStat | None, start_ticks: int) -> bool:
-    """Return whether it is the very process that started then, and no zombie."""
+    """Return whether a process has this start time and is not a zombie."""
     return stat is not None and stat.start_ticks == start_ticks and stat.lives

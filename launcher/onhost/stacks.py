@@ -1,16 +1,17 @@
-"""Writes down where every rank of a run stands on this host, while it stands there.
+"""Program that dumps the stack of every rank of a run on this host, while the rank waits in it.
 
     stacks.py RUN_DIR
 
-For each living rank and its Python children, into stacks-rank-N.log: a line of our own, then the stacks of
-all threads, by py-spy where it lies beside the training environment's Python or on the PATH and may look,
-else by the faulthandler that rank.py has registered on STACKS_SIGNAL, which needs no rights and works in a
-rank that is stuck in native code. No process is signalled that does not catch that signal. Then a line of
-events.jsonl:
+For each live rank and its Python children, it writes to stacks-rank-N.log a header line, then the stacks of
+all threads: by py-spy, if that is beside the training environment's Python or on the PATH and may trace the
+rank; else by the faulthandler that rank.py has registered on STACKS_SIGNAL, which needs no rights and works
+in a rank that is stuck in native code. It signals no process that does not handle that signal. Then it adds a
+line to events.jsonl:
 
     {"event": "stacks", "ranks": [0, 1], "how": "py-spy" | "faulthandler", "missing": {"1": why}}
 
-A child of the supervisor or of a follower: what hangs here hangs nobody else, and it ends itself in time.
+A child of the supervisor or of a follower: a hang of this program blocks no other process, and it exits in
+time.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ EVENTS = "events.jsonl"
 STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
 MARK = "==="
 PY_SPY_S = 15.0
-LIMIT_S = 45.0  # for all of it
-SETTLE_S = 0.1  # a dump that has not grown for so long is whole
+LIMIT_S = 45.0  # for the whole dump
+SETTLE_S = 0.1  # a dump that has not grown for this long is complete
 DUMP_S = 2.0
 MAX_DESCENDANTS = 17  # the rank and sixteen workers
 
@@ -47,7 +48,7 @@ def read_text(path: str) -> str:
 
 
 def handles_signal(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal: to any other it would be the end."""
+    """Return whether a process has a handler for a signal, which would otherwise kill it."""
     for line in read_text("/proc/%d/status" % pid).splitlines():
         name, _, value = line.partition(":")
         if name == "SigCgt":
@@ -56,7 +57,7 @@ def handles_signal(pid: int, number: int) -> bool:
 
 
 def living_ranks(run_dir: str) -> dict[int, int]:
-    """Return {rank: pid} of the ranks that live."""
+    """Return {rank: pid} of the live ranks."""
     found = {}
     for line in read_lines(os.path.join(run_dir, EVENTS)):
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -71,7 +72,7 @@ def living_ranks(run_dir: str) -> dict[int, int]:
 
 
 def read_lines(path: str) -> list[bytes]:
-    """Return the lines of a file, none where there is no such file."""
+    """Return the lines of a file, none if it does not exist."""
     try:
         with open(path, "rb") as file:
             return file.read().splitlines()
@@ -92,7 +93,7 @@ def descendants(pid: int) -> list[int]:
 
 
 class StackFile:
-    """One rank's log of stacks; rank.py has opened it for appending too."""
+    """Stack log of one rank; rank.py has opened it for appending too."""
 
     def __init__(self, run_dir: str, rank: int) -> None:
         self.rank = rank
@@ -100,7 +101,7 @@ class StackFile:
         self.fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def head(self, pid: int, main: int, how: str) -> None:
-        """Say whose stacks follow, and what the kernel says of it."""
+        """Write a header with the process and its state in the kernel."""
         process = read_stat(pid)
         state = process.state if process else "gone"
         who = "rank %d" % self.rank if pid == main else "a child of rank %d" % self.rank
@@ -115,12 +116,12 @@ class StackFile:
             os.write(self.fd, text.encode("utf-8", "replace"))
 
     def size(self) -> int:
-        """Return how long it is."""
+        """Return its size in bytes."""
         return os.fstat(self.fd).st_size
 
 
 def find_py_spy(run_dir: str) -> str:
-    """Return py-spy beside the training environment's Python or on the PATH, "" where there is none."""
+    """Return py-spy beside the training environment's Python or on the PATH, "" if it is in neither."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         with open(os.path.join(run_dir, "spec.json"), "rb") as file:
             python = os.path.expanduser(json.loads(file.read())["argv"][0])
@@ -137,7 +138,7 @@ def ask_py_spy(py_spy: str, pid: int) -> Any:
 
 
 def dump_with_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]], until: float) -> set[int]:
-    """Dump whatever py-spy may look at; return the pids of which it told."""
+    """Dump all processes that py-spy may trace; return the pids that it has dumped."""
     asked = [
         (dump, main, pid, ask_py_spy(py_spy, pid))
         for dump, main, family in dumps
@@ -160,13 +161,13 @@ def dump_with_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]],
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process is stopped, so that no handler runs in it and whoever traces it waits."""
+    """Return whether a process is stopped: no handler runs in it, and a tracer would wait."""
     process = read_stat(pid)
     return process is None or process.state in "Tt"
 
 
 def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
-    """Have a process write its stacks itself; return why not, "" when it did."""
+    """Have a process dump its own stacks; return the reason for a failure, "" on success."""
     if is_stopped(pid):
         dump.head(pid, main, "no stacks")
         return "it is stopped (SIGSTOP, or a debugger)"
@@ -192,7 +193,7 @@ def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
 
 
 def dump_all(run_dir: str) -> None:
-    """Dump every living rank, then say so."""
+    """Dump every live rank, then report it as an event."""
     dumps = [(StackFile(run_dir, rank), pid, descendants(pid)) for rank, pid in living_ranks(run_dir).items()]
     py_spy = find_py_spy(run_dir)
     told = dump_with_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()

@@ -1,8 +1,8 @@
-"""The one task of a Slurm step on each of its nodes: carries programs for a client that has no SSH.
+"""Single task of a Slurm step on each of its nodes: runs programs for a client that has no SSH.
 
-srun gives every task the same input and mixes the output of all of them, a line at a time. So what comes in
-names the node that it is for, and what goes out is lines that name their node and stay below the 1024 bytes
-in which srun moves output. Standard library, Python >= 3.9.
+srun gives every task the same input and mixes the output of all of them, a line at a time. So each input
+message names its node, and each output line names its node and is shorter than the 1024 bytes in which srun
+moves output. Standard library, Python >= 3.9.
 
 In: a JSON line, `{"magic": ..., "linger_s": ...}`, then messages: a line, and as many bytes as its last word
 says.
@@ -14,7 +14,7 @@ says.
     NODE CHANNEL eof 0      the end of its input
     NODE CHANNEL more B 0   the client has taken B bytes of its output
     NODE CHANNEL drop 0     the client is no longer interested: its output is closed, too
-    NODE CHANNEL kill 0     its process group is killed
+    NODE CHANNEL kill 0     kill its process group
 Out: `MAGIC NODE CHANNEL KIND BASE64`. KIND is hello, started, failed, taken (bytes of input that the program
     has read), out, err, closed (no more output) or exit.
 """
@@ -34,9 +34,9 @@ import sys
 import time
 from typing import Any
 
-RAW = 660  # bytes of output in a line; in base64, with what stands before it, less than 1024
+RAW = 660  # bytes of output in a line; in base64, with its prefix, less than 1024
 CREDIT = 1 << 20  # bytes of output that the client has not taken yet, at most
-HELD = 1 << 18  # bytes of lines that wait for srun, at most, before programs wait
+HELD = 1 << 18  # bytes of lines that wait for srun, at most, before the programs are paused
 READ = 1 << 16
 PR_SET_CHILD_SUBREAPER = 36
 LINGER_S = 3.0
@@ -44,18 +44,18 @@ NAMES = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_GP
 
 
 class Channel:
-    """A program that runs, and what is on its way from and to it."""
+    """Running program, and the data in transit to and from it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.input = bytearray()
-        self.ends = False  # its input ends after what waits
+        self.ends = False  # its input ends after the queued data
         self.untaken = 0  # bytes of output that the client has not taken yet
         self.open = {"out": process.stdout, "err": process.stderr}
 
 
 class Relay:
-    """One thread, one loop over the client's messages and the pipes of the programs."""
+    """Single-threaded loop over the client's messages and the pipes of the programs."""
 
     def __init__(self, node: str, magic: str, linger_s: float) -> None:
         self.node = node.encode()
@@ -65,7 +65,7 @@ class Relay:
         self.kept: dict[str, bytes] = {}
         self.incoming = bytearray()
         self.outgoing = bytearray()
-        self.until: float | None = None  # when what has not ended after the end of our input is killed
+        self.until: float | None = None  # when to kill programs that still run after the end of our input
         self.selector = selectors.DefaultSelector()
 
     def serve(self) -> int:
@@ -101,13 +101,13 @@ class Relay:
         return 0
 
     def say(self, channel: str, kind: str, data: bytes = b"") -> None:
-        """Add lines for the client."""
+        """Queue lines for the client."""
         head = b" ".join((self.magic, self.node, channel.encode(), kind.encode()))
         for start in range(0, len(data) or 1, RAW):
             self.outgoing += head + b" " + base64.b64encode(data[start : start + RAW]) + b"\n"
 
     def watch(self) -> None:
-        """Wait for what can continue: a program whose output has no room is not read."""
+        """Wait for a descriptor that can proceed: a program whose output has no room is not read."""
         self.select(1, selectors.EVENT_WRITE, ("output", ""), wanted=bool(self.outgoing))
         room = len(self.outgoing) < HELD
         for name, channel in self.channels.items():
@@ -120,7 +120,7 @@ class Relay:
                     self.select(pipe.fileno(), selectors.EVENT_READ, (kind, name), wanted=wanted)
 
     def select(self, fd: int, event: int, data: tuple[str, str], *, wanted: bool) -> None:
-        """Have the selector watch a descriptor, or not."""
+        """Register or unregister a descriptor with the selector."""
         known = fd in self.selector.get_map()
         if wanted and not known:
             self.selector.register(fd, event, data)
@@ -128,23 +128,23 @@ class Relay:
             self.selector.unregister(fd)
 
     def forget(self, fd: int) -> None:
-        """Watch a descriptor no more, which is about to be closed."""
+        """Unregister a descriptor that is about to be closed."""
         with contextlib.suppress(KeyError, ValueError):
             self.selector.unregister(fd)
 
     def flush(self) -> None:
-        """Write what srun takes."""
+        """Write as much as srun takes."""
         try:
             while self.outgoing:
                 del self.outgoing[: os.write(1, self.outgoing[:READ])]
         except BlockingIOError:
             pass
         except OSError:
-            self.outgoing.clear()  # srun is gone; so is our input, soon
+            self.outgoing.clear()  # srun is gone; our input will end soon
             self.close_input()
 
     def hear(self) -> None:
-        """Read what the client says."""
+        """Read the client's messages."""
         try:
             data = os.read(0, READ)
         except OSError:
@@ -157,7 +157,7 @@ class Relay:
             pass
 
     def close_input(self) -> None:
-        """The client is gone: every program's input ends, and each has time to end."""
+        """End the input of every program after the client has gone, and give each time to exit."""
         if self.until is not None:
             return
         self.forget(0)
@@ -168,7 +168,7 @@ class Relay:
             self.close_if_fed(channel)
 
     def take_message(self) -> bool:
-        """Carry out one whole message; return whether there was one."""
+        """Handle one complete message; return whether there was one."""
         end = self.incoming.find(b"\n")
         if end < 0:
             return False
@@ -183,7 +183,7 @@ class Relay:
         return True
 
     def obey(self, words: list[str], body: bytes) -> None:
-        """Carry out one message for this node."""
+        """Handle one message for this node."""
         name, verb, *rest = words
         if verb == "keep":
             self.kept[name] = body
@@ -210,7 +210,7 @@ class Relay:
                 self.close_output(channel, kind)
 
     def start(self, name: str, argv: list[str]) -> None:
-        """Start a program in a session of its own; its end, or that it cannot be started, is reported."""
+        """Start a program in a session of its own; its end, or a failed start, is reported."""
         program = os.path.expanduser(argv[0]) if argv[0].startswith("~/") else argv[0]
         try:
             process = subprocess.Popen(
@@ -233,7 +233,7 @@ class Relay:
         self.say(name, "started")
 
     def feed(self, name: str) -> None:
-        """Give a program what waits for it."""
+        """Write a program's queued input to it."""
         channel = self.channels.get(name)
         stdin = channel.process.stdin if channel is not None else None
         if channel is None or stdin is None or stdin.closed:
@@ -242,7 +242,7 @@ class Relay:
             count = os.write(stdin.fileno(), channel.input[:READ])
         except BlockingIOError:
             return
-        except OSError:  # it reads no more: its end says why
+        except OSError:  # it reads no more: its exit code shows the reason
             count = len(channel.input)
             channel.ends = True
         del channel.input[:count]
@@ -250,7 +250,7 @@ class Relay:
         self.close_if_fed(channel)
 
     def close_if_fed(self, channel: Channel) -> None:
-        """End a program's input once it has all of it."""
+        """End a program's input once all of it is written."""
         stdin = channel.process.stdin
         if channel.ends and not channel.input and stdin is not None and not stdin.closed:
             self.forget(stdin.fileno())
@@ -258,7 +258,7 @@ class Relay:
                 stdin.close()
 
     def carry(self, name: str, kind: str) -> None:
-        """Carry a program's output, up to what the client takes."""
+        """Forward a program's output, up to the client's credit."""
         channel = self.channels.get(name)
         pipe = channel.open.get(kind) if channel is not None else None
         if channel is None or pipe is None:
@@ -278,7 +278,7 @@ class Relay:
             self.say(name, kind, data)
 
     def close_output(self, channel: Channel, kind: str) -> None:
-        """Read one of its outputs no more."""
+        """Close one of its outputs."""
         pipe = channel.open.pop(kind, None)
         if pipe is not None:
             self.forget(pipe.fileno())
@@ -286,7 +286,7 @@ class Relay:
                 pipe.close()
 
     def see_ends(self) -> None:
-        """Tell of programs that have ended, once their output is reported; reap what they left to us."""
+        """Report programs that have ended, once their output is sent; reap their orphans."""
         for name, channel in list(self.channels.items()):
             if channel.process.poll() is None:
                 continue
@@ -306,14 +306,14 @@ class Relay:
         reap_orphans({channel.process.pid for channel in self.channels.values()})
 
     def drain(self, name: str, channel: Channel) -> None:
-        """Take what a program that has ended wrote to stderr last."""
+        """Forward the last stderr output of a program that has ended."""
         before = -1
         while "err" in channel.open and before != channel.untaken and channel.untaken < CREDIT:
             before = channel.untaken
             self.carry(name, "err")
 
     def kill_rest(self) -> None:
-        """Kill what has not ended in its time."""
+        """Kill programs that have not ended in time."""
         for channel in self.channels.values():
             with contextlib.suppress(OSError):
                 os.killpg(channel.process.pid, signal.SIGKILL)
@@ -321,7 +321,7 @@ class Relay:
 
 
 def reap_orphans(ours: set[int]) -> None:
-    """Reap what programs have left to this process, and no program: those are waited for by name."""
+    """Reap orphans of programs, but not the programs: those are waited for by pid."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -334,7 +334,7 @@ def reap_orphans(ours: set[int]) -> None:
 
 
 def home() -> str:
-    """Return where programs start, as they would after a login."""
+    """Return the directory where programs start, as they would after a login."""
     place = os.path.expanduser("~")
     return place if os.path.isdir(place) else "/"
 
@@ -348,8 +348,8 @@ def main() -> int:
             return 1
         line += byte
     options: dict[str, Any] = json.loads(line)
-    # Slurm sends a job that is cancelled SIGTERM, all of it: ranks and supervisors end, and we carry their
-    # last words. What we start inherits that; a supervisor gives its launcher the default again.
+    # Slurm sends SIGTERM to all processes of a cancelled job: ranks and supervisors end, and we relay their
+    # last output. Our children inherit the ignored signal; a supervisor resets it for its launcher.
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):

@@ -1,1 +1,1 @@
-"""What a run uses on its host, and what in that shows that somebody works."""
+"""Resource usage of a run on its host, and the signs of activity in it."""

@@ -1,4 +1,4 @@
-"""The GPUs of a run, asked in a thread that is given up when a driver hangs."""
+"""GPU samples of a run, taken in a thread that is abandoned when a driver hangs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later
 
 
 class GpuSampler(threading.Thread):
-    """Asks NVML on request; what it never comes back from hangs nothing else."""
+    """Thread that queries NVML on request; a call that never returns blocks nothing else."""
 
     def __init__(self, uuids: list[str]) -> None:
         super().__init__(daemon=True)
@@ -24,7 +24,7 @@ class GpuSampler(threading.Thread):
         self.said: tuple[dict[str, Any], str] = ({}, "NVML has not answered yet")
 
     def sample(self) -> tuple[dict[str, Any], str]:
-        """Return ({UUID: numbers}, why there are none), after a moment at most."""
+        """Return ({UUID: numbers}, reason for missing ones), after a moment at most."""
         if not self.uuids:
             return {}, ""
         if not self.wanted.is_set():
@@ -36,12 +36,12 @@ class GpuSampler(threading.Thread):
         return {}, "NVML has not answered for %.0f s" % self.silent_s()
 
     def silent_s(self) -> float:
-        """Return for how long a question has been open."""
+        """Return the age of the unanswered query in seconds, 0 when all are answered."""
         waiting = self.uuids and not self.answered.is_set() and self.asked_at
         return time.monotonic() - self.asked_at if waiting else 0.0
 
     def run(self) -> None:
-        """Answer for ever."""
+        """Answer queries forever."""
         nvml: Nvml | None = None
         again_at = 0.0
         while True:

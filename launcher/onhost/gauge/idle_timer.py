@@ -1,4 +1,4 @@
-"""For how long nothing has shown life, and when that is worth saying."""
+"""Duration of a run's idleness, and the times at which to report it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REPEAT_S = 15.0
 
 
 class IdleTimer:
-    """For how long nothing has shown life, and when that is worth an event."""
+    """Timer of idleness that decides when to emit an event."""
 
     def __init__(self, timeout_s: float | None, warn_s: float) -> None:
         self.timeout_s = timeout_s
@@ -22,9 +22,9 @@ class IdleTimer:
         return min(self.warn_s, self.timeout_s or self.warn_s)
 
     def update(self, now: float, *, life: bool, longest_s: float) -> dict[str, Any] | None:
-        """Take one sample; return the event that it is worth, if any.
+        """Process one sample; return the event to emit, if any.
 
-        Between two samples at most `longest_s` count: a machine that stood still was not quiet.
+        Between two samples at most `longest_s` count: a suspended machine was not idle.
         """
         passed = min(now - self.last, longest_s) if self.last is not None else 0.0
         self.last = now

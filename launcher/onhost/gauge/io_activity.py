@@ -1,4 +1,4 @@
-"""What else shows that a rank works when its use of the CPU does not: bytes moved, and waiting for a CPU."""
+"""Signs of work other than CPU use: bytes moved, and time spent waiting for a CPU."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from .processes import bytes_moved, run_queue_wait_ns
 
 
 class IoActivity:
-    """By rank, since the last look; a rank's processes count together."""
+    """I/O and run-queue wait by rank since the last sample; a rank's processes count together."""
 
     def __init__(self) -> None:
         self.io: dict[str, int] = {}  # bytes read and written
-        self.starved: dict[str, float] = {}  # percent of the time in which it could have run and got no CPU
+        self.starved: dict[str, float] = {}  # percent of the time in which it was runnable without a CPU
         self._moved: dict[int, int] = {}  # by pid
         self._queued: dict[int, int] = {}  # by pid: ns
 
     def sample(self, rank_of: dict[int, int], ranks: Iterable[int], elapsed: float) -> None:
-        """Look at these processes of these ranks."""
+        """Sample these processes of these ranks."""
         moved_before, self._moved = self._moved, {}
         queued_before, self._queued = self._queued, {}
         self.io = {str(rank): 0 for rank in ranks}

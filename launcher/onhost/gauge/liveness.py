@@ -1,4 +1,4 @@
-"""What in a sample shows that somebody works."""
+"""Signs of activity in a sample."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 from .io_activity import IoActivity
 
-IDLE_BUSY = 5  # percent: below, a GPU does nothing of note
-SPIN_BUSY = 95  # percent: a kernel that waits for other ranks is there all the time,
+IDLE_BUSY = 5  # percent: a GPU below this does nothing of note
+SPIN_BUSY = 95  # percent: a kernel that waits for other ranks runs all the time,
 SPIN_MEMORY_BUSY = 2  # percent: hardly touches memory,
 SPIN_OF_DRAWN = 0.6  # and draws much less power than between optimizer steps,
 SPIN_OF_LIMIT = 0.45  # or than the GPU may
-CPU_WORKS = 20.0  # percent of a core, of a rank with its workers; who waits in gloo or in a lock uses none
+CPU_WORKS = 20.0  # percent of a core, of a rank with its workers; a wait in gloo or for a lock uses none
 IO_WORKS = 1 << 20  # bytes in one sample
 
 
 def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
-    """Return whether a GPU only waits: a collective whose peers do not come keeps it 100 % busy.
+    """Return whether a GPU only waits: a collective whose peers are missing keeps it 100 % busy.
 
     Without its power this cannot be determined, and the GPU counts as working.
     """
@@ -30,10 +30,10 @@ def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
 def activity_reason(
     line: dict[str, Any], activity: IoActivity, gpu_of: dict[str, str], drawn: dict[str, float]
 ) -> str:
-    """Return what in a sample shows that somebody works, "" when nothing does.
+    """Return the sign of activity in a sample, "" when it shows none.
 
-    A GPU does that is busy and does not spin. A rank does that uses or waits for a CPU or moves bytes, unless
-    its GPU spins: the thread that waits for that GPU may spin too.
+    A GPU is active if it is busy and does not spin. A rank is active if it uses or waits for a CPU or moves
+    bytes, unless its GPU spins: the thread that waits for that GPU may spin too.
     """
     spinning = set()
     for uuid, gpu in line["gpus"].items():

@@ -1,9 +1,9 @@
-"""Measures what a run uses on its host, for as long as it runs: a child of the supervisor.
+"""Program that measures a run's resource usage on its host while it runs: a child of the supervisor.
 
     gauge.py RUN_DIR
 
-spec.json there says which GPUs and how often (`usage_every_s`), events.jsonl which processes are ranks. Each
-sample is one line of usage.jsonl, in one write:
+spec.json in RUN_DIR lists the GPUs and the interval (`usage_every_s`), events.jsonl the ranks' processes.
+Each sample is one line of usage.jsonl, in one write:
 
     {"event": "usage", "t": wall clock, "m": monotonic clock,
      "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "power_w": x,
@@ -11,17 +11,17 @@ sample is one line of usage.jsonl, in one write:
      "gpus_missing": why, where GPUs could not be read,
      "ranks": {"0": {"rss_mib": n, "cpu": percent of one core since the last sample}}}
 
-`step` is there where the guard counts a rank's optimizer steps (steps-rank-N, once a second at most).
-null is what a GPU does not tell, and the CPU use in a rank's first sample. A rank's numbers are summed over
-all that descends from it (DataLoader workers); pages that those share count for each.
+`step` is present where the guard counts a rank's optimizer steps (steps-rank-N, once a second at most). null
+marks a value that a GPU does not report, and the CPU use in a rank's first sample. A rank's numbers are sums
+over all its descendants (DataLoader workers); pages that those share count for each.
 
-It also says in events.jsonl for how long nothing has shown life here, {"event": "idle", "seconds": n,
-"timeout_s": hang_timeout_s or null}: after ten minutes and then more and more seldom, and from
-`hang_timeout_s` on every 15 s; then {"event": "active"}. What shows life: see liveness.py.
+The gauge also reports in events.jsonl for how long the run has been idle on this host, {"event": "idle",
+"seconds": n, "timeout_s": hang_timeout_s or null}: after ten minutes and then at growing intervals, and from
+`hang_timeout_s` on every 15 s; then {"event": "active"}. liveness.py defines activity.
 
-It is a process of its own, because a driver that hangs may take with it whoever asks: NVML is asked in one
-thread, which is given up when it stays silent, and the supervisor waits for none of this. It calls NVML
-itself, by a few functions of its stable ABI: the training environment needs no pynvml. It ends with stdin.
+It is a process of its own, because a hung driver may block its callers forever: one thread queries NVML,
+which is abandoned when it gets no answer, and the supervisor waits for none of this. It calls NVML
+itself, by a few functions of its stable ABI: the training environment needs no pynvml. It exits with stdin.
 Standard library, Python >= 3.9.
 """
 
@@ -49,7 +49,7 @@ NVML_TIMEOUT_S = 30.0  # after this NVML counts as hung
 
 
 class Gauge:
-    """Reads events, takes samples, writes them down."""
+    """Sampler of the run: reads events, takes samples, writes them to usage.jsonl."""
 
     def __init__(self, run_dir: str) -> None:
         with open(os.path.join(run_dir, "spec.json"), "rb") as file:
@@ -63,7 +63,7 @@ class Gauge:
         self.usage = os.open(os.path.join(run_dir, USAGE), flags, 0o600)
         self.run_dir = run_dir
         self.rest = b""
-        self.torn = b""  # a line's end that a full disk did not take
+        self.torn = b""  # rest of a line that a full disk did not take
         self.ranks = RankSampler()
         uuids = [str(uuid) for uuid in spec.get("gpus") or ()]
         self.gpus = GpuSampler(uuids)
@@ -72,7 +72,7 @@ class Gauge:
         self.reported_silence = False
         self.idle = IdleTimer(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
         self.sizes: dict[str, int] = {}
-        self.activity = False  # whether a rank has said something since the last sample
+        self.activity = False  # whether a rank has written output since the last sample
 
     def run(self) -> None:
         """Sample until stdin ends."""
@@ -112,11 +112,11 @@ class Gauge:
             self._tell("internal_error", what="the attempt to read the GPUs", error=error)
 
     def _judge(self, line: dict[str, Any], *, life: bool) -> None:
-        """Say for how long nothing has shown life; with no rank alive there is nothing to judge."""
+        """Report how long the run has been idle; a run without a live rank is not judged."""
         life = self._output_grew() or self.activity or life or not line["ranks"]
         self.activity = False
         life = life or bool(activity_reason(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
-        if not life:  # a worker that nobody knows yet may be what works
+        if not life:  # the activity may be that of a new worker
             self.ranks.families.look_for_new()
         told = self.idle.update(time.monotonic(), life=life, longest_s=3 * self.every_s)
         if told is not None:
@@ -132,7 +132,7 @@ class Gauge:
         return self.sizes != before
 
     def _write(self, data: bytes) -> None:
-        """Add a line; on a full disk it is lost, and what was torn is ended before the next one."""
+        """Add a line; on a full disk it is lost, and a partial one is ended before the next one."""
         with contextlib.suppress(OSError):
             if self.torn:
                 self.torn = self.torn[os.write(self.usage, self.torn) :]
@@ -149,4 +149,4 @@ if __name__ == "__main__":
     with contextlib.suppress(OSError):
         os.nice(5)
     Gauge(sys.argv[1]).run()
-    os._exit(0)  # a thread that hangs in the driver is not waited for
+    os._exit(0)  # do not wait for a thread that hangs in the driver

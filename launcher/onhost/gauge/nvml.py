@@ -1,6 +1,6 @@
 """NVML by a few functions of its stable ABI.
 
-The agent brings pynvml along, which is 200 KB of source to compile at each start; the gauge lies in every run
+The agent carries pynvml, which is 200 KB of source to compile at each start; the gauge is in every run
 directory, starts beside the ranks, and needs nine calls.
 """
 
@@ -18,11 +18,11 @@ FOLDERS = (
 
 
 class NvmlError(Exception):
-    """NVML refused; the text says what and why."""
+    """NVML refused a call; the text has the call and the reason."""
 
 
 class Nvml:
-    """The calls of NVML that are needed here. Raises NvmlError or OSError where there is none."""
+    """NVML calls of the gauge. Raises NvmlError, or OSError where NVML is not available."""
 
     def __init__(self) -> None:
         import ctypes
@@ -42,7 +42,7 @@ class Nvml:
         raise NvmlError("NVML cannot be loaded: %s" % refused)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function; raise NvmlError when it does not answer 0."""
+        """Call a function. Raises NvmlError when it does not return 0."""
         function = getattr(self.library, name, None)
         if function is None:
             raise NvmlError("%s is not in this driver's library" % name)
@@ -58,7 +58,7 @@ class Nvml:
         return found
 
     def numbers(self, function: str, handle: Any, types: str) -> list[int]:
-        """Return what a function puts into a struct of unsigned 32 (I) and 64 bit (Q) fields."""
+        """Return the fields that a function writes into a struct of unsigned 32 (I) and 64 bit (Q) fields."""
         kinds = {"I": self.c.c_uint, "Q": self.c.c_ulonglong}
         fields = [("f%d" % at, kinds[letter]) for at, letter in enumerate(types)]
         struct = type("Answer", (self.c.Structure,), {"_fields_": fields})()
@@ -68,7 +68,7 @@ class Nvml:
         return [int(getattr(struct, name)) for name, _ in fields]
 
     def look(self, handle: Any) -> dict[str, float | None]:
-        """Return one GPU's numbers; None for those that it does not tell."""
+        """Return one GPU's numbers; None for those that it does not report."""
         used = self._or_none("nvmlDeviceGetMemoryInfo_v2", handle, "IQQQQ")
         if used is None:
             used = self._or_none("nvmlDeviceGetMemoryInfo", handle, "QQQ")

@@ -1,4 +1,4 @@
-"""Which processes are whose: a rank, and all that descends from it."""
+"""Process trees of the ranks: each rank with all its descendants."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 
 from ..procfs import ProcStat, children_of, is_alive, read_every_stat, read_stat
 
-SCAN_SHARE = 0.002  # of a core, for looking for new processes: a crowded host is looked through more seldom
+SCAN_SHARE = 0.002  # of a core, for scans for new processes: a crowded host is scanned less often
 
 
 class ProcessTrees:
-    """Those of the ranks that have introduced themselves; `rank_of` is by pid."""
+    """Processes of the registered ranks; `rank_of` is by pid."""
 
     def __init__(self) -> None:
         self.rank_of: dict[int, int] = {}
@@ -21,21 +21,21 @@ class ProcessTrees:
         return bool(self._ranks)
 
     def add(self, rank: int, pid: int, started: int) -> None:
-        """Watch a rank that has introduced itself."""
+        """Watch a rank that has registered itself."""
         self._ranks[rank] = (pid, started)
         self.look_for_new()
 
     def look_for_new(self) -> None:
-        """Look through all of /proc the next time, whatever it costs."""
+        """Scan all of /proc the next time, whatever it costs."""
         self._next_scan = 0.0
 
     def alive_ranks(self, table: dict[int, ProcStat]) -> list[int]:
-        """Return the ranks that live."""
+        """Return the ranks that are alive."""
         return [rank for rank, (pid, started) in self._ranks.items() if is_alive(table.get(pid), started)]
 
     def table(self, now: float) -> dict[int, ProcStat]:
-        """Return the processes of all ranks; all of /proc is looked through as often as that is cheap."""
-        began = time.thread_time()  # the CPU that it takes: beside others it takes much longer
+        """Return the processes of all ranks; all of /proc is scanned as often as that is cheap."""
+        began = time.thread_time()  # CPU time of the scan: its wall time is much longer on a busy host
         scan = now >= self._next_scan
         table = read_every_stat() if scan else self._known()
         if scan:

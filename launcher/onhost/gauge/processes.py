@@ -1,10 +1,10 @@
-"""What a process moves and waits for."""
+"""I/O and run-queue wait of a process."""
 
 from __future__ import annotations
 
 
 def bytes_moved(pid: int) -> int:
-    """Return how much a process has read and written by now, 0 where that cannot be seen."""
+    """Return the bytes that a process has read and written so far, 0 where that is not readable."""
     try:
         with open("/proc/%d/io" % pid, "rb") as file:
             words = file.read().split()
@@ -14,7 +14,7 @@ def bytes_moved(pid: int) -> int:
 
 
 def run_queue_wait_ns(pid: int) -> int:
-    """Return for how long the main thread of a process has waited for a CPU, 0 where that cannot be seen."""
+    """Return for how long a process's main thread has waited for a CPU (ns), 0 where that is not readable."""
     try:
         with open("/proc/%d/schedstat" % pid, "rb") as file:
             return int(file.read().split()[1])

@@ -1,4 +1,4 @@
-"""What each rank uses, with all that descends from it."""
+"""Resource usage of each rank with all its descendants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class RankSampler:
-    """The ranks that live; each sample tells of the time since the last one."""
+    """Sampler of the live ranks; each sample covers the time since the last one."""
 
     def __init__(self) -> None:
         self.families = ProcessTrees()
@@ -46,7 +46,7 @@ class RankSampler:
 
 
 def ticks_used(process: ProcStat, before: tuple[int, int] | None, elapsed: float) -> int:
-    """Return the CPU time of a process since the last sample: all of it where it was born since."""
+    """Return the CPU time of a process since the last sample: all of it if it was born since."""
     if before is not None and before[0] == process.start_ticks:
         return process.cpu - before[1]
     uptime_ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS

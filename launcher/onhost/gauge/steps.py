@@ -1,4 +1,4 @@
-"""The optimizer steps that the guard counts, and what a GPU draws while they are made."""
+"""Optimizer steps counted by the guard, and GPU power while they are made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StepReader:
         self.drawn: dict[str, float] = {}
 
     def see(self, line: dict[str, Any]) -> bool:
-        """Put each rank's step into a sample; return whether there was one since the last."""
+        """Add each rank's step to a sample; return whether any rank made one since the last sample."""
         stepped = []
         for rank, used in line["ranks"].items():
             step = read_number(os.path.join(self._run_dir, "steps-rank-%s" % rank))
@@ -34,7 +34,7 @@ class StepReader:
 
 
 def read_number(path: str) -> int | None:
-    """Return the number in a file, None where there is none."""
+    """Return the number in a file, None if it has none."""
     try:
         with open(path, "rb") as file:
             return int(file.read(32))

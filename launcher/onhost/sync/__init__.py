@@ -1,5 +1,5 @@
-"""Takes the files of a working tree into one directory of a host, all of them or none.
+"""Receiver of a working tree's files into one directory of a host, all of them or none.
 
 Nothing outside the directory is ever written: paths are walked component by component without following a
-link. A file that is replaced and that no former sync put there is kept in .gpulaunch-sync/replaced/.
+symlink. A replaced file that no former sync wrote is kept in .gpulaunch-sync/replaced/.
 """

@@ -1,4 +1,4 @@
-"""What a sync cannot do here, in words for a person."""
+"""Errors of a sync on the host, as texts for the user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 class SyncRefused(Exception):
-    """What cannot be done here, and what helps."""
+    """Error of a sync on the host, with its fix."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -15,7 +15,7 @@ class SyncRefused(Exception):
 
 
 def describe_os_error(error: OSError, target: str) -> SyncRefused:
-    """Return what an error of the system means for a sync."""
+    """Return the meaning of a system error for a sync."""
     where = error.filename if isinstance(error.filename, str) else ""
     place = os.path.join(target, where) if where else target
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

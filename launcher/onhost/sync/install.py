@@ -1,4 +1,4 @@
-"""Puts what has come in place, each entry by one rename; what nobody put there is kept."""
+"""Installation of staged entries, each by one rename, with a backup of files that no sync wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .target_state import TargetState
 
 
 def back_up(here: TargetState, path: str, kept_in: str) -> bool:
-    """Copy what is to be replaced, unless a sync put it there; return whether there was such a thing."""
+    """Copy a file that is about to be replaced, unless a sync wrote it; return whether one existed."""
     told = here.identity(path)
     if told in ("", "d") or here.was_synced(path):
         return False
@@ -28,7 +28,10 @@ def back_up(here: TargetState, path: str, kept_in: str) -> bool:
 
 
 def install(here: TargetState, incoming: Staging, index: int, path: str) -> None:
-    """Put one entry in place. Raises OSError with its path, and Refused for what has changed meanwhile."""
+    """Install one entry.
+
+    Raises OSError with its path, and SyncRefused for a path that has changed meanwhile.
+    """
     parts = path.split("/")
     try:
         fd = here.directory.make_parent(parts, here.record.dirs)
@@ -48,7 +51,10 @@ def install(here: TargetState, incoming: Staging, index: int, path: str) -> None
 
 
 def install_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> None:
-    """Copy beside the place, then rename: a directory of the tree is a mount of its own."""
+    """Copy to a temporary name beside the path, then rename.
+
+    A directory of the tree is a mount of its own.
+    """
     beside = "%s.%s" % (name[:100], incoming.nonce)
     source = os.path.join(incoming.path, str(index))
     try:
@@ -61,7 +67,7 @@ def install_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> 
 
 
 def unlink_synced(here: TargetState, path: str) -> None:
-    """Remove a file that a sync put where the tree now has a directory."""
+    """Remove a file of a former sync where the tree now has a directory."""
     if not here.was_synced(path):
         raise SyncRefused("%s in %s changed meanwhile" % (path, here.directory.root), "run it again")
     here.directory.unlink(path.split("/"))
@@ -69,13 +75,13 @@ def unlink_synced(here: TargetState, path: str) -> None:
 
 
 def set_mode(here: TargetState, path: str, mode: int, found: int) -> None:
-    """Give a file that is here already the mode that it has in the tree."""
+    """Give an existing file the mode that it has in the tree."""
     parts = path.split("/")
     fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW, dir_fd=here.directory.parent(parts))
     try:
         os.fchmod(fd, mode & 0o777)
     except PermissionError:
-        if (found ^ mode) & 0o100:  # somebody else's file: only whether it can be run matters
+        if (found ^ mode) & 0o100:  # another user's file: only its executable bit matters
             raise
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""One sync at a time in one directory, and what killed ones have left."""
+"""Lock against two syncs in one directory, and removal of leftovers of killed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD_S = 86400.0
 def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
     """Return the lock's descriptor and whether it is locked: a file system may have no locks.
 
-    Raises Refused when another sync keeps it.
+    Raises SyncRefused when another sync holds it.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open("lock", flags, 0o600, dir_fd=directory.state)
@@ -42,10 +42,10 @@ def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
 
 
 def remove_stale(directory: SafeDirectory, *, is_locked: bool) -> None:
-    """Remove what killed syncs have left.
+    """Remove leftovers of killed syncs.
 
-    A lock proves that no other sync of this boot is at work. Other hosts may share the directory by NFS
-    without sharing its locks, so what may be theirs goes only when it is a day old.
+    The lock excludes any other live sync of this boot. Other hosts may share the directory by NFS
+    without sharing its locks, so files that may be theirs are removed only when they are a day old.
     """
     for name in os.listdir(directory.state):
         path = os.path.join(directory.root, STATE, name)
@@ -69,14 +69,14 @@ def is_of_this_boot(directory: SafeDirectory, nonce: str) -> bool:
 
 
 def is_old(path: str) -> bool:
-    """Return whether nobody can be at work on something any more."""
+    """Return whether a file is too old to belong to a live sync."""
     with suppress(OSError):
         return time.time() - os.lstat(path).st_mtime > OLD_S
     return False
 
 
 def boot_id() -> str:
-    """Return this boot's id, "" where there is none."""
+    """Return this boot's id, "" if it has none."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
     return ""

@@ -1,20 +1,20 @@
-r"""Runs on a host, streamed: takes the files of a working tree into one directory. Standard library, >= 3.9.
+r"""Streamed program: receive the files of a working tree in one directory. Standard library, >= 3.9.
 
-stdin, one JSON line each, in this order, and what is answered:
+stdin, one JSON line each, in this order, and the answers:
   {"target": DIR, "nonce": N}    {"root": PATH, "rsync": PATH or ""}; leaves a file named after N
                                  in DIR/.gpulaunch-sync
   {"nonces": [N, ...]}           {"seen": [N, ...]}; hosts that see each other's share one directory
   {"stamps": BYTES}, then that many bytes of zlib: a JSON list of paths
-                                 {"stamps": [[size, time in s] or null, ...]}, as they are seen here
+                                 {"stamps": [[size, time in s] or null, ...]}, as this host sees them
   {"entries": BYTES, "delete": BOOL}, then that many bytes of zlib: a JSON list of
       [path, "f", mode, size, sha256] and [path, "l", 0, 0, link target]
-                                 {"need": [index, ...]}; what is not here with this content
-  {"adopt": [index, ...]}        {"adopted": [index, ...]}; those that rsync has put whole into
+                                 {"need": [index, ...]}; entries that the host lacks
+  {"adopt": [index, ...]}        {"adopted": [index, ...]}; complete ones that rsync has put in
                                  incoming-N/tree
   {"put": index}, then chunks "<length>\n<zlib bytes>", "0\n" at its end; as often as needed, not answered
-  {"staged": true}               {"staged": count}; all is here and whole, nothing is in place yet
-  {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all is in place
-At the end of stdin everything that was not committed is removed again.
+  {"staged": true}               {"staged": count}; all complete, none installed yet
+  {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all installed
+At the end of stdin all uncommitted files are removed.
 
 Answers by lines (answer.py); {"error": TEXT, "fix": TEXT} ends it.
 """
@@ -63,7 +63,7 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
 
 @contextmanager
 def handle_requests(target: str, nonce: str) -> Iterator[ReceiveSession]:
-    """Open the directory, and leave nothing of this sync in it but what was committed."""
+    """Open the directory, and leave only committed files of this sync in it."""
     receiver = ReceiveSession(target, nonce)
     try:
         yield receiver
@@ -72,7 +72,7 @@ def handle_requests(target: str, nonce: str) -> Iterator[ReceiveSession]:
 
 
 def main() -> int:
-    """Do one sync."""
+    """Run one sync."""
     stream = sys.stdin.buffer
     target = "the directory"
     try:

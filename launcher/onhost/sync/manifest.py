@@ -1,4 +1,4 @@
-"""What former syncs have put here."""
+"""Record of the files that former syncs wrote."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .paths import is_inside
 
 
 class Manifest:
-    """What former syncs put here, and the hashes of files that have not changed since: path -> row.
+    """Files of former syncs, and hashes of files that have not changed since: path -> row.
 
     A row: identity ("f" + SHA-256, or "l" + link target), size, mtime, ctime and inode when it was hashed
-    (zeros: too fresh to be trusted), and whether a sync put it there.
+    (zeros: too fresh to be trusted), and whether a sync wrote it.
     """
 
     def __init__(self, state: int) -> None:
@@ -30,7 +30,7 @@ class Manifest:
             self.dirs = [path for path in data["dirs"] if is_inside(path)]
 
     def save(self) -> None:
-        """Write it whole or not at all."""
+        """Write it atomically."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         data = json.dumps({"files": self.rows, "dirs": sorted(set(self.dirs))}).encode()
         with open(os.open("record.new", flags, 0o600, dir_fd=self._state), "wb") as file:
@@ -38,23 +38,23 @@ class Manifest:
         os.rename("record.new", "record.json", src_dir_fd=self._state, dst_dir_fd=self._state)
 
     def add(self, path: str, told: str, found: os.stat_result | None, *, ours: bool) -> None:
-        """Note what is at a path; without `found` it is too fresh to be trusted."""
+        """Record the content of a path; without `found` it is too fresh to be trusted."""
         times = [0, 0, 0, 0]
         if found is not None:
             times = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
         self.rows[path] = [told, *times, ours]
 
     def is_unchanged(self, path: str, found: os.stat_result) -> bool:
-        """Return whether a file is what was hashed, by what changes with every write."""
+        """Return whether a file still has its hashed content, by attributes that change with every write."""
         row = self.rows.get(path)
         times = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
         return row is not None and str(row[0])[:1] == "f" and row[1:5] == times
 
     def contains(self, path: str) -> bool:
-        """Return whether a sync put something at a path, which may have changed since."""
+        """Return whether a sync wrote a path, which may have changed since."""
         row = self.rows.get(path)
         return row is not None and bool(row[5])
 
     def remove(self, path: str) -> None:
-        """Know nothing of a path any more."""
+        """Remove a path from the record."""
         self.rows.pop(path, None)

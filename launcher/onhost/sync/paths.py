@@ -1,4 +1,4 @@
-"""Which paths may be written."""
+"""Validation of the paths that a sync may write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORBIDDEN = (".git", STATE)
 
 
 def parts_of(path: str) -> list[str]:
-    """Return the components of a path that may be written. Raises Refused for every other one."""
+    """Return the components of a writable path. Raises SyncRefused for every other one."""
     parts = path.split("/")
     if "\0" in path or any(part in ("", ".", "..") or part in FORBIDDEN for part in parts):
         raise SyncRefused("%r is not a path inside the directory; nothing was written" % path)
@@ -19,7 +19,10 @@ def parts_of(path: str) -> list[str]:
 
 
 def is_inside(path: Any) -> bool:
-    """Return whether a path of the record may be written: the record is a file, and anybody can edit one."""
+    """Return whether a path of the record may be written.
+
+    The record is a file, which any program can edit.
+    """
     try:
         return isinstance(path, str) and bool(parts_of(path))
     except SyncRefused:

@@ -1,4 +1,4 @@
-"""What comes on stdin: see main.py."""
+"""Input on stdin, in the format that main.py describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def request(stream: BinaryIO) -> dict[str, Any]:
 
 
 def read_exactly(stream: BinaryIO, count: int) -> bytes:
-    """Return so many bytes. Raises EOFError when the other side has gone."""
+    """Return exactly this many bytes. Raises EOFError when the other side has gone."""
     data = stream.read(count)
     if len(data) != count:
         raise EOFError

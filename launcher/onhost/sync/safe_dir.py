@@ -1,4 +1,4 @@
-"""The target directory: looked at and written only by components, no link followed."""
+"""The target directory, read and written by path components only, without following symlinks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 class SafeDirectory:
-    """The target, and our own directory in it."""
+    """The target, and the sync's own directory in it."""
 
     def __init__(self, target: str) -> None:
         wanted = os.path.abspath(os.path.expanduser(target))
@@ -74,7 +74,7 @@ class SafeDirectory:
         return fd
 
     def stat(self, parts: list[str]) -> os.stat_result | None:
-        """Return what is at a path, None when nothing is."""
+        """Return the status of a path, None if it does not exist."""
         fd = self.parent(parts)
         if fd is None:
             return None
@@ -93,11 +93,11 @@ class SafeDirectory:
         return digest.hexdigest()
 
     def link(self, parts: list[str]) -> str:
-        """Return where a symbolic link points."""
+        """Return the target of a symbolic link."""
         return os.readlink(parts[-1], dir_fd=self.parent(parts))
 
     def make_parent(self, parts: list[str], made: list[str]) -> int:
-        """Return the directory that holds a path, made where needed; `made` gets the new ones."""
+        """Return the parent directory of a path, created where needed; `made` gets the new directories."""
         fd = self.parent(parts)
         if fd is not None:
             return fd
@@ -112,17 +112,17 @@ class SafeDirectory:
         return fd
 
     def unlink(self, parts: list[str]) -> None:
-        """Remove a file or a link."""
+        """Remove a file or a symlink."""
         os.unlink(parts[-1], dir_fd=self.parent(parts))
 
     def mkdir(self, name: str, data: bytes) -> None:
-        """Make a file in our own directory. Raises FileExistsError."""
+        """Make a file in the sync's own directory. Raises FileExistsError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(name, flags, 0o600, dir_fd=self.state), "wb") as file:
             file.write(data)
 
     def refuse_full(self, need: int) -> None:
-        """Raise Refused where so many bytes find no room."""
+        """Raise SyncRefused where this many bytes do not fit."""
         disk = os.fstatvfs(self.fd)
         free = disk.f_bavail * disk.f_frsize
         if need > free:

@@ -1,4 +1,4 @@
-"""One sync of this host, from its start to what is left when it ends."""
+"""One sync on this host, from its start to its cleanup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .target_state import SentEntry, TargetState
 
 
 class ReceiveSession:
-    """The directory, opened: others see that we are here; at its end only what was committed stays."""
+    """Open target directory with a nonce that other hosts can see; at its end only committed files remain."""
 
     def __init__(self, target: str, nonce: str) -> None:
         if not nonce.isalnum():
@@ -29,10 +29,13 @@ class ReceiveSession:
         self.directory.mkdir("nonce-" + nonce, boot_id().encode())
         self._ends.callback(self._forget_nonce)
         with suppress(FileExistsError):
-            self.directory.mkdir(".gitignore", b"*\n")  # git is not to show our directory
+            self.directory.mkdir(".gitignore", b"*\n")  # hides the sync's directory from git
 
     def seen(self, nonces: list[str]) -> list[str]:
-        """Return whose files are here: a look-up by name asks a file server, where a listing may be old."""
+        """Return the visible nonces.
+
+        A look-up by name queries the file server, where a listing may be stale.
+        """
         found = []
         for nonce in nonces:
             with suppress(OSError):
@@ -41,14 +44,17 @@ class ReceiveSession:
         return found
 
     def stamp(self, path: str) -> list[int] | None:
-        """Return size and time of what is at a path as a process here would see it, None for nothing."""
+        """Return size and time of a path as a process on this host sees it, None if it does not exist."""
         with suppress(NotADirectoryError):
             found = self.directory.stat(parts_of(path))
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
     def begin(self, entries: list[SentEntry], *, delete: bool) -> SyncSession:
-        """Take the lock; return the sync of these entries. Raises Refused where they cannot be written."""
+        """Take the lock; return the sync of these entries.
+
+        Raises SyncRefused where they cannot be written.
+        """
         refuse_overlaps([entry.path for entry in entries])
         lock, is_locked = take_lock(self.directory)
         self._ends.callback(os.close, lock)
@@ -58,7 +64,7 @@ class ReceiveSession:
         return SyncSession(TargetState(self.directory, incoming.now_ns), incoming, entries, delete=delete)
 
     def close(self) -> None:
-        """Remove what is ours for this sync only."""
+        """Remove the files of this sync that are only temporary."""
         self._ends.close()
 
     def _forget_nonce(self) -> None:
@@ -67,7 +73,7 @@ class ReceiveSession:
 
 
 class SyncSession:
-    """One tree: what of it is not here is staged, then all of it is put in place."""
+    """Sync of one tree: missing entries are staged, then all of them are installed."""
 
     def __init__(
         self, here: TargetState, incoming: Staging, entries: list[SentEntry], *, delete: bool
@@ -87,23 +93,26 @@ class SyncSession:
         self._incoming.put(index, self._entries[index], stream)
 
     def adopt(self, indices: list[int]) -> list[int]:
-        """Stage what rsync has brought; return those that are whole. The others can still be put."""
+        """Stage the entries that rsync has delivered; return the complete ones.
+
+        The others can still be put.
+        """
         wanted = [index for index in indices if index in self._wanted]
         return [index for index in wanted if self._incoming.adopt(index, self._entries[index])]
 
     def all_staged(self) -> int:
-        """Return how many are staged. Raises Refused when some did not come."""
+        """Return the number of staged entries. Raises SyncRefused when some are missing."""
         if self._incoming.staged != self._wanted:
             raise SyncRefused("not every file came; nothing was written")
         return len(self._incoming.staged)
 
     def commit(self) -> dict[str, Any]:
-        """Put everything in place, each by one rename."""
+        """Install all entries, each by one rename."""
         self.all_staged()
         here, needed = self._here, [(index, self._entries[index]) for index in self.need]
         kept_in = os.path.join(here.directory.root, STATE, "replaced", self._when())
         kept = [entry.path for _, entry in needed if back_up(here, entry.path, kept_in)]
-        for _, entry in needed:  # told first: whatever happens now, what a sync put here is known as such
+        for _, entry in needed:  # recorded first: after a crash, files from a sync are still known as such
             here.record.add(entry.path, entry.kind + entry.content, None, ours=True)
         here.record.save()
         for index, entry in needed:
@@ -120,7 +129,7 @@ class SyncSession:
 
 
 def refuse_overlaps(paths: list[str]) -> None:
-    """Raise Refused where a path is named twice, lies below another, or may not be written."""
+    """Raise SyncRefused for a path that is repeated, is below another one, or may not be written."""
     known = set(paths)
     if len(known) != len(paths):
         raise SyncRefused("one path is named twice; nothing was written")

@@ -1,4 +1,4 @@
-"""What has come and is whole, and is not in place yet."""
+"""Staging area of entries that are complete, and not yet installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TREE = "tree"
 
 
 class Staging:
-    """A directory of this sync only; each entry lies there under its index."""
+    """Directory of this sync only, with each entry under its index."""
 
     def __init__(self, directory: SafeDirectory, nonce: str) -> None:
         self.nonce = nonce
@@ -27,11 +27,11 @@ class Staging:
         os.mkdir(name, 0o700, dir_fd=directory.state)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         self.fd = os.open(name, flags, dir_fd=directory.state)
-        self.now_ns = os.fstat(self.fd).st_mtime_ns  # by the clock that the files' times are of
+        self.now_ns = os.fstat(self.fd).st_mtime_ns  # by the clock of the files' times
         self.staged: set[int] = set()
 
     def put(self, index: int, entry: SentEntry, stream: BinaryIO) -> None:
-        """Take an entry from stdin. Raises Refused when it is another than was announced."""
+        """Receive an entry from stdin. Raises SyncRefused when its content is not the announced one."""
         if entry.kind == "l":
             os.symlink(entry.content, str(index), dir_fd=self.fd)
             self.staged.add(index)
@@ -54,7 +54,7 @@ class Staging:
         self.staged.add(index)
 
     def adopt(self, index: int, entry: SentEntry) -> bool:
-        """Take an entry that rsync has brought; return whether it is whole."""
+        """Move in an entry that rsync has delivered; return whether it is complete."""
         if entry.kind != "f" or index in self.staged:
             return False
         came = os.path.join(TREE, *parts_of(entry.path))
@@ -72,12 +72,12 @@ class Staging:
         return True
 
     def remove(self) -> None:
-        """Leave nothing of it."""
+        """Remove the directory with all entries."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def is_complete(file: BinaryIO, entry: SentEntry) -> bool:
-    """Return whether an open file is what was announced."""
+    """Return whether an open file has the announced content."""
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
         return False

@@ -1,4 +1,4 @@
-"""What former syncs put here and the tree has no more."""
+"""Files of former syncs that the tree no longer has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .target_state import TargetState
 
 
 def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[str, list[str]]:
-    """Delete it if asked and if nobody has edited it; return what became of each path."""
+    """Delete stale files if requested, except edited ones; return the result for each path."""
     found: dict[str, list[str]] = {"deleted": [], "stale": [], "edited": []}
     for path, row in sorted(here.record.rows.items()):
         if path in present:
@@ -31,7 +31,7 @@ def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[st
 
 
 def drop_empty_directories(here: TargetState) -> None:
-    """Remove the directories that syncs have made and nothing lies in."""
+    """Remove empty directories that syncs have made."""
     for path in sorted(set(here.record.dirs), key=len, reverse=True):
         parts = path.split("/")
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What lies in the directory now, and what of it a former sync put there."""
+"""Current content of the directory, and the part of it that former syncs wrote."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .manifest import Manifest
 from .safe_dir import SafeDirectory
 
 SETTLED_NS = 2 * 10**9
-"""A file that changed so short before it was hashed may change again within one tick of its clock."""
+"""A file changed this shortly before it was hashed may change again within one tick of its clock."""
 
 
 class SentEntry(NamedTuple):
-    """A file ("f") with its SHA-256, or a link ("l") with its target, as it is in the tree that is sent."""
+    """File ("f") with its SHA-256, or symlink ("l") with its target, as in the tree to send."""
 
     path: str
     kind: str
@@ -25,16 +25,16 @@ class SentEntry(NamedTuple):
 
 
 class TargetState:
-    """The directory beside its record; `now_ns` is by the clock that the files' times are of."""
+    """The directory and its record; `now_ns` is by the clock of the files' times."""
 
     def __init__(self, directory: SafeDirectory, now_ns: int) -> None:
         self.directory = directory
         self.record = Manifest(directory.state)
-        self.modes: list[tuple[str, int, int]] = []  # of what is here but for its mode: path, wanted, found
+        self.modes: list[tuple[str, int, int]] = []  # present with a wrong mode: path, wanted, found
         self._now_ns = now_ns
 
     def identity(self, path: str) -> str:
-        """Return what is at a path: "f" + SHA-256, "l" + target, "d", "?" for others, "" for nothing."""
+        """Return the content of a path: "f" + SHA-256, "l" + target, "d", "?" for others, "" for nothing."""
         parts = path.split("/")
         try:
             found = self.directory.stat(parts)
@@ -51,16 +51,19 @@ class TargetState:
         told = "f" + self.directory.hash(parts)
         if found.st_ctime_ns < self._now_ns - SETTLED_NS:
             was_put = self.record.contains(path)
-            if not was_put or self.record.rows[path][0] == told:  # one edited here stays known as put
+            if not was_put or self.record.rows[path][0] == told:  # an edited file stays known as put
                 self.record.add(path, told, found, ours=was_put)
         return told
 
     def was_synced(self, path: str) -> bool:
-        """Return whether a sync put there what is at a path now."""
+        """Return whether the current file at a path was written by a sync."""
         return self.record.contains(path) and self.identity(path) == self.record.rows[path][0]
 
     def has(self, entry: SentEntry) -> bool:
-        """Return whether an entry is here, but for its mode. Raises Refused for what it cannot replace."""
+        """Return whether an entry is present, apart from its mode.
+
+        Raises SyncRefused for a path that it cannot replace.
+        """
         try:
             found = self.directory.stat(entry.path.split("/"))
         except NotADirectoryError as error:
