@@ -7,6 +7,7 @@ from dataclasses import replace
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
@@ -19,6 +20,8 @@ from preflight.script.target import RankTarget
 _ALL = (models, rules_reading, placement, precision, grad_scaler, versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
+_OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
+"""Faults of ranks that do the same; what rank 0 alone does is none of these."""
 _MAX_RELATED = 8
 _PROBES = ((7, 5), (8, 0))
 """What GPUs before and from Ampere on answer a script, when the GPUs that it will run on are not known."""
@@ -138,8 +141,11 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
                 spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
                 reading.asked.setdefault((spots or [event.place])[0], thing.get("asked"))
                 reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
+        if _runs_elsewhere(it):
+            return
+        first_rank = RANK_0 in it.contexts
         for code, row in RULES.items():
-            if event.name in row.events:
+            if event.name in row.events and not (first_rank and code in _OF_ALL_RANKS):
                 for hit in row.judge(it, event):
                     _keep(reading.hits, code, _doubted(hit) if "except" in it.contexts else hit)
 
@@ -149,6 +155,13 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
     reading.complete = it.complete
     reading.excesses = tuple(it.excesses)
     return reading
+
+
+def _runs_elsewhere(it: Interpreter) -> bool:
+    """Whether the branch that is being read runs in no launch like the target."""
+    if ONE_PROCESS in it.contexts and it.target.processes != 1:
+        return True
+    return CPU in it.contexts and it.target.capability is not None
 
 
 def _doubted(hit: RuleHit) -> RuleHit:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.script.interpreter import calls
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.guards import branch_places
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -67,11 +68,22 @@ def _if(it: "Interpreter", node: ast.If) -> None:
     if known is not None:
         _known_branch(it, node, known=known)
         return
+    there, elsewhere = branch_places(node.test)
     other = it.state.fork()
-    execute(it, node.body)
+    _execute_in(it, node.body, there)
     taken, it.state = it.state, other
-    execute(it, node.orelse)
+    _execute_in(it, node.orelse, elsewhere)
+    if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
+        it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
     it.state = merge_states([taken, it.state])
+
+
+def _execute_in(it: "Interpreter", body: list[ast.stmt], place: str) -> None:
+    """Carry out a branch that runs in one place only; "" for everywhere."""
+    depth = len(it.contexts)
+    it.contexts += [place] if place else []
+    execute(it, body)
+    del it.contexts[depth:]
 
 
 def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:

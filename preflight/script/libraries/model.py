@@ -201,6 +201,7 @@ class LibraryModel:
                     values: dict[str, Value] = {
                         "device": device,
                         "literal": Const(not isinstance(item, Device)),
+                        "alone": Const(item is argument),
                     }
                     it.emit(ScriptEvent("cuda", call.place, None, call, "tensor", values))
 

@@ -176,7 +176,7 @@ def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Val
                 owner.id if isinstance(owner, Ref) else owner.of,
                 call,
                 "model",
-                {"device": device, "literal": Const(not isinstance(index, Device))},
+                {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE},
             )
         )
         return owner
@@ -198,7 +198,11 @@ def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Val
                             ref,
                             call,
                             "model",
-                            {"device": device, "literal": Const(not isinstance(item, Device))},
+                            {
+                                "device": device,
+                                "literal": Const(not isinstance(item, Device)),
+                                "alone": Const(item is target),
+                            },
                         )
                     )
     return owner

@@ -96,7 +96,11 @@ def _tensor(it: "Interpreter", call: Call) -> Value:
         for item in alternatives(device):
             found = as_device(item)
             if isinstance(found, Device) and found.kind == "cuda":
-                values: dict[str, Value] = {"device": found, "literal": Const(not isinstance(item, Device))}
+                values: dict[str, Value] = {
+                    "device": found,
+                    "literal": Const(not isinstance(item, Device)),
+                    "alone": Const(item is device),
+                }
                 it.emit(ScriptEvent("cuda", call.at("device"), None, call, "tensor", values))
     return UNKNOWN
 
@@ -258,7 +262,11 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
                     ref.id,
                     call,
                     "model",
-                    {"device": device, "literal": Const(not isinstance(item, Device))},
+                    {
+                        "device": device,
+                        "literal": Const(not isinstance(item, Device)),
+                        "alone": Const(item is call.get("device")),
+                    },
                 )
             )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
+_MADE = "device made "
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
@@ -48,7 +49,7 @@ def _numbered(device: Device) -> bool:
     return device.index is not None and device.index >= 0
 
 
-@rule("D201", "device", "cuda", "set device", "ddp")
+@rule("D201", "device", "cuda", "set device", "ddp", "end")
 def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A GPU is named by a literal index, so every rank of a node uses the same one.
 
@@ -62,7 +63,15 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
     level, fixed = _level(it), _fixed(device)
     if level is None:
         return
-    if event.name == "cuda" and event.values.get("literal") != TRUE:
+    if event.name == "end":
+        yield from _never_replaced(it, level)
+        return
+    if event.name == "device":  # judged where it is used: until then a device of the rank may replace it
+        if fixed is not None:
+            it.notes.setdefault(f"{_MADE}{fixed.index}", []).append(fixed.place or event.place)
+            it.notes.setdefault(f"site {fixed.place or event.place}", []).append(event.place)
+        return
+    if event.name == "cuda" and TRUE not in (event.values.get("literal"), event.values.get("alone")):
         return
     if event.name == "ddp":
         ids = event.values.get("ids")
@@ -72,8 +81,21 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
     if fixed is not None:
         message = f"every rank uses GPU {fixed.index}"
         place = fixed.place or event.place
-        used = () if place.line == event.place.line else (event.place,)
+        sites = it.notes.get(f"site {place}", [])
+        used = tuple(spot for spot in (*sites, event.place) if spot.line != place.line)
         yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
+
+
+def _never_replaced(it: "Interpreter", level: Level) -> Iterator[RuleHit]:
+    """Yield the devices that a script names by number and never by its rank, wherever they are used."""
+    if it.notes.get("rank device") or it.notes.get("device set"):
+        return
+    for name, places in list(it.notes.items()):
+        if name.startswith(_MADE):
+            message = f"every rank uses GPU {name.removeprefix(_MADE)}"
+            for place in dict.fromkeys(places):
+                sites = tuple(spot for spot in it.notes.get(f"site {place}", ()) if spot.line != place.line)
+                yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, sites)
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")

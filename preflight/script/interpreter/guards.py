@@ -1,0 +1,53 @@
+"""What a condition says of where its branch runs: on rank 0 only, in one process only, without a GPU."""
+
+import ast
+import re
+
+RANK_0 = "rank 0"
+ONE_PROCESS = "one process"
+CPU = "cpu"
+
+_VARIABLE = r"(?:int\()?os\.(?:environ\.get\(|getenv\(|environ\[)'(?:LOCAL_)?RANK'(?:, [\w'-]+)?[\])]\)?"
+_RANK = (
+    r"(?:(?:\w+\.)*(?:(?:global|local|node|world|dist|proc|ddp)?_?rank"
+    rf"|get_rank\(\)|process_index|process_id)|{_VARIABLE})"
+)
+_COUNT = (
+    r"(?:\w+\.)*(?:device_count\(\)|get_world_size\(\)|world_size|num_processes"
+    r"|n_?gpus?|num_gpus|gpu_count|ngpus\w*|nprocs|n_procs)"
+)
+_FIRST_WORD = (
+    r"(?:\w+\.)*(?:is_(?:local_)?main(?:_process)?|is_world_process_zero(?:\(\))?|is_global_zero"
+    r"|is_master(?:_process)?|main_process|master_process|is_rank_?(?:0|zero))(?:\([\w.]*\))?"
+)
+_FIRST = re.compile(
+    rf"{_RANK} (?:==|<=) '?0'?|{_RANK} in [\[(](?:-1, 0|0, -1)[\])]|not {_RANK}|{_FIRST_WORD}", re.IGNORECASE
+)
+_OTHERS = re.compile(rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|not {_FIRST_WORD}", re.IGNORECASE)
+_ONE = re.compile(rf"{_COUNT} (?:==|<=) 1|{_COUNT} < 2", re.IGNORECASE)
+_SEVERAL = re.compile(rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2", re.IGNORECASE)
+_NO_CUDA = re.compile(r"not torch\.cuda\.is_available\(\)|torch\.cuda\.device_count\(\) == 0")
+
+
+def branch_places(test: ast.expr) -> tuple[str, str]:
+    """Return where the body and the `else` of a condition run: one of the names above, or "" for everywhere.
+
+    Only whole conditions count, and parts that `and` joins: what holds beside them narrows it further.
+    """
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    places = [_places(ast.unparse(part)) for part in parts]
+    body = next((place for place, _ in places if place), "")
+    return body, places[0][1] if len(parts) == 1 else ""
+
+
+def _places(text: str) -> tuple[str, str]:
+    for pattern, places in (
+        (_OTHERS, ("", RANK_0)),
+        (_FIRST, (RANK_0, "")),
+        (_ONE, (ONE_PROCESS, "")),
+        (_SEVERAL, ("", ONE_PROCESS)),
+        (_NO_CUDA, (CPU, "")),
+    ):
+        if pattern.fullmatch(text):
+            return places
+    return "", ""
