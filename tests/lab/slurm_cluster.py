@@ -18,14 +18,14 @@ from tests.lab.slurm import Slurm
 
 CHECKOUT = Path(__file__).parents[2]
 TRAIN = """
-import os, torch
+import os, time, torch
 from accelerate import Accelerator
 a = Accelerator()
 model = a.prepare(torch.nn.Linear(4, 1))
 model(torch.ones(2, 4)).sum().backward()
 print("sum", int(a.reduce(torch.tensor([a.process_index + 1.0]))), "of", a.num_processes,
       os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_PROCID", "none"), flush=True)
-a.end_training()
+a.end_training(); time.sleep(0.5)  # as in test_run.py: gloo's threads still need the GIL
 """
 PLAIN = """
 import os, time
