@@ -229,15 +229,15 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what no class foresees is kept as a bug
         failure = _failure(error)
         if _wants_json(argv):
-            _print_document(failure)
+            _print_document(failure, indent=None if "--jsonl" in argv else 1)
         return failure.exit_code
     else:
         return code
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether --json is among gpulaunch's own words; a script's come after --."""
-    return "--json" in takewhile(lambda word: word != "--", argv)
+    """Whether --json or --jsonl is among gpulaunch's own words; a script's come after --."""
+    return not {"--json", "--jsonl"}.isdisjoint(takewhile(lambda word: word != "--", argv))
 
 
 def _failure(error: BaseException) -> GpulaunchError:
@@ -257,12 +257,12 @@ def _failure(error: BaseException) -> GpulaunchError:
     return _tell(_of_system(error) if isinstance(error, OSError) else _bug(error))
 
 
-def _print_document(error: GpulaunchError) -> None:
+def _print_document(error: GpulaunchError, *, indent: int | None) -> None:
     """Print the error as the one document of --json, with what the command had to say before it failed."""
     about = {"code": error.code, "message": error.message, "fix": error.fix, "hosts": list(error.hosts)}
     said = error.document if error.document is not None else {"schema": "gpulaunch.error/1"}
     with suppress(OSError):
-        echo_json({**said, "exit_code": error.exit_code, "error": about})
+        echo_json({**said, "exit_code": error.exit_code, "error": about}, indent=indent)
 
 
 def _invoke(argv: Sequence[str], group: click.Command) -> int:

@@ -1,5 +1,8 @@
 """gpulaunch preflight: ask hosts, judge them, say what a launch on them would use."""
 
+import json
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
 from launcher.config.rank_counts import resolve_rank_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
+from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
 from launcher.host_checks.live_table import HostTable
 from launcher.host_checks.preflight import (
     PreflightOptions,
@@ -75,6 +79,7 @@ class PreflightCommandOptions(HostOptions):
     ignore: tuple[str, ...]
     separately: bool
     as_json: bool
+    as_jsonl: bool
     facts: bool
     verbose: bool
     recordings: tuple[Path, ...]
@@ -112,7 +117,13 @@ class PreflightCommandOptions(HostOptions):
 )
 @click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--facts", is_flag=True, help="With --json: everything that was read, too.")
+@click.option(
+    "--jsonl",
+    "as_jsonl",
+    is_flag=True,
+    help="Print a line of JSON for each host as it answers, and one for all.",
+)
+@click.option("--facts", is_flag=True, help="With --json or --jsonl: everything that was read, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what was read.")
 @click.option(
     "--from",
@@ -154,7 +165,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         sent=asked.sent,
         script_after_sync=asked.arriving,
     )
-    if asked.arriving is not None and not options.as_json:
+    if asked.arriving is not None and not (options.as_json or options.as_jsonl):
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
     if options.recordings or options.smi_files:
         result = _from_files(asked, options, manner)
@@ -218,10 +229,12 @@ def _from_hosts(
     else:
         entries = resolve_local_entries(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
     try:
-        with HostTable(entries) as live:
+        job = resolve_rank_counts(asked.job, ways.inventory)
+        answers = _answers(job, manner, options) if len(entries) > 1 or options.as_jsonl else None
+        with HostTable(entries) if answers is None else nullcontext(answers) as live:
             return preflight(
                 entries,
-                resolve_rank_counts(asked.job, ways.inventory),
+                job,
                 ways.open,
                 manner=manner,
                 probe=reachability_probe(width=ways.width),
@@ -229,6 +242,15 @@ def _from_hosts(
             )
     finally:
         ways.close()
+
+
+def _answers(
+    job: Job, manner: PreflightOptions, options: PreflightCommandOptions
+) -> TextAnswers | JsonLines | None:
+    """Return what prints answers as they come; None at a terminal, which has a table, and for --json."""
+    if options.as_jsonl:
+        return JsonLines(job, manner, facts=options.facts)
+    return None if options.as_json or sys.stdout.isatty() else TextAnswers()
 
 
 def _from_files(
@@ -258,10 +280,17 @@ def _from_files(
     entries = [HostEntry(name) for name in named]
     together = manner.as_one_launch and len(facts) == 1
     how = replace(manner, as_one_launch=together, from_file=bool(options.smi_files))
+    if options.as_jsonl:
+        lines = JsonLines(job, how, facts=options.facts)
+        for entry in entries:
+            lines.host_done(entry, named[entry.name])
     return evaluate_facts(entries, GatherResult(named, {}), job, manner=how)
 
 
 def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:
+    if options.as_jsonl:
+        echo_json_text(json.dumps(summary_json(result)))
+        return
     if options.as_json:
         echo_json_text(json_text(preflight_json(result, facts=options.facts), depth=_JSON_DEPTH))
         return

@@ -34,8 +34,10 @@ from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-FACTS-1 "
-MAX_ANSWER = 32 << 20
-"""Bytes taken from one host, login noise included. A crowded host's answer is well under 2 MiB."""
+MAX_ANSWER = 8 << 20
+"""Bytes taken from one host. A crowded host's answer is well under 2 MiB."""
+MAX_NOISE = 1 << 20
+"""Bytes of a login's words before the answer: hosts that talk without end are spoken to side by side."""
 GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""
 IDLE_TIMEOUT_S = 600
@@ -184,15 +186,14 @@ class _Answer:
     def add(self, data: bytes) -> bytes | None:
         """Take more output; return the whole document once it is complete. Raises AgentProtocolError."""
         self._data += data
-        if len(self._data) > MAX_ANSWER:
-            raise AgentProtocolError(
-                self._host, f"sent more than {MAX_ANSWER >> 20} MiB; it was not read further"
-            )
         if self._body is None:
             self._find()
-        if self._body is None or len(self._data) < self._body[1]:
-            return None
-        return bytes(self._data[self._body[0] : self._body[1]])
+        if self._body is not None and len(self._data) >= self._body[1]:
+            return bytes(self._data[self._body[0] : self._body[1]])
+        if self._body is None and len(self._data) > MAX_NOISE:  # the length of a body is bounded itself
+            said = f"sent more than {MAX_NOISE >> 20} MiB before its answer; it was not read further"
+            raise AgentProtocolError(self._host, said)
+        return None
 
     @property
     def noise(self) -> str:

@@ -29,7 +29,7 @@ def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
         echo(line, err=err)
 
 
-def echo_json(document: Any, *, indent: int = 1) -> None:
+def echo_json(document: Any, *, indent: int | None = 1) -> None:
     """Print a document for programs."""
     echo_json_text(json.dumps(document, indent=indent))
 

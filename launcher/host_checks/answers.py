@@ -1,0 +1,80 @@
+"""Answers of hosts as they come, for pipes and files: a line of text or of JSON for each host."""
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, HostError
+from launcher.host_checks.merged_findings import merge_findings
+from launcher.host_checks.preflight import PreflightOptions, PreflightResult, evaluate_facts
+from launcher.host_checks.render_json import host_json, merged_json
+from launcher.host_checks.render_text import summary
+from launcher.remote.agent import GatherResult
+from launcher.terminal.output import echo, echo_json_text
+from launcher.text import one_line
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import encode
+from preflight.job import Job
+
+HOST_SCHEMA = "gpulaunch.preflight-host/1"
+SUMMARY_SCHEMA = "gpulaunch.preflight-summary/1"
+_LONGEST = 200
+
+
+class TextAnswers:
+    """Prints a line for each host that has answered, or could not be used."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
+        """Take one host's answer; called as it comes."""
+        if isinstance(result, HostFacts):
+            said = f"answered  {entry.name}: {summary(result)}"
+        else:
+            detail = result.detail if isinstance(result, HostError) else result.message
+            said = f"no answer {entry.name}: {one_line(detail, _LONGEST)}"
+        echo(f"{said} ({time.monotonic() - self._started:.1f} s)")
+
+
+class JsonLines:
+    """Prints a line of JSON for each host, judged for itself, and one at the end for all together."""
+
+    def __init__(self, job: Job, manner: PreflightOptions, *, facts: bool) -> None:
+        self._started = time.monotonic()
+        self._job = job
+        self._manner = replace(manner, as_one_launch=False)
+        self._facts = facts
+
+    def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
+        """Take one host's answer; called as it comes."""
+        if isinstance(result, HostFacts):
+            gathered = GatherResult({entry.name: result}, {})
+        elif isinstance(result, HostError):
+            gathered = GatherResult({}, {entry.name: result})
+        else:
+            return  # a mistake in the user's files: it ends the command with an error of its own
+        judged = evaluate_facts((entry,), gathered, self._job, manner=self._manner)
+        document = {
+            "schema": HOST_SCHEMA,
+            "host": entry.name,
+            "seconds": round(time.monotonic() - self._started, 3),
+            **host_json(judged, entry.name, facts=self._facts),
+        }
+        echo_json_text(json.dumps(document))
+
+
+def summary_json(result: PreflightResult) -> dict[str, Any]:
+    """Return the last line: what the lines of single hosts do not have."""
+    shared = [each for each in merge_findings(result.findings) if len(each.finding.hosts) > 1]
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "exit_code": result.exit_code,
+        "seconds": round(result.seconds, 3),
+        "total_hosts": len(result.entries),
+        "unreachable": list(result.errors),
+        "findings": [merged_json(each) for each in shared],
+        "would_use": None if result.would_use is None else encode(result.would_use),
+    }

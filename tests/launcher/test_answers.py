@@ -1,0 +1,69 @@
+"""Answers of hosts as they come: lines of text, and lines of JSON."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import BadInput, ConnectionTimedOut
+from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
+from launcher.host_checks.preflight import PreflightOptions, evaluate_facts
+from launcher.remote.agent import GatherResult
+from preflight.job import Job
+from tests.preflight.golden_cases import host
+
+RECORDINGS = Path(__file__).parents[1] / "preflight/recordings"
+SILENT = ConnectionTimedOut("b", "no answer from 192.0.2.9 port 22 within 10 s", "Is the host up?")
+
+
+def test_each_answer_is_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = TextAnswers()
+    answers.host_done(HostEntry("a"), host({}, "a"))
+    first = capsys.readouterr().out
+    assert first.startswith("answered  a: 2x NVIDIA L40S, driver 595.80, torch 2.13.0+cu130")
+    assert first.endswith(" s)\n")
+    answers.host_done(HostEntry("b"), SILENT)
+    assert "no answer b: no answer from 192.0.2.9 port 22 within 10 s (" in capsys.readouterr().out
+
+
+def test_each_answer_is_a_line_of_json_with_what_it_says_of_that_host(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = JsonLines(Job(), PreflightOptions(), facts=True)
+    sick = host({"gpus.0.recovery_action": "gpu_reset"}, "a")
+    lines.host_done(HostEntry("a"), sick)
+    (first,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["schema"], first["host"], first["reached"]) == ("gpulaunch.preflight-host/1", "a", True)
+    assert (first["verdict"], first["facts"]["host"]) == ("critical", "a")
+    assert "HEAL001" in {finding["code"] for finding in first["findings"]}
+    lines.host_done(HostEntry("b"), SILENT)
+    second = json.loads(capsys.readouterr().out)
+    assert (second["reached"], [each["code"] for each in second["findings"]]) == (False, ["HOST004"])
+    lines.host_done(HostEntry("c"), BadInput("hosts.yaml is wrong"))
+    assert capsys.readouterr().out == ""
+
+
+def test_the_last_line_has_what_concerns_several_hosts_and_no_host_alone() -> None:
+    gathered = GatherResult({name: host({}, name) for name in ("a", "c")}, {"b": SILENT})
+    result = evaluate_facts([HostEntry(name) for name in "abc"], gathered, Job())
+    last = summary_json(result)
+    assert (last["schema"], last["exit_code"]) == ("gpulaunch.preflight-summary/1", 1)
+    assert (last["total_hosts"], last["unreachable"]) == (3, ["b"])
+    assert all(len(finding["hosts"]) > 1 for finding in last["findings"])
+
+
+def test_jsonl_of_recordings_and_of_an_error_is_lines() -> None:
+    argv = [sys.executable, "-m", "launcher", "preflight", "--jsonl", "--from"]
+    done = subprocess.run(
+        [*argv, RECORDINGS / "2xl40s.json"], capture_output=True, text=True, check=False, cwd=RECORDINGS
+    )
+    schemas = [json.loads(line)["schema"] for line in done.stdout.splitlines()]
+    assert schemas == ["gpulaunch.preflight-host/1", "gpulaunch.preflight-summary/1"]
+    bad = subprocess.run(
+        [*argv, RECORDINGS / "absent.json"], capture_output=True, text=True, check=False, cwd=RECORDINGS
+    )
+    (line,) = bad.stdout.splitlines()
+    assert json.loads(line)["exit_code"] == bad.returncode == 2
