@@ -1,1 +1,1 @@
-"""What guard.py is made of: a core that listens to torch, and a module per kind of look (check_table.py)."""
+"""The guard in each rank: its hooks into torch, its checks (check_table.py), and its reports."""

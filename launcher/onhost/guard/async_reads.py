@@ -1,4 +1,4 @@
-"""Numbers on their way from a device to the CPU: read when they have arrived, without waiting."""
+"""Asynchronous reads of numbers from a device, processed once their copies are complete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 
 class AsyncRead:
-    """One number or some per device on their way to the CPU; on a GPU read when they have arrived."""
+    """Copy of numbers to the CPU, one tensor per device; on a GPU it is read when complete."""
 
     def __init__(self, torch: Any, values: list[Any]) -> None:
         self.events: list[Any] = []
@@ -24,7 +24,7 @@ class AsyncRead:
                 self._arrived.append(value.cpu())
 
     def is_ready(self) -> bool:
-        """Return whether every copy has arrived; never waits."""
+        """Return whether every copy is complete; never waits."""
         return all(event.query() for event in self.events)
 
     def numbers(self) -> list[float]:
@@ -36,17 +36,17 @@ OnRead = Callable[[AsyncRead], None]
 
 
 class AsyncReads:
-    """What has been sent and not been judged so far."""
+    """Reads in flight, each with its handler."""
 
     def __init__(self) -> None:
         self._pending: list[tuple[AsyncRead, OnRead]] = []
 
     def submit(self, reading: AsyncRead, judge: OnRead) -> None:
-        """Have a reading judged by the first `settle` that finds it arrived."""
+        """Pass a read to its handler in the first `poll` that finds it complete."""
         self._pending.append((reading, judge))
 
     def poll(self) -> None:
-        """Judge what has arrived by now."""
+        """Handle the reads that are complete by now."""
         waiting: list[tuple[AsyncRead, OnRead]] = []
         ready: list[tuple[AsyncRead, OnRead]] = []
         for entry in self._pending:

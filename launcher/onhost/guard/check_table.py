@@ -1,7 +1,7 @@
-"""All that is looked at before an optimizer performs a step, in this order: a row per look.
+"""Table of the guard's checks before an optimizer step, in order: one row per check.
 
-What comes at other moments - a loss, a norm, a scaler's doings, the weights after a step - core.py hands to
-the one look that is about it.
+rank_guard.py passes other events - a loss, a norm, a scaler's update, the weights after a step - to the check
+that handles them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .violation import Violation
 
 
 class GuardCheck(NamedTuple):
-    """A look, and the steps before which it looks.
+    """Check, and the steps before which it runs.
 
-    `what` is how its failure is reported; looks of one name end together.
+    `what` names the check in the report of its failure; checks of one name are disabled together.
     """
 
     when: Callable[[Step], bool]

@@ -1,4 +1,4 @@
-"""What rank.py gives to the guard."""
+"""Interface between rank.py and the guard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AfterImport = Callable[[Dict[str, Callable[[ModuleType], None]]], None]
 
 
 class GuardContext(NamedTuple):
-    """Which rank this is, and what the plan gave it."""
+    """Identity of this rank, and its part of the plan."""
 
     rank: int
     local_rank: int
@@ -18,7 +18,7 @@ class GuardContext(NamedTuple):
 
 
 class RankServices(NamedTuple):
-    """What rank.py lends: its events, its import hook, and how it reads a GPU's UUID."""
+    """Services of rank.py: its events, its import hook, and its reader of a GPU's UUID."""
 
     report: Report
     after_import: AfterImport

@@ -1,10 +1,10 @@
-"""The guard: inside each rank it watches dtypes, devices and values, and stops what cannot train.
+"""The guard: inside each rank it watches dtypes, devices and values, and stops ranks that cannot train.
 
-It lies beside rank.py, which loads it when GPULAUNCH_GUARD is `stop` or `warn`. It imports nothing heavy: it
-waits until the script has imported torch, then listens through torch's global optimizer hooks, GradScaler,
+rank.py loads it from its own directory when GPULAUNCH_GUARD is `stop` or `warn`. It imports nothing heavy: it
+waits until the script has imported torch, then uses torch's global optimizer hooks, GradScaler,
 clip_grad_norm_ and Tensor.backward. It never uses a collective, never changes a value, and on a GPU never
-waits for one outside a rehearsal: what it computed is read when it is ready. A failure of its own is reported
-once and switches that look off; it never reaches the script.
+waits for one outside a rehearsal: results are read when they are ready. If a check itself fails, the guard
+reports that once and disables the check; the exception never reaches the script.
 
 G1 dtypes of trainable parameters   G2 gradient dtype       G3 optimizer state dtype   G4 non-finite values
 G5 GradScaler                       G6 device as planned    G7 alike across ranks (the client compares)
@@ -13,7 +13,7 @@ G8 bf16 on a GPU without it         G9 trainable parameters that get no gradient
 Environment: GPULAUNCH_GUARD=stop|warn, GPULAUNCH_GUARD_SKIPS=N (8), GPULAUNCH_REHEARSE=N (steps).
 A stop ends the rank with exit code 86. `guard.py clean` in a run directory removes a rehearsal's scratch.
 
-This is its door; what it is made of lies beside it in this folder.
+This is the entry point; the other modules of the guard are in this package.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from .rank_guard import Guard
 
 
 def prepare(place: GuardContext, tools: RankServices) -> Guard | None:
-    """Set up what the environment asks for. Raises OSError when a rehearsal cannot be made safe."""
+    """Set up the guard or rehearsal of the environment.
+
+    Raises OSError when a rehearsal cannot be made safe.
+    """
     policy = os.environ.get("GPULAUNCH_GUARD", "off")
     steps = int(os.environ.get("GPULAUNCH_REHEARSE", "") or 0)
     if policy not in ("stop", "warn") and not steps:

@@ -1,4 +1,4 @@
-"""What parameters are called; slow, so only for telling."""
+"""Names of parameters; slow to compute, so only for reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.
 
 
 def names_of(torch: Any, wanted: Sequence[Any], optimizers: Iterable[Any]) -> list[str]:
-    """Return what the outermost module calls each parameter, else which one of its optimizer's it is."""
+    """Return each parameter's name in the outermost module, else its name or position in its optimizer."""
     names: dict[int, str] = {}
     with contextlib.suppress(Exception):
         names = _names_in_modules(torch, {id(p) for p in wanted})

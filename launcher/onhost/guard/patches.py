@@ -1,4 +1,4 @@
-"""Putting a function of ours around one of somebody else's."""
+"""Wrappers around functions of other libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Look = Callable[[Any, Any], None]
 def patch(
     owner: Any, name: str, safety: SafeCaller, before: Look | None = None, after: Look | None = None
 ) -> None:
-    """Wrap a method so that we look before or after each call of it."""
+    """Wrap a method so that the guard is called before or after each call of it."""
     original = getattr(owner, name)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -30,5 +30,5 @@ def patch(
 
 
 def rename(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a wrapper the name, the docstring and the signature of what it wraps."""
+    """Copy the name, the docstring and the signature of a function to its wrapper."""
     return functools.update_wrapper(wrapper, original)

@@ -1,4 +1,4 @@
-"""How the guard ends its rank."""
+"""Exit of a rank on the guard's decision."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ STOP_EXIT = 86
 
 
 class GuardExit:
-    """Ends the rank from inside the script's own calls, once that is decided.
+    """Exit of the rank from inside the script's own calls, once that is decided.
 
     `finish` is called before the process ends without running its exit handlers.
     """
 
     def __init__(self, report: Report, finish: Callable[[], None]) -> None:
-        self.code: int | None = None  # with which the rank is to end, once that is decided
+        self.code: int | None = None  # exit code of the rank, once its end is decided
         self._report = report
         self._finish = finish
 
@@ -29,7 +29,7 @@ class GuardExit:
         raise SystemExit(code)
 
     def force_exit(self) -> None:
-        """The script has caught our SystemExit and trains on, or it went to a thread: end the process."""
+        """End the process: the script has caught SystemExit and still trains, or a thread got it."""
         with contextlib.suppress(Exception):
             self._report("script_exit", code=self.code)
             self._finish()
@@ -38,7 +38,7 @@ class GuardExit:
         os._exit(self.code or 0)
 
     def clean_exit(self) -> None:
-        """Keep torch's own threads from aborting an interpreter that ends in the middle of a training."""
+        """Keep torch's own threads from aborting an interpreter that exits in the middle of a training."""
         if self.code is None:
             return
         if self.code:

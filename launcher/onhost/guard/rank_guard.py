@@ -1,4 +1,4 @@
-"""The guard of one rank: it listens to torch, and hands each moment to the looks that are about it."""
+"""The guard of one rank: it hooks into torch, and passes each event to the checks that handle it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Guard:
-    """Everything that looks at this rank. With `steps`, the run is a rehearsal of so many."""
+    """All monitors and checks of this rank. With `steps`, the run is a rehearsal of that many steps."""
 
     def __init__(self, place: GuardContext, tools: RankServices, *, stops: bool, steps: int = 0) -> None:
         training = self.training = TrainingState(place, tools)
@@ -46,11 +46,11 @@ class Guard:
         self._steps_file = StepFile(place)
 
     def modules(self) -> dict[str, Callable[[ModuleType], None]]:
-        """Return the modules to listen to besides torch, and what does so once they are imported."""
+        """Return the modules to watch besides torch, and the hook to call once each one is imported."""
         return {} if self.rehearsal is None else self.rehearsal.modules(self.safety)
 
     def install(self, torch: Any) -> None:
-        """Listen to torch; called right after the script's `import torch`."""
+        """Hook into torch; called right after the script's `import torch`."""
         self.training.torch = torch
         safely, safety, notes = self.safety.call, self.safety, self.notes
         hook_steps(torch, self._before_step, self._after_step)
@@ -104,7 +104,7 @@ class Guard:
     # --- a rehearsal, and the end ---
 
     def _rehearsal_of(self, steps: int) -> Rehearsal:
-        from .rehearsal.rehearsal import Rehearsal  # most runs are none, and start without it
+        from .rehearsal.rehearsal import Rehearsal  # most runs are not rehearsals, and start without it
 
         return Rehearsal(self.training, steps, self._end_rehearsal)
 
@@ -117,8 +117,8 @@ class Guard:
             self._finish()
 
     def _finish(self) -> None:
-        """Tell what has not been reported so far, and end what cannot end by itself."""
-        self.teller.stops = False  # too late to stop, not to tell
+        """Report the outstanding results, and shut down the threads that would block the exit."""
+        self.teller.stops = False  # too late to stop the rank, not to report
         with contextlib.suppress(Exception):
             cuda = self.training.torch.cuda
             if cuda.is_initialized():
@@ -133,4 +133,4 @@ class Guard:
 
 
 def _ignore(*_: object) -> None:
-    """Nobody wants to know."""
+    """Discard a value outside a rehearsal."""

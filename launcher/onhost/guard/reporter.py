@@ -1,4 +1,4 @@
-"""Says what is wrong: to the client, and in the rank's log."""
+"""Reports of violations, to the client and in the rank's log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_REPORTS = 1
 
 
 class GuardReporter:
-    """Tells each thing once, and ends the rank where the policy is to stop."""
+    """Reporter that reports each violation once, and ends the rank where the policy is to stop."""
 
     def __init__(self, training: TrainingState, leaving: GuardExit, *, stops: bool) -> None:
         self.stops = stops  # the policy; off when it is too late to stop
@@ -23,7 +23,7 @@ class GuardReporter:
         self._said: dict[str, int] = {}
 
     def tell(self, wrong: Violation, step: int) -> None:
-        """Say what is wrong, once; end the rank where the policy is to stop."""
+        """Report a violation once; end the rank where the policy is to stop."""
         stops = wrong.fatal and self.stops
         key = "%s %s" % (wrong.code, wrong.message[:12])
         self._said[key] = self._said.get(key, 0) + 1

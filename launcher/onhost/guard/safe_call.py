@@ -1,4 +1,4 @@
-"""What keeps the guard out of the script's way."""
+"""Isolation of the script from failures of the guard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .training_state import TrainingState
 
 
 class SafeCaller:
-    """Says when the guard may look, and keeps its failures from the script."""
+    """Caller that decides when checks may run, and keeps their exceptions from the script."""
 
     def __init__(self, training: TrainingState, leaving: GuardExit) -> None:
         self.pid = os.getpid()
@@ -20,11 +20,11 @@ class SafeCaller:
         self._off: set[str] = set()
 
     def is_own_process(self) -> bool:
-        """Return whether this is the rank itself, and none of its forked children."""
+        """Return whether this process is the rank itself, not one of its forked children."""
         return os.getpid() == self.pid
 
     def is_active(self) -> bool:
-        """Return whether this call is the rank's own and may be looked at: no worker, no graph."""
+        """Return whether this call is the rank's own and may be checked: not in a worker, not in a graph."""
         torch = self._training.torch
         if torch is None or os.getpid() != self.pid:
             return False
@@ -37,7 +37,10 @@ class SafeCaller:
         return not (cuda.is_initialized() and cuda.is_current_stream_capturing())
 
     def call(self, what: str, look: Callable[..., None], *args: Any) -> None:
-        """Look; a failure of ours is reported once, ends this kind of look, and never reaches the script."""
+        """Run a check.
+
+        An exception in it is reported once, disables the check, and never reaches the script.
+        """
         if what in self._off:
             return
         try:

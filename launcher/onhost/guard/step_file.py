@@ -1,4 +1,4 @@
-"""How many steps were performed, for the gauge beside the supervisor: steps are a sign of life."""
+"""Count of performed steps, for the gauge beside the supervisor: steps are a sign of activity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNT_EVERY_S = 1.0
 
 
 class StepFile:
-    """The number of steps, in a file of the run directory."""
+    """Number of steps, in a file of the run directory."""
 
     def __init__(self, place: GuardContext) -> None:
         self._path = os.path.join(place.run_dir, "steps-rank-%d" % place.rank)

@@ -1,4 +1,4 @@
-"""Small questions about tensors and optimizers; none of them reads another rank's values."""
+"""Helpers for tensors and optimizers, none of which reads another rank's values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def local(tensor: Any) -> Any:
 
 
 def trained_parameters(optimizer: Any) -> Iterator[Any]:
-    """Yield what an optimizer trains."""
+    """Yield the parameters of an optimizer."""
     for group in optimizer.param_groups:
         for p in group["params"]:
             if p.requires_grad:
@@ -19,7 +19,7 @@ def trained_parameters(optimizer: Any) -> Iterator[Any]:
 
 
 def is_fused(optimizer: Any) -> bool:
-    """Return whether an optimizer steps in one kernel that wants all of one dtype."""
+    """Return whether an optimizer steps in one kernel that requires a single dtype."""
     return any(group.get("fused") for group in optimizer.param_groups)
 
 
@@ -29,7 +29,7 @@ def first_cuda(tensors: Iterable[Any]) -> Any:
 
 
 def histogram(things: Iterable[Any]) -> dict[str, int]:
-    """Return how often each thing occurs, by its short name."""
+    """Return the number of occurrences of each value, by its short name."""
     counts: dict[str, int] = {}
     for thing in things:
         counts[format_value(thing)] = counts.get(format_value(thing), 0) + 1

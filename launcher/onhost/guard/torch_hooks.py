@@ -1,6 +1,6 @@
-"""Where torch lets itself be listened to: optimizer steps, GradScaler, clip_grad_norm_ and backward.
+"""Hooks into torch: optimizer steps, GradScaler, clip_grad_norm_ and backward.
 
-Where the guard may not look (`safety`), each is called as it would be without us.
+Where the guard may not run (`safety`), each function behaves as without the guard.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .training_state import TrainingState
 
 
 def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Callable[[Any], None]) -> None:
-    """Have every step of every optimizer told, before and after."""
+    """Call the guard before and after every step of every optimizer."""
     optim = sys.modules["torch.optim.optimizer"]  # the attribute of that name is gone
     unseen = getattr(torch, "_disable_dynamo", lambda function: function)  # hooks are not part of a graph
 
@@ -34,7 +34,7 @@ def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Calla
 def hook_scalers(
     torch: Any, safety: SafeCaller, training: TrainingState, scaling: ScalerMonitor, notes: LossMonitor
 ) -> None:
-    """Have GradScaler tell what it unscales, skips and scales, and its scale."""
+    """Report the values that GradScaler unscales and scales, the steps that it skips, and its scale."""
     module = getattr(getattr(torch, "amp", None), "grad_scaler", None)
     scaler = getattr(module, "GradScaler", None) or torch.cuda.amp.GradScaler
 
@@ -74,7 +74,7 @@ def _listen_to_scaled_steps(
 
 
 def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
-    """Have clip_grad_norm_ tell the norm that it returns."""
+    """Report the norm that clip_grad_norm_ returns."""
     home: Any = sys.modules["torch.nn.utils.clip_grad"]
     original = home.clip_grad_norm_
 
@@ -88,7 +88,7 @@ def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
 
 
 def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
-    """Have Tensor.backward tell what goes backward."""
+    """Report the tensor of each Tensor.backward."""
     original = torch.Tensor.backward
 
     def backward(loss: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The training in this rank: its optimizers, how often they have stepped, and the step about to be taken."""
+"""State of the training in this rank: its optimizers, their step counts, and the step about to be taken."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from .context import GuardContext, RankServices
 from .tensors import trained_parameters
 
 DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
-"""Optimizers of torch whose first step is x/0 where eps is lost; what others do is reported when seen (G4).
-"""
+"""Optimizers of torch whose first step is x/0 where eps is lost; others are reported when it happens (G4)."""
 
 
 class WatchedOptimizer:
-    """One optimizer: how often it has stepped, and what was seen of it."""
+    """Step counts and check results of one optimizer."""
 
     def __init__(self, optimizer: Any) -> None:
         kind = type(optimizer)
@@ -25,12 +24,12 @@ class WatchedOptimizer:
         torchs = kind.__module__.startswith("torch.optim") and hasattr(optimizer, "defaults")
         self.is_adam = torchs and "betas" in optimizer.defaults
         self.divides_by_eps = torchs and kind.__name__ in DIVIDE_BY_EPS
-        self.last_good = 0  # the last step after which the weights were seen finite
+        self.last_good = 0  # the last step after which the weights were finite
         self.without_gradient: set[int] | None = None
 
 
 class TrainingState:
-    """What is known of the training in this rank."""
+    """State of the training in this rank."""
 
     def __init__(self, place: GuardContext, tools: RankServices) -> None:
         self.place = place
@@ -41,14 +40,14 @@ class TrainingState:
         self.has_scaler = False  # whether an enabled GradScaler is in use
 
     def record(self, optimizer: Any) -> WatchedOptimizer:
-        """Return what is kept about an optimizer."""
+        """Return the record of an optimizer."""
         found = self.optimizers.get(optimizer)
         if found is None:
             found = self.optimizers[optimizer] = WatchedOptimizer(optimizer)
         return found
 
     def step_now(self) -> int:
-        """Return the number of the last step that was started, counted by the busiest optimizer."""
+        """Return the number of the last step that was started, by the optimizer with the most steps."""
         return max((each.tries for each in self.optimizers.values()), default=0)
 
 
@@ -62,16 +61,16 @@ class Step(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Which step of this optimizer it is."""
+        """Number of this step for its optimizer."""
         return self.watched.tries
 
     def trainable(self) -> list[Any]:
-        """Return what the optimizer trains."""
+        """Return the parameters of the optimizer."""
         return list(trained_parameters(self.optimizer))
 
 
 def mixed_precision() -> str | None:
-    """Return what accelerate has been set up with, None when it is not in use."""
+    """Return accelerate's mixed precision setting, None when accelerate is not in use."""
     state = sys.modules.get("accelerate.state")
     shared = getattr(getattr(state, "AcceleratorState", None), "_shared_state", None) or {}
     found = shared.get("_mixed_precision")

@@ -1,4 +1,4 @@
-"""What a look says: what is wrong, and what helps."""
+"""Violation found by a check, with its fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Violation(NamedTuple):
-    """Something the guard has seen. `stops`: nothing good can come of going on."""
+    """Violation found by a check. `fatal`: training cannot succeed if it continues."""
 
     code: str
     message: str
@@ -20,4 +20,4 @@ FIX_FP16 = (
     " and keep the mixed precision; too big for that: PEFT/LoRA, whose adapters stay float32; GPUs of compute"
     " capability 8.0 and up: load and train in bf16"
 )
-"""What helps against float16 parameters, however they were noticed."""
+"""Fix for float16 parameters, for all checks that detect them."""

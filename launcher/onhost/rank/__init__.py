@@ -1,1 +1,1 @@
-"""What the program rank.py is made of: what it does before, beside and after the user's script."""
+"""Parts of the program rank.py: its actions before, beside and after the user's script."""

@@ -1,4 +1,4 @@
-"""Where in the run this rank stands, and how it tells what happens to it."""
+"""Position of this rank in the run, and its event reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_safely(what: str, report: Report, action: Callable[[], object]) -> None:
 
 
 class RankContext:
-    """Where in the run this rank stands: read from the launcher's environment and expected.json."""
+    """Position of this rank in the run, read from the launcher's environment and expected.json."""
 
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
@@ -41,7 +41,7 @@ class RankContext:
         self.events = os.path.join(run_dir, EVENTS)
 
     def report(self, event: str, **fields: object) -> None:
-        """Append one line to events.jsonl in one write; forked children of the rank keep quiet."""
+        """Append one line to events.jsonl in one write; forked children of the rank write nothing."""
         if os.getpid() != self.pid:
             return
         line = {"event": event, "rank": self.rank, "t": time.time(), "m": time.monotonic(), **fields}

@@ -1,4 +1,4 @@
-"""How the script ended, and the end that the interpreter would have had."""
+"""Report of the script's end, and the exit of the interpreter as without rank.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GLOO_SETTLE_S = 0.3
 
 
 class ExitHandler:
-    """Reports how the script ended and gives the interpreter the end that it would have had."""
+    """Handler that reports the script's end, and then exits the interpreter as Python would."""
 
     def __init__(self, place: RankContext) -> None:
         self.place = place
@@ -27,7 +27,7 @@ class ExitHandler:
         atexit.register(self._last)  # registered first, so called last
 
     def run(self, script: Callable[[], object]) -> None:
-        """Run the script; exceptions are shown as python shows them, without our frames."""
+        """Run the script; tracebacks look as under plain python, without frames of rank.py."""
         code = 0
         try:
             script()
@@ -69,7 +69,10 @@ class ExitHandler:
         )
 
     def _last(self) -> None:
-        """Python ends an interrupted script by SIGINT itself, so that shells can tell."""
+        """Join gloo's threads.
+
+        End an interrupted script by SIGINT, as Python does, so that shells recognise it.
+        """
         if os.getpid() == self.place.pid:
             run_safely("join gloo's threads", self.place.report, join_gloo)
         if self.interrupted == os.getpid():
@@ -79,13 +82,13 @@ class ExitHandler:
 
 
 def join_gloo() -> None:
-    """Let gloo's threads finish before the interpreter ends.
+    """Let gloo's threads finish before the interpreter exits.
 
     A thread that wants the GIL of a finalizing Python is ended by pthread_exit, and gloo's C++ turns that
-    into an abort ("terminate called without an active exception"): a run that had trained to its end would
-    fail. They want it to let go of the last collective's tensors, after the script has been reported that it
-    is done; a model under DDP keeps them alive when the group is destroyed, so they are given a moment too.
-    NCCL's groups are let be: destroying them may wait for other ranks.
+    into an abort ("terminate called without an active exception"): a run that had completed its training
+    would fail. The threads need the GIL to release the last collective's tensors, after the script has seen
+    its completion; a model under DDP keeps them alive when the group is destroyed, so they get a moment too.
+    NCCL's groups are left alone: destroying them may wait for other ranks.
     """
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():

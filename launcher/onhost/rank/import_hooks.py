@@ -1,4 +1,4 @@
-"""Hearing of other people's modules without importing them: once they are imported, after they are called."""
+"""Hooks after the import of modules of others, and after calls of their functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) 
 
 
 def after_import(watched: dict[str, Callable[[ModuleType], None]], report: Report) -> None:
-    """Call back for each watched module once it has been imported: now, if something did so before us.
+    """Call back for each watched module once it has been imported; at once if it already is.
 
     A sitecustomize or a .pth file of the environment may import torch at Python's start.
     """
@@ -37,7 +37,7 @@ def after_import(watched: dict[str, Callable[[ModuleType], None]], report: Repor
 
 
 class AfterImport:
-    """A meta path finder that finds nothing itself; it calls back once a watched module has been executed."""
+    """Meta path finder that finds no module itself; it calls back once a watched module has been executed."""
 
     def __init__(self, watched: dict[str, Callable[[ModuleType], None]], report: Report) -> None:
         self.watched = watched

@@ -1,4 +1,4 @@
-"""What the training libraries have set up: told beside the script, by looking at what it has imported."""
+"""Settings of the training libraries in the script, read from the modules that it has imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .import_hooks import after_call, after_import
 
 
 class TrainingInspector:
-    """Reports what the training libraries have set up, once they have: world, rank, device, precision."""
+    """Reporter of world, rank, device and precision, once the training libraries have set them up."""
 
     def __init__(self, place: RankContext) -> None:
         self.place = place
@@ -22,7 +22,7 @@ class TrainingInspector:
         self.settled = False  # accelerate constructs its states again and again in a training step
 
     def install(self) -> None:
-        """Look at three modules once they are imported."""
+        """Watch three modules for their import."""
         after_import(
             {
                 "accelerate.state": self._accelerate_imported,
@@ -40,7 +40,7 @@ class TrainingInspector:
         after_call(module, "init_process_group", self._look, self.place.report)
 
     def _parallel_imported(self, module: ModuleType) -> None:
-        """Without accelerate, the model that is wrapped tells the device."""
+        """Take the device of the model that DistributedDataParallel wraps, for scripts without accelerate."""
         wrapped = module.DistributedDataParallel
         original = wrapped.__init__
 
@@ -58,7 +58,7 @@ class TrainingInspector:
             self._look()
 
     def _look(self) -> None:
-        """Report what is known by now, when it is more or other than what was last said."""
+        """Report the known settings, if they differ from the last report."""
         if self.settled:
             return
         seen: dict[str, object] = {}
@@ -78,7 +78,7 @@ class TrainingInspector:
             self.place.report("state", **seen)
 
     def _accelerate_state(self, module: ModuleType) -> dict[str, object]:
-        # The shared dictionaries themselves: constructing a state here would come back to `_look`.
+        # The shared dictionaries themselves: constructing a state would call `_look` again.
         shared = module.PartialState._shared_state  # noqa: SLF001
         seen: dict[str, object] = {}
         if "num_processes" in shared and "process_index" in shared and shared.get("device") is not None:
@@ -96,7 +96,7 @@ class TrainingInspector:
 
 
 def gpu_uuid(device: Any) -> str:
-    """Return the UUID of a CUDA device, "" when reading it would open CUDA."""
+    """Return the UUID of a CUDA device, "" when reading it would initialise CUDA."""
     torch = sys.modules.get("torch")
     if torch is None or device is None or device.type != "cuda" or not torch.cuda.is_initialized():
         return ""

@@ -1,15 +1,16 @@
-"""What accelerate starts as each rank: it prepares the process and then becomes the user's script.
+"""Program that accelerate starts as each rank: it prepares the process and then becomes the user's script.
 
     rank.py SCRIPT args...      rank.py -m MODULE args...        (as `python` itself would take them)
-    rank.py --exec PROGRAM args...                               (a program that is no Python script)
+    rank.py --exec PROGRAM args...                               (a program that is not a Python script)
 
-It lies in the run directory, put there by the supervisor, and runs in the training environment's Python.
-Before the script: output goes to rank-N.log, the visible GPUs are narrowed where the plan says so, and the
-process group is tied to the supervisor's life. Beside the script: what torch.distributed and accelerate have
-set up is written to events.jsonl, without importing either. The script itself sees what it would see under
-plain `python`: argv, sys.path[0], `__main__`, pickling, exit codes, tracebacks. Its failures harm nothing.
+The supervisor puts it in the run directory, and it runs in the training environment's Python. Before the
+script: output goes to rank-N.log, the visible GPUs are narrowed where the plan says so, and the process group
+is tied to the supervisor's life. Beside the script: the settings of torch.distributed and accelerate are
+written to events.jsonl, without importing either. The script has the same environment as under plain
+`python`: argv, sys.path[0], `__main__`, pickling, exit codes, tracebacks. A failure of rank.py's own actions
+never affects it.
 
-This is its door; what it is made of lies beside it in this folder.
+This is the entry point; the other modules of rank.py are in this package.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .setup import (
 
 
 def load_guard(place: RankContext) -> None:
-    """Load guard.py, which lies beside this file, where the plan asks for the guard or for a rehearsal."""
+    """Load guard.py from this file's directory, where the plan requests the guard or a rehearsal."""
     if not (os.environ.get("GPULAUNCH_GUARD") or os.environ.get("GPULAUNCH_REHEARSE")):
         return
     from importlib.util import module_from_spec, spec_from_file_location
@@ -55,13 +56,13 @@ def main() -> None:
     place = RankContext(os.path.dirname(os.path.abspath(__file__)))
     run_safely("redirect the output", place.report, lambda: redirect_output(place))
     run_safely("tie the rank to its supervisor", place.report, lambda: die_with_supervisor(place))
-    restrict_visible_gpus(place)  # not attempted: a rank that sees the wrong GPUs must not start
+    restrict_visible_gpus(place)  # failures are fatal: a rank that sees the wrong GPUs must not start
     run_safely("introduce the rank", place.report, lambda: register_rank(place))
     run_safely("report crashes", place.report, report_crashes)
     run_safely("answer for stacks", place.report, lambda: enable_stack_dumps(place))
     run_safely("watch the libraries", place.report, TrainingInspector(place).install)
     if os.environ.get("GPULAUNCH_REHEARSE"):
-        load_guard(place)  # not attempted: unguarded, a rehearsal would be a run
+        load_guard(place)  # failures are fatal: unguarded, a rehearsal would be a run
     else:
         run_safely("load the guard", place.report, lambda: load_guard(place))
     ending = ExitHandler(place)

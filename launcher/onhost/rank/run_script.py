@@ -1,4 +1,4 @@
-"""How this process becomes the user's script: as under plain `python`, and none of ours in sight."""
+"""Execution of the user's script as `__main__`, indistinguishable from plain `python script.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .setup import STACKS_SIGNAL
 
 
 def run_as_main(argv: list[str]) -> Callable[[], object]:
-    """Make this process look like `python argv...` to the script; return what runs it."""
+    """Set up this process as `python argv...` would for the script; return the function that runs it."""
     option = os.environ.get("GPULAUNCH_LOCAL_RANK_OPTION")
     local = ["%s=%s" % (option, os.environ.get("LOCAL_RANK", "0"))] if option else []
     if argv[0] == "--exec":
@@ -24,24 +24,25 @@ def run_as_main(argv: list[str]) -> Callable[[], object]:
 
 
 def _exec(program: str, args: list[str]) -> None:
-    """Replace this process by a program that is no Python script.
+    """Replace this process by a program that is not a Python script.
 
-    It is looked for beside our interpreter first, as if the environment were activated: `torchrun` is there.
+    The interpreter's own directory is searched first, as if the environment were activated: it has
+    `torchrun`.
     """
     beside = os.path.dirname(os.path.abspath(sys.executable))
     os.environ["PATH"] = beside + os.pathsep + os.environ.get("PATH", os.defpath)
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # nobody answers it then, and its default ends a process
+    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # else the default action would kill the program
     try:
-        os.execvp(program, [program, *args])  # noqa: S606 - no shell is the point
-    except OSError as error:  # which does not name it
+        os.execvp(program, [program, *args])  # noqa: S606 - deliberately without a shell
+    except OSError as error:  # whose text lacks the name
         raise OSError(error.errno, os.strerror(error.errno or 0), program) from None
 
 
 def _fresh_main() -> ModuleType:
-    """Put an empty `__main__` in the place of ours, so that pickling and spawn find the script's names."""
-    sys.modules["_gpulaunch_rank"] = sys.modules["__main__"]  # ours lives on under another name
+    """Replace `__main__` by an empty module, so that pickling and spawn find the script's names."""
+    sys.modules["_gpulaunch_rank"] = sys.modules["__main__"]  # rank.py's module keeps another name
     main = ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __spec__=None, __loader__=None, __package__=None)
     sys.modules["__main__"] = main
@@ -49,7 +50,7 @@ def _fresh_main() -> ModuleType:
 
 
 def _set_path0(entry: str) -> None:
-    """Replace rank.py's directory in sys.path by what python would have put there."""
+    """Replace rank.py's directory in sys.path by the entry that python would have added."""
     if getattr(sys.flags, "safe_path", False):
         return
     sys.path[0] = entry
@@ -62,7 +63,7 @@ def _become_module(name: str, args: list[str]) -> Callable[[], object]:
     _set_path0(os.getcwd())
     main = _fresh_main()
     main.__dict__.pop("__spec__")
-    run = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - it is what `python -m` runs
+    run = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - the function of `python -m`
     return lambda: run(name)
 
 
@@ -85,6 +86,6 @@ def _become_script(script: str, args: list[str]) -> Callable[[], object]:
     def run() -> None:
         with open(path, "rb") as file:
             source = file.read()
-        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - it is the user's script
+        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - the user's script
 
     return run

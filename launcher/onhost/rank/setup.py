@@ -1,4 +1,4 @@
-"""What is set up before the script: output, GPUs, the tie to the supervisor, what tells where it stands."""
+"""Setup before the script: output, GPUs, the tie to the supervisor, and stack dumps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .context import RankContext
 
 
 def redirect_output(place: RankContext) -> None:
-    """Send stdout and stderr to this rank's own log; lines come out whole and at once, as on a terminal."""
+    """Send stdout and stderr to this rank's own log.
+
+    Lines are written complete and at once, as on a terminal.
+    """
     path = os.path.join(place.run_dir, "rank-%d.log" % place.rank)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(fd, 1)
@@ -24,7 +27,7 @@ def redirect_output(place: RankContext) -> None:
 
 
 def restrict_visible_gpus(place: RankContext) -> None:
-    """Show this rank only its own GPU, where the plan says so. LOCAL_RANK keeps its meaning."""
+    """Show this rank only its own GPU, where the plan requests that. LOCAL_RANK keeps its meaning."""
     if os.environ.get("GPULAUNCH_MASK") != "1":
         return
     visible = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
@@ -35,20 +38,20 @@ def die_with_supervisor(place: RankContext) -> None:
     """Have the kernel kill this process group when supervisor and guardian are both gone.
 
     They hold the write end of a FIFO; when its last writer is gone the kernel signals the owner of each
-    reader (F_SETOWN, F_SETSIG, O_ASYNC: fcntl(2)). No thread, so nothing that fork in the script could trip
-    over, and it works on a rank that is stopped or ignores signals. The descriptor stays open for good.
+    reader (F_SETOWN, F_SETSIG, O_ASYNC: fcntl(2)). This needs no thread that a fork in the script could
+    break, and it works on a rank that is stopped or ignores signals. The descriptor stays open for good.
     """
     import fcntl
 
     fd = os.open(os.path.join(place.run_dir, "lifeline"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    os.set_inheritable(fd, sys.argv[1:2] == ["--exec"])  # a program that takes our place keeps it
+    os.set_inheritable(fd, sys.argv[1:2] == ["--exec"])  # a program that replaces this process keeps it
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def register_rank(place: RankContext) -> None:
-    """Tell the supervisor and the client who this is, before anything can go wrong."""
+    """Report this rank's identity to the supervisor and the client, before its script can fail."""
     place.report(
         "rank",
         pid=place.pid,
@@ -59,12 +62,12 @@ def register_rank(place: RankContext) -> None:
     )
 
 
-STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in stacks.py; nothing known to us uses it
-STACKS_FD = 900  # a high number: out of the way of scripts that close what they believe to be theirs
+STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in stacks.py; no known program uses it
+STACKS_FD = 900  # a high number, which scripts that close foreign descriptors rarely reach
 
 
 def enable_stack_dumps(place: RankContext) -> None:
-    """Have one signal write where every thread stands into stacks-rank-N.log, stuck in native code or not.
+    """Have one signal dump the stack of every thread to stacks-rank-N.log, even of one stuck in native code.
 
     faulthandler does that in C, without the GIL, and forked workers inherit it. SIGUSR1, SIGUSR2 and the
     script's own faulthandler are left alone.
@@ -77,20 +80,20 @@ def enable_stack_dumps(place: RankContext) -> None:
     try:
         fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, STACKS_FD)
         os.close(low)
-    except OSError:  # few descriptors are allowed
+    except OSError:  # the limit of descriptors is low
         fd = low
     faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
 
 
 def report_crashes() -> None:
-    """Have a segmentation fault in native code leave the Python stack in the rank's log."""
+    """Have a segmentation fault in native code write the Python stack to the rank's log."""
     import faulthandler
 
     faulthandler.enable()
 
 
 def start_ticks() -> int:
-    """Return when this process started, in clock ticks since boot: with the pid, its identity."""
+    """Return the start time of this process, in clock ticks since boot: with the pid, its identity."""
     own = read_stat(os.getpid())
     if own is None:
         raise OSError("/proc does not show this process")

@@ -1,4 +1,4 @@
-"""What a traceback says of the script, ours aside."""
+"""Tracebacks of the script, without frames of gpulaunch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from types import TracebackType
 
 OUR_MODULES = "gpulaunch_"
-"""With this starts what tracebacks call our modules here; users' files are absolute."""
+"""Prefix of gpulaunch's own modules in tracebacks; users' files are absolute."""
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first exception of a chain: what went wrong before what was made of it."""
+    """Return the first exception of a chain, the cause of the others."""
     seen = set()
     while id(error) not in seen:
         seen.add(id(error))
@@ -23,7 +23,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def strip_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Drop our frames and those of runpy from the start of a traceback."""
+    """Drop frames of gpulaunch and of runpy from the start of a traceback."""
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith((OUR_MODULES, "<frozen runpy>")) and os.path.basename(name) != "runpy.py":

@@ -1,4 +1,4 @@
-"""What the kernel has counted of this rank, for runs that are too short to be sampled."""
+"""Resource usage of this rank by the kernel's counters, for runs that are too short for samples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .setup import start_ticks
 
 
 def used() -> dict[str, float]:
-    """Return the peak of its memory, its CPU time with that of its children, and for how long it has lived.
+    """Return the rank's peak memory, its CPU time with that of its children, and its age.
 
-    VmHWM is of the program that runs now; getrusage would tell the peak of the launcher that was forked.
+    VmHWM belongs to the current program; getrusage would report the peak of the launcher that was forked.
     """
     found: dict[str, float] = {}
     with open("/proc/self/status", "rb") as file:

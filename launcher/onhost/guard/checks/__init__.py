@@ -1,1 +1,1 @@
-"""What the guard looks at: a module per subject. table.py says when each looks."""
+"""Checks of the guard, one module per subject. check_table.py lists when each one runs."""

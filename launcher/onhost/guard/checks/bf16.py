@@ -1,4 +1,4 @@
-"""Whether the GPU has bf16 where the training uses it (G8)."""
+"""bf16 support of the GPU, where the training uses bf16 (G8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HAS_BF16 = 8  # compute capability, the major number
 
 
 def emulated_bf16(step: Step) -> Iterator[Violation]:
-    """Find bf16 on an NVIDIA GPU that only emulates it."""
+    """Report bf16 on an NVIDIA GPU that only emulates it."""
     torch = step.training.torch
     trainable = step.trainable()
     uses_bf16 = any(p.dtype is torch.bfloat16 for p in trainable) or mixed_precision() == "bf16"

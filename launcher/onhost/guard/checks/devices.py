@@ -1,4 +1,4 @@
-"""Whether the parameters are on the GPU that the plan gave this rank (G6)."""
+"""Devices of the parameters, compared with the GPU that the plan gave this rank (G6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..violation import Violation
 
 
 def wrong_devices(step: Step) -> Iterator[Violation]:
-    """Find parameters that are on the CPU, or on a GPU that is another rank's."""
+    """Report parameters that are on the CPU, or on the GPU of another rank."""
     planned = _planned_gpu(step.training.place)
     devices = {p.device for p in step.trainable()}
     if planned is None or not devices:

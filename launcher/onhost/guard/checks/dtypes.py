@@ -1,4 +1,4 @@
-"""The dtypes of what is trained (G1), of its gradients (G2) and of Adam's state for it (G3)."""
+"""Dtypes of trainable parameters (G1), of their gradients (G2) and of Adam's state for them (G3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from ..training_state import Step
 from ..violation import FIX_FP16, Violation
 
 EPS_LOST_IN_FP16 = 2.0**-25
-"""An eps up to this rounds to zero in fp16: Adam then divides by zero wherever its second moment did too."""
+"""Largest eps that rounds to zero in fp16.
+
+Adam then divides by zero wherever its second moment is zero too.
+"""
 
 FIX_CAST = (
     "do not cast the module while it trains: cast the inputs, or use autocast; look at what evaluation, demo"
@@ -18,7 +21,7 @@ FIX_CAST = (
 
 
 def low_precision_parameters(step: Step) -> Iterator[Violation]:
-    """Find trainable parameters in half precision (G1)."""
+    """Report trainable parameters in half precision (G1)."""
     torch = step.training.torch
     trainable = step.trainable()
     half = [p for p in trainable if p.dtype is torch.float16]

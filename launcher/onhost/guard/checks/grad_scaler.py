@@ -1,4 +1,4 @@
-"""The GradScaler: what it cannot unscale (G1), and the steps that it skips (G5)."""
+"""GradScaler checks: gradients that it cannot unscale (G1), and the steps that it skips (G5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SKIPS_IN_A_ROW = 8
 
 
 class ScalerMonitor:
-    """Follows the scalers of this rank; `skipped` is called after each step that one has skipped."""
+    """Monitor of this rank's scalers; `skipped` is called after each step that one has skipped."""
 
     def __init__(
         self, training: TrainingState, teller: GuardReporter, skipped: Callable[[WatchedOptimizer], None]
@@ -30,7 +30,7 @@ class ScalerMonitor:
         self._on_its_way: AsyncRead | None = None
 
     def unscaling(self, scaler: Any, optimizer: Any) -> None:
-        """Look at what a scaler is about to unscale."""
+        """Check the gradients that a scaler is about to unscale."""
         self._training.has_scaler = True
         if type(scaler).__name__ == "ShardedGradScaler":
             return  # FSDP's own: it unscales fp16 gradients on purpose
@@ -39,7 +39,7 @@ class ScalerMonitor:
             self._teller.tell(wrong, step)
 
     def stepped(self, optimizer: Any, skipped: bool) -> None:  # noqa: FBT001 - through safely()
-        """Count a step that a scaler has let the optimizer do, or not."""
+        """Count a step that a scaler has performed or skipped."""
         optimizer = getattr(optimizer, "optimizer", optimizer)
         seen = self._training.record(optimizer)
         if _is_always_called(optimizer):
@@ -49,7 +49,7 @@ class ScalerMonitor:
         self._count(seen, skipped=skipped)
 
     def updated(self, scaler: Any) -> None:
-        """Read the scale: on the CPU now, from a GPU when it has arrived."""
+        """Read the scale: on the CPU at once, from a GPU when its copy is complete."""
         scale = getattr(scaler, "_scale", None)
         if scale is None or not getattr(scaler, "_enabled", False):
             return
@@ -90,7 +90,7 @@ class ScalerMonitor:
 
 
 def _is_always_called(optimizer: Any) -> bool:
-    """Return whether the optimizer skips steps by itself, as fused ones do."""
+    """Return whether the optimizer itself skips steps, as fused ones do."""
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 

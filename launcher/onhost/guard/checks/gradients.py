@@ -10,8 +10,11 @@ from ..violation import Violation
 
 
 def missing_gradients(step: Step) -> Iterator[Violation]:
-    """Find what got no gradient: some of it in the first step, all of it or of the adapters in two."""
-    # FSDP: what other ranks hold is empty here.
+    """Report missing gradients.
+
+    Some parameters without one are reported after the first step, all or all adapters after the second.
+    """
+    # FSDP: parts that other ranks hold are empty in this rank.
     trainable = [p for p in step.trainable() if p.numel()]
     none = [p for p in trainable if p.grad is None]
     before, step.watched.without_gradient = step.watched.without_gradient, {id(p) for p in none}
@@ -36,7 +39,7 @@ def missing_gradients(step: Step) -> Iterator[Violation]:
 
 
 def _adapters(step: Step, trainable: list[Any]) -> list[Any]:
-    """Return what belongs to an adapter, by its name."""
+    """Return the parameters of adapters, recognised by name."""
     names = names_of(step.training.torch, trainable, step.training.optimizers)
     named = zip(trainable, names)  # noqa: B905 - Python 3.9
     return [p for p, name in named if "lora_" in name or "adapter" in name]

@@ -1,4 +1,4 @@
-"""The loss and the gradient norm that the script has computed (G4)."""
+"""Loss and gradient norm as the script computes them (G4)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..training_state import TrainingState
 from ..violation import Violation
 
 KEPT = 4 * SAMPLE_EVERY
-"""So many values of a GPU are kept until they are sent; more are let go."""
+"""Values of a GPU kept until they are sent; further ones are dropped."""
 
 
 class LossMonitor:
-    """Hears of every loss and gradient norm; `heard` gets each number once it is known."""
+    """Monitor of every loss and gradient norm; `heard` gets each number once it is known."""
 
     def __init__(
         self,
@@ -37,24 +37,25 @@ class LossMonitor:
         self._was_scaled = False
 
     def take_norm(self, norm: Any) -> None:
-        """Take what clip_grad_norm_ has returned."""
+        """Record the result of clip_grad_norm_."""
         self._take("gradient norm", norm)
 
     def take_unscaled(self, loss: Any) -> None:
-        """Take the loss that a GradScaler is about to scale; what goes backward next is not a loss any
-        more.
+        """Record a loss that a GradScaler is about to scale.
+
+        The next backward is not from a loss any more.
         """
         self._take("loss", loss)
         self._was_scaled = True
 
     def take_backward(self, loss: Any) -> None:
-        """Take what goes backward, unless it is a scaled loss."""
+        """Record the tensor of a backward, unless it is a scaled loss."""
         was_scaled, self._was_scaled = self._was_scaled, False
         if not was_scaled:
             self._take("loss", loss)
 
     def send(self) -> None:
-        """Have what was kept on a GPU brought to the CPU."""
+        """Start the copies of values kept on a GPU to the CPU."""
         for what, notes in self._kept.items():
             if not notes:
                 continue
@@ -67,7 +68,7 @@ class LossMonitor:
                 self._readings.submit(reading, functools.partial(self._arrived, what, steps))
 
     def _take(self, what: str, value: Any) -> None:
-        """Keep a number; on the CPU it can be looked at right away."""
+        """Record a number; one on the CPU is checked at once."""
         if isinstance(value, (list, tuple)) or not hasattr(value, "numel"):
             return
         if value.numel() != 1:
@@ -88,11 +89,14 @@ class LossMonitor:
             self._judge(what, number, step)
 
     def _judge(self, what: str, number: float, step: int | None = None) -> None:
-        """Judge a number of a step, or of the one to come: which that is is asked only if need be."""
+        """Check a number of a step.
+
+        Without `step` it belongs to the coming one, whose number is computed only if needed.
+        """
         self._heard(what, number)
         has_scaler = self._training.has_scaler
         if math.isfinite(number) or (has_scaler and what != "loss"):
-            return  # a scaler skips the step by itself
+            return  # the scaler itself skips the step
         step = self._step_to_come() if step is None else step
         self._evidence.record_suspicion(what, step)
         if not has_scaler:

@@ -1,4 +1,4 @@
-"""Weights and gradients that are not finite (G4)."""
+"""Non-finite weights and gradients (G4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIX_LOST = (
 
 
 class FiniteMonitor:
-    """Has one number per device computed that is finite if all values are; sums see NaN and Inf."""
+    """Monitor that computes one number per device, finite if all values are; sums propagate NaN and Inf."""
 
     def __init__(
         self, training: TrainingState, teller: GuardReporter, readings: AsyncReads, evidence: SamplingPolicy
@@ -30,12 +30,12 @@ class FiniteMonitor:
         self._teller = teller
         self._readings = readings
         self._evidence = evidence
-        self._born_bad: set[int] = set()  # not finite before any step: masks, unused rows
+        self._born_bad: set[int] = set()  # not finite before the first step: masks, unused rows
 
-    # --- looking ---
+    # --- checks ---
 
     def first_weights(self, step: Step) -> Iterable[Violation]:
-        """Have one number computed for each weight tensor: those that never were finite are no new fault."""
+        """Compute one number per weight tensor, to exclude weights that never were finite from reports."""
         torch = self._training.torch
         by_device: dict[Any, list[Any]] = {}
         for p in trained_parameters(step.optimizer):
@@ -49,13 +49,13 @@ class FiniteMonitor:
         return ()
 
     def wants_gradients(self, step: Step) -> bool:
-        """Return whether this step's gradients are to be looked at; a scaler looks at its own."""
+        """Return whether to check this step's gradients; a scaler checks its own."""
         if step.has_closure:
             return False
         return self._evidence.should_sample(step.number) and not self._training.has_scaler
 
     def gradients(self, step: Step) -> Iterable[Violation]:
-        """Send the gradients' sums; they are judged when they have arrived."""
+        """Send the gradients' sums; they are checked when their copies are complete."""
         gradients = [p.grad for p in trained_parameters(step.optimizer) if p.grad is not None]
         self._send(self._judge_gradients, step.optimizer, gradients)
         return ()
@@ -65,7 +65,7 @@ class FiniteMonitor:
         self._send(self._judge_weights, optimizer, list(trained_parameters(optimizer)))
 
     def lost(self, parameters: Iterable[Any]) -> list[Any]:
-        """Return those that are not finite and once were; waits for the GPU."""
+        """Return parameters that were finite once and are not any more; waits for the GPU."""
         torch = self._training.torch
         born_good = [p for p in parameters if id(p) not in self._born_bad]
         return [p for p in born_good if not bool(torch.isfinite(local(p)).all())]
@@ -84,7 +84,7 @@ class FiniteMonitor:
             self._readings.submit(AsyncRead(torch, values), about)
 
     def _sum(self, tensor: Any) -> Any:
-        """Return a number that is finite if all values are, None for what has no plain values."""
+        """Return a number that is finite if all values are, None for a tensor without plain values."""
         torch = self._training.torch
         own = local(tensor)
         if own.layout is not torch.strided or not own.is_floating_point() or own.numel() == 0:
@@ -92,7 +92,7 @@ class FiniteMonitor:
         wide = torch.float64 if own.dtype is torch.float64 else torch.float32
         return own.sum(dtype=wide).float()
 
-    # --- judging what has arrived; to confirm and name it, waiting for the GPU is fine ---
+    # --- evaluation of complete reads; to confirm and name a violation, waiting for the GPU is fine ---
 
     def _judge_first(self, keys: list[int], reading: AsyncRead) -> None:
         pairs = zip(keys, reading.numbers())  # noqa: B905 - Python 3.9

@@ -1,4 +1,4 @@
-"""Whether the ranks of this host are alike (G7), and each on a GPU of its own (G6)."""
+"""Consistency of the ranks on this host (G7), and a GPU of its own for each (G6)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..violation import Violation
 
 
 def mismatched_peers(step: Step) -> Iterator[Violation]:
-    """Tell what this rank trains with, and compare it with the ranks of its host that have told before it.
+    """Publish this rank's training facts, and compare them with those of its host's other ranks.
 
-    Nobody is waited for. The client compares all ranks of all hosts, but nobody may be following when they
-    start to step.
+    Only facts published earlier are compared: the check waits for no rank. The client compares all ranks of
+    all hosts, but may not be connected when they start to step.
     """
     place = step.training.place
     facts = _facts(step)
@@ -60,7 +60,7 @@ def _facts(step: Step) -> dict[str, Any]:
 
 
 def _told_before(place: GuardContext) -> Iterator[dict[str, Any]]:
-    """Yield what the guards of this host's other ranks have told at their first step so far."""
+    """Yield the facts that this host's other ranks have published at their first step so far."""
     try:
         with open(os.path.join(place.run_dir, "events.jsonl"), "rb") as file:
             lines = [line for line in file if b'"guard_facts"' in line]

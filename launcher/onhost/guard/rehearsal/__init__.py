@@ -1,1 +1,1 @@
-"""A rehearsal from inside a rank: its steps, what is measured of them, and where the script writes."""
+"""A rehearsal inside a rank: its steps, its measurements, and its output directory."""

@@ -1,4 +1,7 @@
-"""transformers' Trainer in a rehearsal: after the last step it evaluates and saves, if it ever would."""
+"""Hooks into transformers' Trainer.
+
+After the rehearsal's last step it evaluates and saves, if configured to.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from .step_timer import StepTimer
 
 
 class TrainerHooks:
-    """Follows a Trainer's events; the rehearsal of its script ends when it would start another step."""
+    """Callbacks on a Trainer's events; the rehearsal of its script ends when it would start another step."""
 
     def __init__(self, steps: StepTimer) -> None:
-        self.values: dict[str, Any] = {}  # what a Trainer says of its run
+        self.values: dict[str, Any] = {}  # settings of the run that a Trainer reports
         self._steps = steps
 
     def install(self, module: ModuleType, safety: SafeCaller) -> None:
-        """Listen to transformers.trainer_callback."""
+        """Hook into transformers.trainer_callback."""
         handler: Any = module.CallbackHandler
         original = handler.call_event
 

@@ -1,4 +1,4 @@
-"""What a rehearsal measures of the memory, and of what the optimizers remember."""
+"""Memory measurements of a rehearsal, and the dtypes of optimizer states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def memory_stats(torch: Any, device: Any) -> dict[str, Any]:
 
 
 def state_dtypes(torch: Any, optimizers: Iterable[Any]) -> dict[str, int]:
-    """Return the dtypes of what the optimizers remember per element."""
+    """Return the dtypes of the optimizers' per-element state."""
     return histogram(
         value.dtype
         for optimizer in optimizers

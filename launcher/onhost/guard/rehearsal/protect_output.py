@@ -1,4 +1,4 @@
-"""A real run's output is out of a rehearsal's reach (R1)."""
+"""Protection of a real run's output against a rehearsal (R1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rehearsal, seen from inside a rank: what the real script does in a few steps, measured and told once."""
+"""A rehearsal inside a rank: a few steps of the real script, measured and reported once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_LOSSES = 200
 
 
 class Rehearsal:
-    """Collects what the steps show; `end` ends the script when it has seen enough."""
+    """Collector of the steps' measurements; `end` ends the script after the last step."""
 
     def __init__(self, training: TrainingState, steps: int, end: Callable[[], None]) -> None:
         self._training = training
@@ -38,21 +38,21 @@ class Rehearsal:
         self._told = False
 
     def modules(self, safety: SafeCaller) -> dict[str, Callable[[ModuleType], None]]:
-        """Return the modules to listen to, and what does so once they are imported."""
+        """Return the modules to watch, and the hook to call once each one is imported."""
         return {
             "transformers.trainer_callback": functools.partial(self._trainer.install, safety=safety),
             "torch.utils.data.dataloader": functools.partial(self._samples.watch_loaders, safety=safety),
         }
 
     def on_value(self, what: str, number: float) -> None:
-        """Take a loss or a gradient norm."""
+        """Record a loss or a gradient norm."""
         if what == "loss":
             self._losses.append(number)
         if not math.isfinite(number):
             self._non_finite.add(what)
 
     def before_step(self, optimizer: Any) -> None:
-        """See which parameters have a gradient."""
+        """Record the parameters that have a gradient."""
         if not any(each is optimizer for each in self._optimizers):
             self._optimizers.append(optimizer)
         found = [p for p in trained_parameters(optimizer) if p.grad is not None]
@@ -60,7 +60,7 @@ class Rehearsal:
         self._gradient_dtypes = histogram(p.grad.dtype for p in found)
 
     def stepped(self, seen: WatchedOptimizer) -> None:
-        """Count a step, performed or skipped; end after the last one, unless Trainer shall evaluate first."""
+        """Count a step, performed or skipped; end after the last one, unless Trainer has yet to evaluate."""
         steps = self._steps
         steps.count(seen)
         if steps.after_first() == 0:
@@ -69,7 +69,7 @@ class Rehearsal:
             steps.end()
 
     def report(self, values: FiniteMonitor, scaling: ScalerMonitor, evidence: SamplingPolicy) -> None:
-        """Report once what was measured."""
+        """Report the measurements, once."""
         training = self._training
         if self._told or training.torch is None or not self._optimizers:
             return

@@ -1,4 +1,4 @@
-"""How many samples a script's DataLoaders give, so that its own loop has samples per second too."""
+"""Count of the samples from a script's DataLoaders: samples per second for scripts with their own loop."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..safe_call import SafeCaller
 
 
 class SampleCounter:
-    """Counts what DataLoaders give, by dataset."""
+    """Count of samples from DataLoaders, by dataset."""
 
     def __init__(self) -> None:
         self._given: dict[int, int] = {}
-        self._given_before: dict[int, int] = {}  # the same, when the first step had ended
+        self._given_before: dict[int, int] = {}  # the same, at the end of the first step
 
     def watch_loaders(self, module: ModuleType, safety: SafeCaller) -> None:
-        """Listen to torch.utils.data.dataloader."""
-        base: Any = getattr(module, "_BaseDataLoaderIter")  # noqa: B009 - it is torch's own
+        """Hook into torch.utils.data.dataloader."""
+        base: Any = getattr(module, "_BaseDataLoaderIter")  # noqa: B009 - a private class of torch
         original = base.__next__
 
         def following(iterator: Any) -> Any:
@@ -30,11 +30,11 @@ class SampleCounter:
         base.__next__ = rename(original, following)
 
     def first_step_ended(self) -> None:
-        """Count from here on: what came before was given while everything warmed up."""
+        """Start the count: samples of the first step were loaded during warm-up."""
         self._given_before = dict(self._given)
 
     def per_step(self, steps: int) -> float | None:
-        """Return how many of the training set each of the last `steps` took, None when none was seen."""
+        """Return the training samples per step over the last `steps`, None when no DataLoader was seen."""
         given = [count - self._given_before.get(key, 0) for key, count in self._given.items()]
         return max(given) / steps if steps > 0 and given and max(given) > 0 else None
 
@@ -44,7 +44,7 @@ class SampleCounter:
 
 
 def _length(batch: Any) -> int:
-    """Return how many samples a batch holds: the first dimension of its first tensor."""
+    """Return the number of samples in a batch: the first dimension of its first tensor."""
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, (list, tuple)):

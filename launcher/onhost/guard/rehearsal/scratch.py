@@ -1,4 +1,4 @@
-"""Where the script of a rehearsal writes: a directory of links, whose output folder is empty."""
+"""Working directory of a rehearsal: a directory of links, whose output folder is empty."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SCRATCH = ".gpulaunch-rehearsal"
 
 
 def enter_scratch(place: GuardContext, report: Report) -> None:
-    """Let the script work in a copy of its directory made of links, where its output folder is empty.
+    """Move the script to a copy of its directory made of links, where its output folder is empty.
 
-    What it writes there under a relative path touches nothing of a former run. Raises OSError when that
-    cannot be made: a rehearsal without it must not start.
+    Files that it writes under a relative path in that folder leave a former run untouched. Raises OSError
+    when the copy cannot be made: a rehearsal without it must not start.
     """
     real = os.getcwd()
     output = os.path.expanduser(os.environ.get("GPULAUNCH_OUTPUT", ""))
@@ -26,7 +26,7 @@ def enter_scratch(place: GuardContext, report: Report) -> None:
     hidden = os.path.relpath(os.path.join(real, output), real) if output else ""
     outside = hidden.split(os.sep)[0] in ("..", ".", "")
     kept = os.path.realpath(os.path.join(real, output)) if output else ""
-    # Noted before it is made, by whichever rank of this host comes first: any may be killed at any time.
+    # Recorded before it is made, by the first rank of this host: any rank may be killed at any time.
     note = os.path.join(place.run_dir, "scratch.json")
     if not os.path.exists(note):
         _write_once(note, {"scratch": scratch, "output": kept, "before": _stamps(kept)})
@@ -39,7 +39,7 @@ def enter_scratch(place: GuardContext, report: Report) -> None:
 
 
 def _link_all(real: str, scratch: str, hidden: list[str]) -> None:
-    """Fill a directory with links to another one's entries; `hidden` names a path that stays out."""
+    """Fill a directory with links to another one's entries, except the path `hidden`."""
     for name in os.listdir(real):
         if name == SCRATCH:
             continue
@@ -65,7 +65,7 @@ def _stamps(folder: str) -> dict[str, list[int]]:
 
 
 def _write_once(path: str, value: Any) -> None:
-    """Write a whole file, unless another process was faster."""
+    """Write a complete file, unless another process was faster."""
     fresh = "%s.%d.new" % (path, os.getpid())
     with open(fresh, "w") as file:
         json.dump(value, file)
@@ -80,14 +80,14 @@ def _write_once(path: str, value: Any) -> None:
 
 
 def remove_scratch(run_dir: str) -> dict[str, Any]:
-    """Remove what a rehearsal wrote; return what of the real output changed meanwhile."""
+    """Remove a rehearsal's files; return the files of the real output that changed meanwhile."""
     import shutil
 
     try:
         with open(os.path.join(run_dir, "scratch.json"), "rb") as file:
             note = json.loads(file.read())
     except FileNotFoundError:
-        return {"removed": True, "changed": []}  # no rank came so far
+        return {"removed": True, "changed": []}  # no rank came this far
     scratch = note["scratch"]
     if os.path.basename(os.path.dirname(scratch)) == SCRATCH:
         shutil.rmtree(scratch, ignore_errors=True)

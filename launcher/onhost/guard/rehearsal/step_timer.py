@@ -1,4 +1,4 @@
-"""The steps of a rehearsal: how many, how long each took, and when they end."""
+"""Steps of a rehearsal: their count, their durations, and their end."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ..training_state import WatchedOptimizer
 
 
 class StepTimer:
-    """Counts the steps; `end` ends the script."""
+    """Counter and timer of the steps; `end` ends the script."""
 
     def __init__(self, wanted: int, end: Callable[[], None]) -> None:
         self.done = 0
         self.complete = False
         self.events: dict[str, float] = {}  # the first evaluation and save, in seconds since the start
-        self.trainer_ends_them = False  # transformers' Trainer shall evaluate and save first
+        self.trainer_ends_them = False  # transformers' Trainer has yet to evaluate and save
         self._wanted = wanted
         self._end = end
         self._times = [time.monotonic()]
 
     def are_done(self) -> bool:
-        """Return whether all that were wanted have been taken."""
+        """Return whether all requested steps have been taken."""
         return self.done >= self._wanted
 
     def count(self, seen: WatchedOptimizer) -> None:
@@ -30,20 +30,20 @@ class StepTimer:
         self._times.append(time.monotonic())
 
     def end(self) -> None:
-        """The rehearsal has seen what it came for."""
+        """End the rehearsal after its last step."""
         self.complete = True
         self._end()
 
     def record(self, what: str) -> None:
-        """Note the first evaluation or save."""
+        """Record the first evaluation or save."""
         self.events.setdefault(what, round(time.monotonic() - self._times[0], 3))
 
     def after_first(self) -> int:
-        """Return how many steps have ended since the first one did."""
+        """Return the number of steps that have ended since the first one."""
         return len(self._times) - 2
 
     def median(self) -> dict[str, Any]:
-        """Return the seconds of each step but the first, when they were, and how long the first took."""
+        """Return the seconds of each step but the first, their period, and the seconds of the first."""
         times = self._times
         between = [b - a for a, b in zip(times[1:], times[2:])]  # noqa: B905, RUF007 - 3.9
         return {
@@ -54,5 +54,5 @@ class StepTimer:
 
 
 def _wall(monotonic_s: float) -> float:
-    """Return a moment of the monotonic clock as seconds since 1970."""
+    """Return a time of the monotonic clock as seconds since 1970."""
     return time.time() - (time.monotonic() - monotonic_s)
