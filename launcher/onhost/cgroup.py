@@ -26,7 +26,7 @@ REMOVE_S = 1.0  # a group stays busy for a moment after its last process
 def own_directory(kind: str) -> str:
     """Return this process's group directory in "cgroup2", or in a v1 controller.
 
-    "" where it is not visible.
+    The answer is "" where the directory is not visible.
     """
     try:
         with open("/proc/self/cgroup") as file:

@@ -19,9 +19,9 @@ STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL when the request names no other
 
 
 class StopRequest(NamedTuple):
-    """Request to end a run: `why` is empty when the run ended on its own.
+    """Request to end a run.
 
-    `stacks` dumps every rank's stack first.
+    `why` is empty when the run ended on its own; with `stacks`, every rank's stack is dumped first.
     """
 
     why: str

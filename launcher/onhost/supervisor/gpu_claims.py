@@ -121,7 +121,7 @@ def find_conflict(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
 def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
     """Return the conflicting claim on a GPU, "" when none exists.
 
-    Remove the user's own claims of dead runs.
+    The user's own claims of dead runs are removed.
     """
     for path in claim_paths(directory, gpu):
         found = None if path in mine else read_claim(path)
@@ -189,9 +189,9 @@ def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
 
 
 def parse_claim(data: bytes) -> dict[str, Any]:
-    """Return the content of a claim, with a pid only if it is one of the same namespace.
+    """Return the content of a claim, empty if it is malformed.
 
-    Empty if it is malformed.
+    The pid is 0 if it belongs to another PID namespace.
     """
     try:
         said = json.loads(data) if len(data) <= MAX_BYTES else None

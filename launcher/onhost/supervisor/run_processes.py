@@ -1,7 +1,4 @@
-"""Processes of a run.
-
-Descendants of its supervisor, those with its markers, and those in its control group.
-"""
+"""Processes of a run, found by ancestry, by environment markers, and by control group."""
 
 from __future__ import annotations
 

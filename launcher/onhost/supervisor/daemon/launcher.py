@@ -1,7 +1,4 @@
-"""The launcher process.
-
-Its command, its environment, and its ties to the supervisor, so that it cannot be orphaned.
-"""
+"""The launcher process: its command, its environment, and its tie to the supervisor's life."""
 
 from __future__ import annotations
 
@@ -101,7 +98,7 @@ def command(spec: dict[str, Any], run_dir: str) -> list[str]:
     """
     argv = list(spec["argv"])
     ours = argv.index(RANK) + 1 if RANK in argv else len(argv)
-    # A script sent with the launch lies in the run directory too; its name follows rank.py.
+    # A script sent with the launch is in the run directory too; its name follows rank.py.
     script = {"{run_dir}/" + name for name, _ in spec.get("files", [])}
     if ours < len(argv) and argv[ours] in script:
         ours += 1

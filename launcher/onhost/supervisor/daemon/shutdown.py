@@ -91,8 +91,8 @@ class Shutdown:
     def _ask_ranks(self, grace_s: float) -> None:
         self._stage = RANKS_ASKED
         self._stage_until = self._grace_until
-        # The ranks first and alone: a launcher that is asked kills DataLoader workers with them, and a rank
-        # that wants to write its last checkpoint needs those.
+        # The ranks first and alone: after SIGTERM the launcher kills DataLoader workers with them, and a rank
+        # that writes its last checkpoint needs those.
         if grace_s > 0:
             signal_all({pid: known.ticks for pid, known in self._ranks.living.items()}, signal.SIGTERM)
 

@@ -71,9 +71,9 @@ class LogReader:
 
 
 def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
-    """Return the start offsets for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds".
+    """Return the offset in each log from which to send the requested part.
 
-    N} (early).
+    `since` is {"bytes": n} (from a line's start), {"lines": n}, or {"seconds": n} (from some earlier line).
     """
     now = log_sizes(run_dir)
     if "lines" in since:
