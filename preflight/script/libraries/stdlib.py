@@ -1,5 +1,6 @@
 """Python's own library: the environment, argparse, dataclasses, builtins."""
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
 
 
+_SET_BY_LAUNCHES = re.compile(
+    r"RANK|WORLD|LOCAL|NODE|HOST|MASTER|GPU|CUDA|NCCL|SLURM|OMPI|^PMI|^MPI|^MV2|ACCELERATE|FSDP|DEEPSPEED|TORCHELASTIC|DIST|JOB|PROC"
+)
+
+
 def environment(
     it: "Interpreter", key: Value, *, contains: bool = False, default: Value | None = None
 ) -> Value:
@@ -48,9 +54,11 @@ def environment(
         return Const(str(it.target.world)) if name == "WORLD_SIZE" else UNKNOWN
     if name == "ACCELERATE_MIXED_PRECISION" and it.target.launch and not contains:
         return Const(it.target.launch)
-    if default is not None:
-        return join((default, UNKNOWN))
-    return UNKNOWN
+    if default is None:
+        return UNKNOWN
+    if name and _SET_BY_LAUNCHES.search(name) is None:
+        return default  # nothing but the user sets it: the default counts, as that of an option does
+    return join((default, UNKNOWN))
 
 
 def _environ_get(it: "Interpreter", call: Call) -> Value:

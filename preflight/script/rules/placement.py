@@ -10,6 +10,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     Const,
     Device,
+    HeapObject,
     Map,
     RankValue,
     Ref,
@@ -20,6 +21,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries.models import as_device
+from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
         yield RuleHit(event.place, message, "remove it; choose GPUs with --gpus", level)
 
 
-@rule("D204", "train", "prepare", "spread")
+@rule("D204", "train", "prepare", "spread", "step", "scaler step")
 def model_spread_over_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A trained model is loaded with device_map="auto" or the like.
 
@@ -159,14 +161,20 @@ def model_spread_over_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
             message = "the model's layers are spread over GPUs by number, the same in every rank"
             yield RuleHit(event.place, message, "remove .parallelize(); one GPU per rank", level)
         return
+    for model in _trained(it, event):
+        yield from _judge_map(it, model.get("device_map"), model.get("device_map_at"), model.place)
+
+
+def _trained(it: "Interpreter", event: ScriptEvent) -> Iterator[HeapObject]:
+    """Yield the models that an event trains: a Trainer's, what is prepared, or what an optimizer steps."""
+    if event.name in ("step", "scaler step"):
+        yield from (training.model for training in trainings(it, event))
+        return
     trainer = it.thing(event.ref) if event.name == "train" else None
-    models = [trainer.get("model")] if trainer else [Ref(event.ref or 0)]
-    for ref in models:
-        for item in alternatives(ref):
-            model = it.thing(item) if isinstance(item, Ref) else None
-            if model is None or model.kind != "model":
-                continue
-            yield from _judge_map(it, model.get("device_map"), model.get("device_map_at"), model.place)
+    for item in alternatives(trainer.get("model") if trainer else Ref(event.ref or 0)):
+        model = it.thing(item) if isinstance(item, Ref) else None
+        if model is not None and model.kind == "model":
+            yield model
 
 
 def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: CodeLocation) -> Iterator[RuleHit]:
