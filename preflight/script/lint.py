@@ -22,6 +22,7 @@ _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
 """Faults of ranks that do the same; what rank 0 alone does is none of these."""
+_MOST_SWITCHES = 6
 _MAX_RELATED = 8
 _PROBES = ((7, 5), (8, 0))
 """What GPUs before and from Ampere on answer a script, when the GPUs that it will run on are not known."""
@@ -65,6 +66,7 @@ class _TargetRun:
     complete: bool
     sources: Sources
     excesses: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()  # that are off, and may open a branch that was left out
 
 
 def lint(
@@ -100,6 +102,8 @@ def lint_for(
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
+    with_switches = _with_switches(text, path, readings[-1], targets[-1], find)
+    merged += [item for item in with_switches if (item.code, item.place) not in _places(merged)]
     merged += _notebook_lines(sources)
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
@@ -109,6 +113,33 @@ def lint_for(
     order = sorted(shown, key=lambda item: (item.place.path != path, *_position(item.place), item.code))
     files = tuple(source.path for source in sources.files())
     return LintResult(tuple(order), tuple(dict.fromkeys(problems)), files)
+
+
+def _places(found: Sequence[LintFinding]) -> set[tuple[str, CodeLocation]]:
+    return {(item.code, item.place) for item in found}
+
+
+def _with_switches(
+    text: str, path: str, plain: _TargetRun, target: RankTarget, find: Finder | None
+) -> list[LintFinding]:
+    """Return the faults of branches that the default arguments leave out, with their condition.
+
+    Each is one level lower than in a branch that runs. Nothing where the arguments are known, for what they
+    leave out does not run.
+    """
+    if target.args is not None or not plain.complete:
+        return []
+    found: dict[tuple[str, CodeLocation], LintFinding] = {}
+    for flag in plain.switches[:_MOST_SWITCHES]:
+        given = replace(target, switches=(flag,))
+        reading = _read(Sources(find, Parser()), text, path, given)
+        for item in _merged((given,), (reading,), certain=True):
+            key = (item.code, item.place)
+            if key in plain.hits or item.level is Level.INFO:
+                continue
+            level = Level.WARNING if item.level is Level.ERROR else Level.INFO
+            found.setdefault(key, replace(item, level=level, message=f"{item.message}, with {flag}"))
+    return list(found.values())
 
 
 def _not_python(path: str, error: SyntaxError) -> LintResult:
@@ -154,6 +185,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
     listen(it, ScriptEvent("end", CodeLocation(path, 1)))
     reading.complete = it.complete
     reading.excesses = tuple(it.excesses)
+    reading.switches = it.closed_switches()
     return reading
 
 

@@ -20,6 +20,7 @@ class RankTarget:
     launch: Precision | None = None  # mixed precision that the launch gives; None when not known
     args: tuple[str, ...] | None = None  # the script's arguments; None when not known: its defaults then
     versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version, where known
+    switches: tuple[str, ...] = ()  # given besides, as "--name": what the script does with them
 
     @property
     def world(self) -> int:

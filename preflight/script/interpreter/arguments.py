@@ -111,7 +111,7 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
         if declared is None:
             continue
         default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
-        values[declared.dest] = _value(declared, default, given)
+        values[declared.dest] = _value(declared, default, given, it.target.switches)
     if thing:
         for name, value in thing.attrs.items():
             if name.startswith("default:"):
@@ -119,13 +119,15 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return it.new(HeapObject("namespace", call.place, values))
 
 
-def _value(declared: DeclaredOption, default: Value, given: list[str] | None) -> Value:
+def _value(
+    declared: DeclaredOption, default: Value, given: list[str] | None, switches: tuple[str, ...]
+) -> Value:
     result = _converted(declared.kind, default)
     if result == NONE and given is None and declared.when_given is None:
         result = join((NONE, UNKNOWN))  # the arguments are not known: this one may well be given
     if not declared.flags:
         return UNKNOWN if result == NONE else result
-    for index, word in enumerate(given or ()):
+    for index, word in enumerate((*(given or ()), *switches)):
         flag, equals, text = word.partition("=")
         if flag.replace("_", "-") not in {name.replace("_", "-") for name in declared.flags}:
             continue

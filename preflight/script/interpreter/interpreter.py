@@ -17,6 +17,8 @@ from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
+    FALSE,
+    TRUE,
     UNKNOWN,
     Class,
     Const,
@@ -110,6 +112,8 @@ class Interpreter:
         self.continues: list[State] = []
         self.yields: list[Value] | None = None
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
+        self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
+        self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
         self.asked: dict[
             CodeLocation, Value
@@ -128,6 +132,34 @@ class Interpreter:
         self._source: Source | None = None
 
     # --- running -----------------------------------------------------------------------
+
+    def note_closed(self, test: ast.expr) -> None:
+        """Remember what a condition asks that leaves one of its branches out: a switch may open it."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Attribute):
+                self.closed[node.attr] = None
+
+    def is_named(self, node: ast.AST) -> bool:
+        """Whether an expression is what an assignment gives a name to, on one of its paths."""
+        value = self.named_value
+        choices = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
+        return any(node is choice for choice in choices)
+
+    def closed_switches(self) -> tuple[str, ...]:
+        """Return the switches that are off by default and may open a branch that was left out, as flags."""
+        off = [
+            item.flags[-1]
+            for item in self.declared.values()
+            if item.flags and item.dest in self.closed and (item.when_given, item.default) == (TRUE, FALSE)
+        ]
+        fields = {
+            name
+            for info in self.classes.values()
+            if info.is_dataclass
+            for name, value in info.names.items()
+            if name in self.closed and value == FALSE
+        }
+        return tuple(dict.fromkeys((*off, *(f"--{name}" for name in sorted(fields)))))
 
     def run(self, source: Source) -> None:
         """Read the script as `python script.py` would run it, then what nothing in it calls."""

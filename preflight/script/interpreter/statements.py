@@ -45,6 +45,7 @@ def _expression(it: "Interpreter", node: ast.Expr) -> None:
 
 
 def _assign(it: "Interpreter", node: ast.Assign) -> None:
+    it.named_value = node.value
     value = it.evaluate(node.value)
     for target in node.targets:
         assign(it, target, value)
@@ -89,6 +90,8 @@ def _execute_in(it: "Interpreter", body: list[ast.stmt], place: str) -> None:
 def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
+    if other:
+        it.note_closed(node.test)
     ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
     execute(it, body)

@@ -163,7 +163,7 @@ def _overlay(it: "Interpreter", ref: Ref) -> None:
             continue
         value = thing.attrs.get(name, NONE)
         if name in _SWITCHES or (isinstance(value, Const) and isinstance(value.value, bool)):
-            given = given_switch(args, name)
+            given = given_switch((*(args or ()), *it.target.switches), name)
         else:
             given = _given_value(args, name)
         if given is not None:

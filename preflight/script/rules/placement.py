@@ -68,7 +68,9 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
     if event.name == "end":
         yield from _never_replaced(it, level)
         return
-    if event.name == "device":  # judged where it is used: until then a device of the rank may replace it
+    if (
+        event.name == "device" and event.call and it.is_named(event.call.node)
+    ):  # judged where it is used: until then a device of the rank may replace it
         if fixed is not None:
             it.notes.setdefault(f"{_MADE}{fixed.index}", []).append(fixed.place or event.place)
             it.notes.setdefault(f"site {fixed.place or event.place}", []).append(event.place)

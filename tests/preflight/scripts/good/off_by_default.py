@@ -1,3 +1,4 @@
+# target: args=--model,m
 import argparse
 
 from transformers import AutoModel, Trainer, TrainingArguments
