@@ -33,14 +33,14 @@ from bench.replay import replaying
 GATHER = """
 import sys
 from pathlib import Path
-from launcher.remote.agent import AgentRequest, gather
+from launcher.remote.agent import AgentRequest, gather_facts
 from launcher.config.inventory import load_inventory
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
 inventory = load_inventory(Path(sys.argv[1]))
 entries = inventory.resolve(sys.argv[3:])
 opener = opener_for(inventory, OpenOptions(), Path(sys.argv[2]))
-got = gather(entries, lambda entry: AgentRequest(entry.name, ports=(29500,), free_ports=4), opener)
+got = gather_facts(entries, lambda entry: AgentRequest(entry.name, ports=(29500,), free_ports=4), opener)
 for error in got.errors.values():
     sys.stderr.write(error.message + chr(10))
 sys.exit(len(got.errors))

@@ -90,7 +90,7 @@ RESTART_KEYS: tuple[Field, ...] = (
         "every",
     ),
     Field(
-        "also",
+        "retry_on",
         ListOf(Keyword(PERMANENT), allow_scalar=True),
         "Kinds of failure that are tried again although they would only happen again.",
         "[oom]",
@@ -110,7 +110,7 @@ class RestartField:
     """A mapping of RESTART_KEYS."""
 
     expected: str = (
-        "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, also, backoff_s and so on"
+        "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, retry_on, backoff_s and so on"
     )
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> RestartOptions | None:

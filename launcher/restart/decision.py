@@ -130,7 +130,9 @@ def should_restart(
         return reason
     if not spec.is_retryable(reason.category):
         row = CATEGORIES[reason.category]
-        return NoRestart(f"{row.description} (to try all the same: `also: [{row.name}]` under `restart:`)")
+        return NoRestart(
+            f"{row.description} (to try all the same: `retry_on: [{row.name}]` under `restart:`)"
+        )
     if restarts >= spec.max:
         return NoRestart(f"restarted {format_count(restarts)} already, which is `max`")
     return reason

@@ -36,7 +36,9 @@ def complaint(text: str, **overrides: object) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize("over", [{"gpus": "1"}, {"gpus": "all"}, {"gpus": "[0]"}, {"sets": ("gpus=2",)}])
+@pytest.mark.parametrize(
+    "over", [{"gpus": "1"}, {"gpus": "all"}, {"gpus": "[0]"}, {"key_values": ("gpus=2",)}]
+)
 def test_gpus_asked_for_at_the_command_line_take_the_place_of_cpu_ranks(over: dict[str, object]) -> None:
     for gpus in ("auto", "none"):
         config = load(f"script: train.py\ngpus: {gpus}\nprocesses_per_host: 2", **over)
@@ -44,7 +46,7 @@ def test_gpus_asked_for_at_the_command_line_take_the_place_of_cpu_ranks(over: di
 
 
 def test_gpus_and_processes_both_asked_for_at_the_command_line_contradict_each_other() -> None:
-    told = complaint("script: train.py", gpus="1", sets=("processes_per_host=2",))
+    told = complaint("script: train.py", gpus="1", key_values=("processes_per_host=2",))
     assert "--set processes_per_host" in told
     assert "only for CPU ranks" in told
 
@@ -124,7 +126,7 @@ def test_a_config_that_is_not_there_is_named(name: str, expected: str) -> None:
 def test_the_command_line_wins_over_the_file() -> None:
     config = load(
         "{script: a.py, args: [x], env: {A: 1, B: 2}, gpus: all, main_port: 1, hosts: all}",
-        sets=("env.B=3", "args=[y, 2e-5]", "precision_args.fp16=['--fp16']", "script=b.py", "output="),
+        key_values=("env.B=3", "args=[y, 2e-5]", "precision_args.fp16=['--fp16']", "script=b.py", "output="),
         hosts=("titan,l40s-[01,02]", "p100"),
         gpus="0,2",
         port="29600",
@@ -167,7 +169,7 @@ def test_extra_arguments_arrive_exactly() -> None:
 
 
 def test_a_set_to_nothing_unsets() -> None:
-    assert load("{script: a.py, gpus: 2}", sets=("gpus=",)).job.gpus == "all"
+    assert load("{script: a.py, gpus: 2}", key_values=("gpus=",)).job.gpus == "all"
 
 
 def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
@@ -178,7 +180,7 @@ def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
           max: 2
           spares: l40s-[03-04]
           resume_args: [--resume_from_checkpoint, "{checkpoint}"]
-          also: [oom]
+          retry_on: [oom]
         """
     )
     resume = ("--resume_from_checkpoint", "{checkpoint}")
@@ -196,8 +198,8 @@ def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
         ("{script: a, restart: {max: 5}}", {"restarts": "1"}, 1),
         ("{script: a, restart: {max: 5}}", {"restarts": "0"}, None),
         ("script: a", {"restarts": "2"}, 2),
-        ("script: a", {"sets": ("restart.max=4",)}, 4),
-        ("{script: a, restart: {max: 5}}", {"sets": ("restart=",)}, None),
+        ("script: a", {"key_values": ("restart.max=4",)}, 4),
+        ("{script: a, restart: {max: 5}}", {"key_values": ("restart=",)}, None),
     ],
 )
 def test_how_often_a_run_is_started_again(text: str, overrides: dict[str, object], restarts: object) -> None:
@@ -213,7 +215,7 @@ def test_pauses_double_up_to_a_limit() -> None:
 
 
 MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
-    "nothing to run": ("{}", {}, "nothing to run: expected script: PATH or module: NAME"),
+    "nothing to run": ("{}", {}, "nothing to run: expected script: PATH, module: NAME or command: WORDS"),
     "script and module": (
         "script: a\nmodule: b",
         {},
@@ -236,14 +238,14 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
     "module name": ("module: a b", {}, "module: expected a Python module"),
-    "set without value": ("script: a", {"sets": ("gpus",)}, '--set: expected key=value, got "gpus"'),
+    "set without value": ("script: a", {"key_values": ("gpus",)}, '--set: expected key=value, got "gpus"'),
     "set of an unknown key": (
         "script: a",
-        {"sets": ("gpu=1",)},
+        {"key_values": ("gpu=1",)},
         '--set gpu: unknown key; did you mean "gpus"?',
     ),
-    "set below a scalar": ("script: a", {"sets": ("script.b=1",)}, "script has no keys of its own"),
-    "set of no YAML": ("script: a", {"sets": ("gpus=[",)}, "--set gpus: not valid YAML"),
+    "set below a scalar": ("script: a", {"key_values": ("script.b=1",)}, "script has no keys of its own"),
+    "set of no YAML": ("script: a", {"key_values": ("gpus=[",)}, "--set gpus: not valid YAML"),
     "port": ("script: a", {"port": "http"}, "--port: expected a whole number from 1 to 65535"),
     "gpus": (
         "script: a",
@@ -257,9 +259,9 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "restart as a number": ("script: a\nrestart: 2", {}, "x.yaml:2: restart: expected a mapping of max"),
     "restart on what passes anyway": (
-        "script: a\nrestart:\n  also: [omo]",
+        "script: a\nrestart:\n  retry_on: [omo]",
         {},
-        'restart.also[0]: expected one of oom, script, precision, crash, environment, unknown, got "omo"',
+        'restart.retry_on[0]: expected one of oom, script, precision, crash, environment, unknown, got "omo"',
     ),
     "checkpoint misspelt": (
         "script: a\nrestart:\n  resume_args: [--resume, '{chekpoint}']",
@@ -287,7 +289,7 @@ def test_a_mistake_is_told_with_its_place(name: str) -> None:
 
 
 def test_file_and_command_line_are_judged_together() -> None:
-    message = complaint("script: a\ngpu: 1\nmain_port: x\n", precision="half", sets=("env.1X=2",))
+    message = complaint("script: a\ngpu: 1\nmain_port: x\n", precision="half", key_values=("env.1X=2",))
     assert message.startswith("4 mistakes:")
 
 

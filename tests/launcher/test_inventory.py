@@ -40,7 +40,8 @@ def _cluster(tmp_path: Path) -> Inventory:
 
 def test_the_example_loads() -> None:
     inventory = load_inventory(EXAMPLE)
-    assert list(inventory.hosts) == ["titan", "l40s-01", "l40s-02", "l40s-03", "l40s-04", "p100"]
+    servers = ["titan", "l40s-01", "l40s-02", "l40s-03", "l40s-04", "p100"]
+    assert list(inventory.hosts) == [*servers, "a100", "w-0", "w-1"]
     assert inventory.hosts["l40s-03"].address == "10.0.1.3"
     assert inventory.hosts["l40s-03"].gpus == (0, 1, 2)
     assert inventory.hosts["l40s-02"].env == {"NCCL_IB_DISABLE": "1"}

@@ -252,7 +252,7 @@ def test_a_log_that_leaves_a_gap_is_not_followed() -> None:
     _, output, dropped, *_ = followed(STARTED, good, far)
     assert output == LogOutput("a", "rank-0.log", 0, b"x")
     assert isinstance(dropped, Disconnected)
-    assert "goes on at byte 8796093022208, and 1 are here" in dropped.why
+    assert "continues at byte 8796093022208, expected byte 1" in dropped.why
     since = followed(STARTED, far, wishes={"since": {"bytes": 1}})
     assert LogOutput("a", "rank-0.log", 8 << 40, b"x") in since
 

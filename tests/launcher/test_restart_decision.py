@@ -99,7 +99,7 @@ def test_somebody_may_say_otherwise() -> None:
     ) == classify_failure(outcome)
     refused = should_restart(classify_failure(outcome), RestartOptions(retry_on=("script",)), 0)
     assert refused == NoRestart(
-        "memory ran out, and would run out again (to try all the same: `also: [oom]` under `restart:`)"
+        "memory ran out, and would run out again (to try all the same: `retry_on: [oom]` under `restart:`)"
     )
 
 

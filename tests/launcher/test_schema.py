@@ -34,7 +34,7 @@ def names(keys: tuple[kinds.Field, ...]) -> set[str]:
 
 
 def test_every_key_has_a_field_and_every_field_a_key() -> None:
-    assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "listed", "gpus_from"}
+    assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "in_inventory", "gpus_source"}
     elsewhere = {
         "hosts",
         "sync",
@@ -105,7 +105,7 @@ def test_the_example_of_every_key_is_valid(key: kinds.Field) -> None:
         ("config", "args: text"),
         ("config", "restart: 2"),
         ("config", "restart: {max: -1}"),
-        ("config", "restart: {also: [network]}"),
+        ("config", "restart: {retry_on: [network]}"),
         ("config", "restart: {checkpoints: ../other/*}"),
     ],
 )
