@@ -93,7 +93,8 @@ def tell(targets: Sequence[Target]) -> int:
     for target in targets:
         sign = ">=" if target.at_least else "<="
         verdict = "ok" if target.met else "MISSED"
-        print(f"{verdict:6} {target.name}: {target.ratio:.2f} (target {sign} {target.limit:g})")
+        digits = 2 if target.limit >= 0.1 else 4
+        print(f"{verdict:6} {target.name}: {target.ratio:.{digits}f} (target {sign} {target.limit:g})")
     return 0 if all(target.met for target in targets) else 1
 
 

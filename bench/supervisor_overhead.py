@@ -135,7 +135,7 @@ def main() -> int:
     ratio = statistics.median(under) / statistics.median(bare)
     return tell(
         [
-            Target("CPU of supervisor, gauge and guardian / a core", statistics.median(shares), 0.01),
+            Target("CPU of supervisor, gauge and guardian / a core", statistics.median(shares), 0.003),
             Target("ten steps, supervised / alone", ratio, 1.01),
         ]
     )

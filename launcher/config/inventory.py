@@ -116,12 +116,14 @@ class Inventory:
 
     def _listed_at(self, spot: host_ranges.SshTarget) -> HostEntry | None:
         """Return the listed host of just this user@host:port, None where none or several are that."""
+        if not spot.user:
+            return None  # before a look at every host, which many words would multiply
         fit = [
             entry
             for entry in self.hosts.values()
             if (entry.address or entry.name, entry.user, entry.port) == (spot.host, spot.user, spot.port)
         ]
-        return fit[0] if len(fit) == 1 and spot.user else None
+        return fit[0] if len(fit) == 1 else None
 
     def suggest(self, name: str) -> str:
         """Return the listed host or group whose name is most like `name`, or an empty string."""

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from launcher.errors import NameNotResolved
+from launcher.remote import fanout as fanout_module
 from launcher.remote.fanout import fanout
 from launcher.transports.base import Endpoint, OpenOptions
+from launcher.transports.ssh import dial
 from launcher.transports.ssh.connection import SshOpener
 from tests.launcher.sshd import Sshd
 
@@ -56,3 +58,24 @@ def test_a_name_without_an_answer_is_told_and_the_others_are_reached(
     assert isinstance(results[0], NameNotResolved)
     assert results[0].detail == "its address 'never.example' was not resolved within 0.3 s"
     assert results[0].fix == "Check the name server, or set `address:` to an IP"
+
+
+def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    over, lock, asked = threading.Event(), threading.Lock(), [0]
+
+    def ask(*_args: Any, **_options: Any) -> Any:
+        with lock:
+            asked[0] += 1
+        over.wait()
+        raise OSError("too late")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(fanout_module, "_LONG_WAIT_S", 0.01)
+    monkeypatch.setattr(dial, "_lookups", dial._Lookups(8))
+    names = [Endpoint(f"h{n}", "ssh", f"h{n}.example", connect_timeout_s=0.5) for n in range(60)]
+    try:
+        results = fanout(SshOpener(OpenOptions()), names, width=16)
+    finally:
+        over.set()
+    assert all(isinstance(result, NameNotResolved) for result in results)
+    assert asked[0] == 8  # the others waited for these, and no longer than they did

@@ -75,6 +75,30 @@ def _notice_death(sock: socket.socket) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
+class _Lookups:
+    """Names asked about at the same time: a thread each, which stays until the name server has answered."""
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.BoundedSemaphore(most)
+        self._answered = 0.0  # when the name server last did, whatever it was asked
+
+    def enter(self, limit_s: float) -> bool:
+        """Wait for room; return False once the name server has given no answer at all for `limit_s`."""
+        began = time.monotonic()
+        while (left_s := max(began, self._answered) + limit_s - time.monotonic()) > 0:
+            if self._free.acquire(timeout=left_s):
+                return True
+        return False
+
+    def leave(self) -> None:
+        """Make room: there is an answer."""
+        self._answered = time.monotonic()
+        self._free.release()
+
+
+_lookups = _Lookups(64)
+
+
 def _resolve(endpoint: Endpoint) -> list[_Address]:
     with contextlib.suppress(ValueError):
         numeric = ipaddress.ip_address(endpoint.address)
@@ -82,10 +106,13 @@ def _resolve(endpoint: Endpoint) -> list[_Address]:
             return [(socket.AF_INET, (endpoint.address, endpoint.port))]
     answers: queue.SimpleQueue[list[_Address] | OSError | UnicodeError] = queue.SimpleQueue()
     # getaddrinfo has no time-out of its own, so it is asked in a thread that may be left behind.
-    threading.Thread(target=_ask_resolver, args=(endpoint, answers), daemon=True).start()
+    lookups = _lookups
     try:
         with released_place():
-            answer = answers.get(timeout=endpoint.connect_timeout_s)
+            has_room = lookups.enter(endpoint.connect_timeout_s)
+            if has_room:
+                threading.Thread(target=_ask_resolver, args=(endpoint, answers, lookups), daemon=True).start()
+            answer = answers.get(timeout=endpoint.connect_timeout_s if has_room else 0)
     except queue.Empty:
         message = f"its address {endpoint.address!r} was not resolved within {endpoint.connect_timeout_s:g} s"
         raise NameNotResolved(
@@ -104,13 +131,17 @@ def _resolve(endpoint: Endpoint) -> list[_Address]:
 
 
 def _ask_resolver(
-    endpoint: Endpoint, answers: "queue.SimpleQueue[list[_Address] | OSError | UnicodeError]"
+    endpoint: Endpoint,
+    answers: "queue.SimpleQueue[list[_Address] | OSError | UnicodeError]",
+    lookups: _Lookups,
 ) -> None:
     try:
         found = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
         answers.put([(entry[0], entry[4]) for entry in found])
     except (OSError, UnicodeError) as failure:  # UnicodeError: a label that IDNA cannot encode
         answers.put(failure)
+    finally:
+        lookups.leave()
 
 
 def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:

@@ -4,6 +4,7 @@ import getpass
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from launcher.transports.ssh.config_values import Tokens, seconds
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
 
 _DEEPEST_JUMP = 8
+_MOST_GUESSES = 8  # each is compared with every listed name
 _LONGEST_CONNECT_TIMEOUT_S = 3600
 _STRICT: dict[str, NewHostKeys] = {
     **dict.fromkeys(("yes", "true"), "refuse"),
@@ -36,12 +38,14 @@ def opener_for(
     inventory: Inventory, options: OpenOptions, ssh_config: Path | None = None
 ) -> Callable[[HostEntry], Connection]:
     """Return what opens hosts of this inventory: `endpoint_for`, then `open_endpoint`."""
+    unresolved = count()
 
     def opener(entry: HostEntry) -> Connection:
         try:
             return open_endpoint(endpoint_for(entry, inventory, ssh_config), options)
         except NameNotResolved as error:
-            near = "" if entry.in_inventory else inventory.suggest(entry.alias)
+            guesses = not entry.in_inventory and next(unresolved) < _MOST_GUESSES
+            near = inventory.suggest(entry.alias) if guesses else ""
             if not near:
                 raise
             raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
