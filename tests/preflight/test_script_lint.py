@@ -29,8 +29,8 @@ def capability(text: str) -> tuple[int, int] | None:
     return int(major), int(minor)
 
 
-def judged(path: Path) -> LintResult:
-    text = path.read_text(encoding="utf-8")
+def targets_of(text: str) -> tuple[list[RankTarget], bool]:
+    """Return what a script's `# target:` lines say it is judged for, and whether that is certain."""
     words = [word for line in re.findall(r"# target: (.*)", text) for word in line.split()]
     told = [word.partition("=")[::2] for word in words]
     values = dict(told)
@@ -46,7 +46,13 @@ def judged(path: Path) -> LintResult:
         )
         for item in capabilities or [(7, 5), (8, 0)]
     ]
-    return lint_for(text, str(path), targets, certain=bool(capabilities), find=read)
+    return targets, bool(capabilities)
+
+
+def judged(path: Path) -> LintResult:
+    text = path.read_text(encoding="utf-8")
+    targets, certain = targets_of(text)
+    return lint_for(text, str(path), targets, certain=certain, find=read)
 
 
 def expected(files: tuple[str, ...]) -> set[tuple[str, int, str, str]]:

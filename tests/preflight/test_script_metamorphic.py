@@ -1,0 +1,137 @@
+"""Findings survive changes of a script that change nothing about its fault."""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from preflight.script.lint import lint_for
+from preflight.script.rules.registry import Level
+from tests.preflight.test_script_lint import HERE, read, targets_of
+
+SCRIPTS = sorted((HERE / "bad").glob("*.py"))
+
+
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text.removeprefix("\ufeff"))
+
+
+def _first_statement(tree: ast.Module) -> int:
+    """Return where the script's own statements begin: behind its docstring and imports."""
+    for index, node in enumerate(tree.body):
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not text and not isinstance(node, ast.Import | ast.ImportFrom):
+            return index
+    return len(tree.body)
+
+
+def _names(nodes: list[ast.stmt], context: type[ast.expr_context]) -> set[str]:
+    """Return the names that statements store or load."""
+    inner = [node for statement in nodes for node in ast.walk(statement)]
+    return {node.id for node in inner if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+
+
+class _KeywordsReversed(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if all(keyword.arg for keyword in node.keywords):
+            node.keywords.reverse()
+        return node
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(self._names.get(node.id, node.id), node.ctx), node)
+
+
+def _renamed(text: str) -> str:
+    tree = _parsed(text)
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    bound = {item.id for node in assigned for item in node.targets if isinstance(item, ast.Name)}
+    plain = {name for name in bound & _names(tree.body, ast.Load) if name.islower() and "rank" not in name}
+    plain -= {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return ast.unparse(_Renamed({name: f"the_{name}" for name in plain}).visit(tree))
+
+
+def _in_a_function(text: str) -> str:
+    tree = _parsed(text)
+    start = _first_statement(tree)
+    body = [node for node in tree.body[start:] if not isinstance(node, ast.FunctionDef)]
+    kept = [node for node in tree.body[start:] if isinstance(node, ast.FunctionDef)]
+    if any(isinstance(node, ast.ClassDef) for node in body) or any(node.decorator_list for node in kept):
+        return text  # a base or a decorator may be made by statements that would run later
+    names = _names(body, ast.Store)
+    said = f"global {', '.join(sorted(names))}" if names else "pass"
+    head = ast.parse(f"def run():\n    {said}\n").body[0]
+    assert isinstance(head, ast.FunctionDef)
+    head.body += body
+    tree.body = [*tree.body[:start], *kept, head, *ast.parse("run()").body]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _wrapped(condition: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        tree = _parsed(text)
+        start = _first_statement(tree)
+        block = ast.parse(f"{condition}\n    pass\n").body[0]
+        block.body = tree.body[start:] or [ast.Pass()]  # type: ignore[attr-defined]
+        tree.body = [*tree.body[:start], block]
+        return ast.unparse(ast.fix_missing_locations(tree))
+
+    return change
+
+
+def _with_dead_code(text: str) -> str:
+    tree = _parsed(text)
+    dead = "def never_called(value):\n    print(value)\nif False:\n    never_called([])\n"
+    tree.body[_first_statement(tree) : _first_statement(tree)] = ast.parse(dead).body
+    return ast.unparse(tree)
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "as ast writes it": lambda text: ast.unparse(_parsed(text)),
+    "renamed": _renamed,
+    "in a function": _in_a_function,
+    "main guard": _wrapped('if __name__ == "__main__":'),
+    "if True": _wrapped("if True:"),
+    "one turn": _wrapped("for _turn in (0,):"),
+    "with": _wrapped("with open('x'):"),
+    "dead code": _with_dead_code,
+    "keywords reversed": lambda text: ast.unparse(_KeywordsReversed().visit(_parsed(text))),
+    "blank lines": lambda text: text.replace("\n", "\n\n"),
+}
+
+
+def _found(text: str, path: Path, source: str) -> Counter[str]:
+    targets, certain = targets_of(source)
+    result = lint_for(text, str(path), targets, certain=certain, find=read)
+    return Counter({f.code for f in result.findings if f.level is not Level.INFO})
+
+
+@cache
+def _found_plain(path: Path) -> Counter[str]:
+    source = path.read_text(encoding="utf-8")
+    return _found(source, path, source)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_finding_survives(change: str) -> None:
+    lost = []
+    for path in SCRIPTS:
+        source = path.read_text(encoding="utf-8")
+        if "gpulaunch: ignore" in source or "%" in source.partition("import")[0]:
+            continue
+        try:
+            plain = _found_plain(path)
+            changed = _found(CHANGES[change](source), path, source)
+        except SyntaxError:
+            continue
+        if plain != changed:
+            lost.append((path.name, dict(plain - changed), dict(changed - plain)))
+    assert lost == []
