@@ -96,7 +96,7 @@ class _Lookups:
         self._free.release()
 
 
-_lookups = _Lookups(64)
+_lookups = _Lookups(256)
 
 
 def _resolve(endpoint: Endpoint) -> list[_Address]:
