@@ -37,7 +37,7 @@ class CommandEntry(NamedTuple):
 
 
 GROUPS: dict[str, dict[str, CommandEntry]] = {
-    "Begin": {
+    "Get started": {
         "init": CommandEntry(
             "launcher.commands.init", "Find the hosts' Python environments; write the first files."
         ),
