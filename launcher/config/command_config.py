@@ -172,9 +172,12 @@ def settle_command(
         raise CommandRefused(
             "the filters of the command leave no host", "name one in --include, or leave them out"
         )
-    if job.gpus != line_gpus(parsed):  # the options of gpulaunch differ
+    other_gpus = job.gpus != line_gpus(parsed)  # the options of gpulaunch name them
+    if other_gpus and job.gpus not in ("auto", "none"):
         return job, chosen
     counts, chosen = _counts(parsed, chosen)
+    if other_gpus:  # on the CPU, or on whatever GPUs are free, the counts of the line still hold
+        return replace(job, command=replace(job.command, ranks_per_host=counts)), chosen
     asked = replace(
         job.command,
         ranks_per_host=counts,

@@ -36,7 +36,7 @@ from preflight.frozen import dataclass
 MARKER = b"GPULAUNCH-FACTS-1 "
 MAX_ANSWER = 8 << 20
 """Bytes taken from one host. A crowded host's answer is well under 2 MiB."""
-MAX_NOISE = 1 << 20
+MAX_NOISE = 8 << 20
 """Bytes of a login's words before the answer: hosts that talk without end are spoken to side by side."""
 GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""

@@ -218,4 +218,4 @@ def test_a_codec_on_cuda_0_is_named_and_each_rank_is_shown_its_own_gpu(tmp_path:
     done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", f"SCR001,{CPU_WHEEL}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 ranks as planned: world size 2, each on its own GPU" in done.stdout
-    assert user.plan()["nodes"][0]["ranks"]["masked"]
+    assert user.plan()["nodes"][0]["ranks"]["single_gpu_visible"]

@@ -120,7 +120,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     ranks = node["ranks"]
     assert [(slot["local_rank"], slot["gpu_uuid"]) for slot in ranks["slots"]] == list(enumerate(uuids))
     assert plan["changes"] == []
-    assert not ranks["masked"]
+    assert not ranks["single_gpu_visible"]
     assert any("takes the GPU of its LOCAL_RANK first" in why["text"] for why in ranks["reasons"])
 
     (inherited.client.home / "train.py").write_text(UNPROVEN)
@@ -128,7 +128,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert code == 0, stderr
     careful = plan["nodes"][0]["ranks"]
     assert careful["slots"] == ranks["slots"]
-    assert careful["masked"], "in Exclusive_Process mode no rank may touch the GPU of another"
+    assert careful["single_gpu_visible"], "in Exclusive_Process mode no rank may touch the GPU of another"
     assert any("each rank sees its own GPU only" in why["text"] for why in careful["reasons"])
     shown = inherited.client.run("run", "--config", "./job.yaml", "--hosts", host.name, "--dry-run")
     assert shown.returncode == 0

@@ -299,6 +299,13 @@ def test_gpus_said_to_gpulaunch_win_over_the_command() -> None:
     assert ranks(planned(config, titan(4))) == {"titan": [0]}
 
 
+def test_without_gpus_the_counts_of_the_command_still_hold() -> None:
+    config = read("torchrun --nproc_per_node 2 train.py", Overrides(gpus="none"))
+    assert ranks(planned(config, titan(4))) == {"titan": [None, None]}
+    config = read("CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node 2 train.py", Overrides(gpus="auto"))
+    assert ranks(planned(config, titan(4))) == {"titan": [0, 1]}
+
+
 def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
     line = (
         "torchrun --nnodes=1 --nproc_per_node 4 --rdzv_backend c10d --rdzv_endpoint=localhost:29500"

@@ -81,7 +81,7 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
         (MARKED % "9\\n{\\377bad}; \\n", AgentProtocolError, "is not JSON"),
         (MARKED % "2\\n{}", AgentProtocolError, "does not hold facts"),
         (MARKED % "90\\n{", AgentCrashed, "in the middle of its answer"),
-        ("yes", AgentProtocolError, "more than 1 MiB before its answer"),
+        ("yes", AgentProtocolError, "more than 8 MiB before its answer"),
     ],
 )
 def test_every_bad_answer_is_told_apart(

@@ -56,7 +56,7 @@ def test_a_run_goes_on_without_the_gpu_that_was_lost(tmp_path: Path) -> None:
 
 def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
-    user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "also": "oom", "spares": "s[1-2]"}})
+    user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "retry_on": "oom", "spares": "s[1-2]"}})
     words = ("run", "-c", "./job.yaml", "--dry-run", "--ignore", CPU_WHEEL)
     told = user.gpulaunch(*words).stdout
     assert (
@@ -75,7 +75,7 @@ def test_a_run_that_is_left_alone_cannot_be_started_again(tmp_path: Path) -> Non
     user.write("print(1)", {"gpus": "none", "restart": RESTART})
     done = user.gpulaunch("run", "-c", "./job.yaml", "--detach")
     assert done.returncode == 2
-    assert "--detach: whoever starts a run again must stay" in done.stderr
+    assert "--detach: the client makes the restarts, and this one would be gone" in done.stderr
     assert "--no-restart" in done.stderr
     assert not (user.home / "gpulaunch-runs").exists()
 
@@ -84,7 +84,7 @@ def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) ->
     user = User(tmp_path / "home")
     user.write(
         "import os, sys\nsys.exit(7) if os.path.exists('x') else (open('x', 'w'), os.kill(os.getpid(), 9))",
-        {"gpus": "none", "restart": {"max": 1, "backoff_s": 0, "also": ["script"]}},
+        {"gpus": "none", "restart": {"max": 1, "backoff_s": 0, "retry_on": ["script"]}},
     )
     done = user.gpulaunch("run", "-c", "./job.yaml", "--json")
     told = json.loads(done.stdout)

@@ -121,7 +121,7 @@ def test_each_host_of_a_shared_home_has_its_node_of_the_run_and_touches_no_other
     here.ask("remove", run_id="r1")
     assert not here.run_dir.exists()
     assert refusals(here) == {
-        "here: r1 is no run of this host but of gpu-02, which shares its home: ask there"
+        "here: r1 is a run of gpu-02, which shares the home of this host: ask that host"
     }
     assert other.listed() == {"r1": True}
     assert other.ask("stop", run_id="r1")["state"]["phase"] == "ended"

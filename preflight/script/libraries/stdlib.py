@@ -56,7 +56,7 @@ def environment(
         return Const(it.target.launch)
     if default is None:
         return UNKNOWN
-    if name and _SET_BY_LAUNCHES.search(name) is None:
+    if name and not it.changed_variables & {"", name} and _SET_BY_LAUNCHES.search(name) is None:
         return default  # nothing but the user sets it: the default counts, as that of an option does
     return join((default, UNKNOWN))
 
@@ -65,7 +65,21 @@ def _environ_get(it: "Interpreter", call: Call) -> Value:
     return environment(it, call.get("key", 0) or UNKNOWN, default=call.get("default", 1))
 
 
+def _environ_setdefault(it: "Interpreter", call: Call) -> Value:
+    before = _environ_get(it, call)
+    it.changed_variables.add(text_of(call.get("key", 0) or UNKNOWN) or "")
+    return before
+
+
+def _load_dotenv(it: "Interpreter", call: Call) -> Value:
+    """Take any variable as changed: the file of values that it reads is unknown."""
+    del call
+    it.changed_variables.add("")
+    return UNKNOWN
+
+
 def _environ_update(it: "Interpreter", call: Call) -> Value:
+    it.changed_variables.add("")
     given = call.args[0] if call.args else Map(())
     for item in (given, call.named()):
         for name, value in item.items if isinstance(item, Map) else ():
@@ -76,6 +90,7 @@ def _environ_update(it: "Interpreter", call: Call) -> Value:
 
 def _environ_set(it: "Interpreter", call: Call) -> Value:
     key, value = call.args
+    it.changed_variables.add(text_of(key) or "")
     it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
     return NONE
 
@@ -284,7 +299,9 @@ def _exit(it: "Interpreter", call: Call) -> Value:
 CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "os.getenv": _environ_get,
     "os.environ.get": _environ_get,
-    "os.environ.pop": _environ_get,
+    "os.environ.pop": _environ_setdefault,
+    "os.environ.setdefault": _environ_setdefault,
+    "dotenv.load_dotenv": _load_dotenv,
     "os.environ.__setitem__": _environ_set,
     "os.environ.update": _environ_update,
     "os.putenv": _environ_set,
