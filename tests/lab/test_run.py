@@ -87,7 +87,7 @@ def test_three_hosts_with_unequal_ranks_train_as_one_world(lab: Lab, cli: Cli) -
 
 
 DDP = """
-import os, sys
+import os, sys, time
 import torch
 import torch.distributed as dist
 dist.init_process_group("gloo")
@@ -103,6 +103,7 @@ print("sum", int(total), "of", dist.get_world_size(), "local", local, flush=True
 if "fail" in sys.argv and rank == 2: 1 / 0
 if "fail" in sys.argv: dist.barrier()
 dist.destroy_process_group()
+time.sleep(0.5)  # as above: gloo's threads still need the GIL
 """
 
 

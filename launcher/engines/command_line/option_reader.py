@@ -18,6 +18,7 @@ from preflight.frozen import dataclass
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _CLOSE = 1.0
+_LONGEST_OPTION = 100  # longer words are not typing errors, and their comparison takes quadratic time
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,8 @@ def _unknown(name: str, table: Table, known: dict[str, LauncherOption]) -> Comma
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     """Return the spelling most like `name`, "" when none is; what starts alike is more alike."""
+    if len(name) > _LONGEST_OPTION:
+        return ""
 
     def likeness(other: str) -> float:
         return SequenceMatcher(None, name, other).ratio() + len(posixpath.commonprefix((name, other))) / len(

@@ -50,6 +50,7 @@ def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     options = known if isinstance(known, Seq) else Seq(())
     entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
     it.declared[entry.id] = declared
+    it.work.add(len(options.items) // 4)  # all of them are measured again
     it.change(owner.id, options=Seq((*options.items, entry)))
     it.emit(ScriptEvent("option", call.place, entry.id, call, names[0]))
     return UNKNOWN
