@@ -4,6 +4,7 @@ import errno
 import gc
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -175,6 +176,9 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
     code = execute(sys.argv[1:])
+    # All is done and said: one more Ctrl-C ends what is left of the process, with the same exit code.
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     _flush_streams()
     sys.exit(code)
 

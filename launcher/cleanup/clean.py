@@ -103,8 +103,8 @@ def clean(
 ) -> CleanResult:
     """End the approved processes of one host and say what came free.
 
-    The host is looked at once more first: what is no longer chosen, or is another process by now, is left
-    alone. Raises HostError when the host cannot be reached or does not answer.
+    It inspects the host once more first, and leaves alone what is no longer chosen or is another process
+    by now. Raises HostError when the host cannot be reached or does not answer.
     """
     again = select_leftovers(look(), manner)
     now = {_identity(each): each for each in (*again.automatic, *again.needs_confirmation)}
@@ -155,14 +155,12 @@ def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
 
     Raises BadInput.
     """
-    there = {gpu.index for gpu in facts.gpus} if not isinstance(facts.gpus, Missing) else set()
-    for index in sorted(set(wish.gpus) - there):
+    present = {gpu.index for gpu in facts.gpus} if not isinstance(facts.gpus, Missing) else set()
+    for index in sorted(set(wish.gpus) - present):
         if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
-            raise BadInput(f"the GPUs of {facts.host} could not be asked: {facts.gpus.reason}", "try again")
-        have = f"it has GPU {', '.join(map(str, sorted(there)))}" if there else "it has none"
-        raise BadInput(
-            f"there is no GPU {index} on {facts.host}: {have}", "name one of these, or leave out --gpu"
-        )
+            raise BadInput(f"the GPUs of {facts.host} could not be read: {facts.gpus.reason}", "try again")
+        have = f"it has GPU {', '.join(map(str, sorted(present)))}" if present else "it has none"
+        raise BadInput(f"{facts.host} has no GPU {index}: {have}", "name one of these, or leave out --gpu")
     if isinstance(facts.processes, Missing):
         return
     seen = {process.pid: process for process in facts.processes.processes}
@@ -170,11 +168,11 @@ def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
     for pid in wish.pids:
         if pid not in seen:
             listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is running)"
-            raise BadInput(f"there is no process {pid} on {facts.host}", listed)
+            raise BadInput(f"{facts.host} has no process {pid}", listed)
         if pid not in known:
             raise BadInput(
                 f"pid {pid} ({seen[pid].comm}) on {facts.host} is neither rank nor launcher, and holds no "
-                "GPU and no asked-for port: gpulaunch does not end it",
+                "GPU and none of the job's ports: gpulaunch does not end it",
                 f"if it is yours to end, on {facts.host}: kill {pid}",
             )
 
@@ -195,15 +193,15 @@ def visibility_limits(facts: HostFacts) -> tuple[str, ...]:
     """Say what could not be seen on this host: whom a leftover could hide behind."""
     if isinstance(facts.processes, Missing):
         return unreadable_processes(facts)
-    told = [*unreadable_processes(facts)]
+    limits = [*unreadable_processes(facts)]
     hidden = sorted({each.user for each in facts.processes.processes if isinstance(each.gpu_files, Missing)})
     if hidden:
-        told.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")
+        limits.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")
     if not isinstance(facts.identity, Missing) and not facts.identity.initial_pid_namespace:
-        told.append("this is a container: processes outside it cannot be seen and are never signalled")
+        limits.append("this is a container: processes outside it cannot be seen and are never signalled")
     if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
-        told.append(f"GPUs could not be asked: {facts.gpus.reason}")
-    return tuple(told)
+        limits.append(f"the GPUs could not be read: {facts.gpus.reason}")
+    return tuple(limits)
 
 
 def _still(approved: ClassifiedProcess, now: ClassifiedProcess | None) -> bool:

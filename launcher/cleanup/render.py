@@ -35,13 +35,13 @@ def confirm_text(count: int) -> str:
 
 def render_named_pids(facts: HostFacts, choice: CleanSelection, wish: CleanFilter) -> Iterator[str]:
     """Yield lines on a named process or GPU that `render_selection` does not show."""
-    told = {
+    shown_above = {
         each.process.pid for each in (*choice.automatic, *choice.needs_confirmation, *_worth_showing(choice))
     }
     shown = {each.process.pid: each for each in choice.kept}
     everybody = (*choice.automatic, *choice.needs_confirmation, *choice.kept)
     for pid in wish.pids:
-        if pid in told:
+        if pid in shown_above:
             continue
         if pid in shown:
             yield from _process_lines("keep", facts, shown[pid])
@@ -77,9 +77,9 @@ def _headline(facts: HostFacts, choice: CleanSelection) -> str:
             "named by --pid though it lives, ended after a yes",
         ),
     ]
-    told = [f"{count} {what}" for count, what in counts if count]
-    if told:
-        return "; ".join(told)
+    present = [f"{count} {what}" for count, what in counts if count]
+    if present:
+        return "; ".join(present)
     return (
         "not everything could be judged"
         if unreadable_processes(facts)
@@ -110,10 +110,10 @@ def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list
 
 def describe_held(facts: HostFacts, each: ClassifiedProcess) -> str:
     """Return what it keeps from others: "gpu0 (39.1 GiB), port 29500"."""
-    told = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.held.gpus]
-    told += [f"gpu{index} (as the driver says)" for index in each.held.listed if index not in each.held.gpus]
-    told += [f"port {port}" for port in each.held.ports]
-    return "holds " + ", ".join(told) if told else ""
+    parts = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.held.gpus]
+    parts += [f"gpu{index} (as the driver says)" for index in each.held.listed if index not in each.held.gpus]
+    parts += [f"port {port}" for port in each.held.ports]
+    return "holds " + ", ".join(parts) if parts else ""
 
 
 def _share(facts: HostFacts, index: int, pid: int) -> str:

@@ -1,7 +1,7 @@
 """The keys of hosts.yaml and of a run config, as tables: a new key is a new row.
 
 The tables drive validation, the JSON Schemas that editors complete from (`gpulaunch schema hosts|config`),
-and docs/configuration.md.
+and docs/configuration.md (`reference`).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,6 @@ from launcher.config.fields import (
     Custom,
     Duration,
     Field,
-    FieldType,
     Integer,
     Keyword,
     ListOf,
@@ -28,10 +27,10 @@ from launcher.config.fields import (
 )
 from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
-from launcher.config.restart_options import RESTART_KEYS, RestartField
-from launcher.config.slurm_options import SLURM_KEYS, SlurmKind
-from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStopKind
-from launcher.config.sync_options import SYNC_KEYS, SyncField
+from launcher.config.restart_options import RestartField
+from launcher.config.slurm_options import SlurmKind
+from launcher.config.stop_options import BeforeStopKind
+from launcher.config.sync_options import SyncField
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, nearest
 from launcher.engines.base import SELECTABLE
@@ -366,37 +365,3 @@ def config_schema() -> Schema:
 
 
 SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": hosts_schema, "config": config_schema}
-
-
-def render_reference() -> str:
-    """Return the Markdown tables of docs/configuration.md."""
-    parts = [
-        ("hosts.yaml", INVENTORY_KEYS),
-        ("A host (and `defaults`)", HOST_KEYS),
-        ("`expect` of a host", EXPECT_KEYS),
-        ("A run config", CONFIG_KEYS),
-        ("`sync` of a run config", SYNC_KEYS),
-        ("`restart` of a run config", RESTART_KEYS),
-        ("`before_stop` of a run config", BEFORE_STOP_KEYS),
-        ("`slurm` of a run config", SLURM_KEYS),
-    ]
-    return "\n".join(_section(title, keys) for title, keys in parts)
-
-
-def _section(title: str, keys: tuple[Field, ...]) -> str:
-    rows = [
-        f"## {title}",
-        "",
-        "| key | what | expected | default | example |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for key in keys:
-        default = f"`{key.default}`" if key.default else ""
-        rows.append(
-            f"| `{key.name}` | {key.doc} | {_cell(key.kind)} | {default} | `{key.name}: {key.example}` |"
-        )
-    return "\n".join([*rows, ""])
-
-
-def _cell(kind: FieldType) -> str:
-    return kind.expected.replace("|", "\\|")

@@ -40,7 +40,7 @@ def run_slurm(
 
 def missing_command(name: str) -> BadInput:
     """Return the error for a command of Slurm that is not on the PATH."""
-    return BadInput(f"{name}: there is no such command on the PATH", _NO_SLURM)
+    return BadInput(f"the PATH has no command {name}", _NO_SLURM)
 
 
 def last_words(said: bytes) -> str:

@@ -1,5 +1,6 @@
 """What a transport is: the only way to a host."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
@@ -97,12 +98,12 @@ class Stream(Protocol):
         """Drop the channel; the far side sees EOF or SIGPIPE."""
 
 
-class Closing:
+class Closing(ABC):
     """What `with` closes at its end."""
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of what is held; idempotent."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

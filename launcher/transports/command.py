@@ -3,12 +3,50 @@
 import contextlib
 import threading
 import time
+from collections.abc import Callable
+from typing import Protocol
 
-from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge
+from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.transports.base import CommandResult, Stream
 
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
+
+
+class KillableStream(Stream, Protocol):
+    """A stream whose command can be ended with all that it started."""
+
+    def kill(self) -> None:
+        """End it and the processes it started."""
+
+
+def run_killable(
+    start: Callable[[tuple[str, ...]], KillableStream],
+    words: tuple[str, ...],
+    host: str,
+    stdin: bytes,
+    *,
+    timeout_s: float,
+    max_output: int,
+) -> CommandResult:
+    """Start a command and run it to its end; what still runs at the deadline is killed, group and all.
+
+    A program that cannot be started answers as a shell does. Raises as `run_to_completion` does.
+    """
+    deadline = time.monotonic() + timeout_s
+    try:
+        stream = start(words)
+    except ProgramNotStarted as failure:
+        return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
+    try:
+        return run_to_completion(
+            stream, host, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+        )
+    except HostError:
+        stream.kill()
+        raise
+    finally:
+        stream.close()
 
 
 def run_to_completion(

@@ -15,7 +15,7 @@ from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from launcher.transports.base import Closing, CommandResult, Endpoint
-from launcher.transports.command import run_to_completion
+from launcher.transports.command import run_killable
 
 _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20
@@ -42,21 +42,9 @@ class LocalConnection(Closing):
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
     ) -> CommandResult:
         """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
-        deadline = time.monotonic() + timeout_s
-        words = tuple(argv)
-        try:
-            stream = self.start(words)
-        except ProgramNotStarted as failure:
-            return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
-        try:
-            return run_to_completion(
-                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
-            )
-        except HostError:
-            stream.kill()
-            raise
-        finally:
-            stream.close()
+        return run_killable(
+            self.start, tuple(argv), self.name, stdin, timeout_s=timeout_s, max_output=max_output
+        )
 
     def start(self, argv: Iterable[str]) -> "LocalStream":
         """Start in a session of its own and stream."""

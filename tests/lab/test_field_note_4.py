@@ -71,9 +71,30 @@ def inherited(tmp_path: Path) -> Iterator[Inherited]:
 
 def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherited) -> None:
     host = inherited.host
-    told = inherited.preflight()
-    found = {(each["code"], each["subject"]): each for each in told["findings"]}
-    assert told["exit_code"] == 1
+    _shows_what_was_left(inherited)
+
+    code, plan, stderr = inherited.dry_run()
+    assert code == 1
+    assert "PROC001" in stderr
+    assert "MODE002" in stderr
+    assert plan["main_port"] != 29500
+    assert any(change["field"].startswith("--main_process_port") for change in plan["changes"])
+
+    _ends_what_was_left(inherited)
+    uuids = _shows_a_free_host(inherited)
+
+    _plans_one_gpu_per_rank(inherited, uuids)
+    shown = inherited.client.run("run", "--config", "./job.yaml", "--hosts", host.name, "--dry-run")
+    assert shown.returncode == 0
+    assert all(uuid in shown.stdout.decode() for uuid in uuids)
+    assert not host.strays(), "a dry run starts nothing"
+
+
+def _shows_what_was_left(inherited: Inherited) -> None:
+    host = inherited.host
+    answer = inherited.preflight()
+    found = {(each["code"], each["subject"]): each for each in answer["findings"]}
+    assert answer["exit_code"] == 1
 
     left = found["PROC001", "gpu0"], found["PROC001", "gpu1"]
     assert f"pid {inherited.orphan} " in left[0]["message"]
@@ -85,16 +106,12 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
         assert "Exclusive_Process" in found["MODE002", gpu]["message"]
         assert found["MODE002", gpu]["blocks_launch"]
     assert "will be used instead" in found["PORT001", "port 29500"]["message"]
-    assert told["would_use"]["main_port"] != 29500
-    assert told["would_use"]["precision"] == "bf16"
+    assert answer["would_use"]["main_port"] != 29500
+    assert answer["would_use"]["precision"] == "bf16"
 
-    code, plan, stderr = inherited.dry_run()
-    assert code == 1
-    assert "PROC001" in stderr
-    assert "MODE002" in stderr
-    assert plan["main_port"] != 29500
-    assert any(change["field"].startswith("--main_process_port") for change in plan["changes"])
 
+def _ends_what_was_left(inherited: Inherited) -> None:
+    host = inherited.host
     cleaned = inherited.client.run("clean-zombies", host.name, "--yes", "--grace", "1", "--json")
     assert cleaned.returncode == 0, cleaned.stdout
     ended = {each["pid"] for each in json.loads(cleaned.stdout)["hosts"][host.name]["cleaned"]["killed"]}
@@ -102,6 +119,9 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert all(host.state(pid) == "" for pid in ended)
     inherited.port.end()
 
+
+def _shows_a_free_host(inherited: Inherited) -> list[str]:
+    """Return its GPUs' UUIDs."""
     after = inherited.preflight()
     assert [each["code"] for each in after["findings"] if each["blocks_launch"]] == []
     assert after["exit_code"] == 0
@@ -112,10 +132,12 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
         "world_size": 2,
         "problem": "",
     }
+    return [gpu["uuid"] for gpu in after["hosts"][inherited.host.name]["summary"]["gpus"]]
 
+
+def _plans_one_gpu_per_rank(inherited: Inherited, uuids: list[str]) -> None:
     code, plan, stderr = inherited.dry_run()
     assert (code, plan["main_port"], plan["mixed_precision"], plan["world_size"]) == (0, 29500, "bf16", 2)
-    uuids = [gpu["uuid"] for gpu in after["hosts"][host.name]["summary"]["gpus"]]
     (node,) = plan["nodes"]
     ranks = node["ranks"]
     assert [(slot["local_rank"], slot["gpu_uuid"]) for slot in ranks["slots"]] == list(enumerate(uuids))
@@ -130,7 +152,3 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert careful["slots"] == ranks["slots"]
     assert careful["single_gpu_visible"], "in Exclusive_Process mode no rank may touch the GPU of another"
     assert any("each rank sees its own GPU only" in why["text"] for why in careful["reasons"])
-    shown = inherited.client.run("run", "--config", "./job.yaml", "--hosts", host.name, "--dry-run")
-    assert shown.returncode == 0
-    assert all(uuid in shown.stdout.decode() for uuid in uuids)
-    assert not host.strays(), "a dry run starts nothing"

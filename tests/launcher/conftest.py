@@ -30,3 +30,12 @@ def run(tmp_path: Path) -> Iterator[Driver]:
     driver = Driver(tmp_path)
     yield driver
     driver.kill_everything()
+
+
+@pytest.fixture
+def config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty configuration directory of the user's."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "config" / "gpulaunch"
+    folder.mkdir(parents=True)
+    return folder

@@ -64,8 +64,8 @@ def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> N
     rank = scene.add(env=scenes.elastic("1", 0), gpus=(1,))
     facts = scene.facts()
     for wish, words in (
-        (CleanFilter(gpus=(0, 7)), "there is no GPU 7 on h: it has GPU 0, 1, 2, 3"),
-        (CleanFilter(pids=(rank, 77777)), "there is no process 77777 on h"),
+        (CleanFilter(gpus=(0, 7)), "h has no GPU 7: it has GPU 0, 1, 2, 3"),
+        (CleanFilter(pids=(rank, 77777)), "h has no process 77777"),
         (CleanFilter(pids=(shell,)), f"pid {shell} (sleep) on h is neither rank nor launcher"),
     ):
         with pytest.raises(BadInput, match=re.escape(words)):
@@ -73,7 +73,7 @@ def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> N
     refuse_unknown(facts, CleanFilter(gpus=(3,), pids=(rank,), ports=(31000,)))
     with pytest.raises(BadInput, match="it has none"):
         refuse_unknown(replace(facts, gpus=Missing("no driver", "no-devices")), CleanFilter(gpus=(0,)))
-    with pytest.raises(BadInput, match="could not be asked: it hangs"):
+    with pytest.raises(BadInput, match="could not be read: it hangs"):
         refuse_unknown(replace(facts, gpus=Missing("it hangs", "timeout")), CleanFilter(gpus=(0,)))
 
 

@@ -215,6 +215,18 @@ def test_completion_works_through_the_real_program() -> None:
     assert done.stdout == "plain,schema\n"
 
 
+def test_a_ctrl_c_after_the_last_word_changes_neither_the_exit_code_nor_the_words() -> None:
+    code = (
+        "import atexit, os, signal, sys; sys.argv = ['gpulaunch', '--version']; "
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT); from launcher.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("gpulaunch ")
+
+
 def test_a_port_as_ssh_takes_it_is_told_how_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["preflight", "root@titan", "-p", "41022"], ["run", "train.py", "-p", "41022"]):
         assert cli.execute(words) == 2

@@ -15,6 +15,7 @@ from launcher.config import fields as kinds
 from launcher.config import schema
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.inventory import HostEntry
+from launcher.config.reference import render_reference
 from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
 from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStop
@@ -120,7 +121,5 @@ def test_schema_and_validation_refuse_the_same(what: str, text: str) -> None:
 
 def test_the_reference_is_current() -> None:
     written = (ROOT / "docs" / "configuration.md").read_text()
-    anew = "python -c 'import launcher.config.schema as s; print(s.reference())'"
-    assert written.endswith(schema.render_reference()), (
-        f"replace the tables of docs/configuration.md by: {anew}"
-    )
+    anew = "python -c 'import launcher.config.reference as r; print(r.render_reference())'"
+    assert written.endswith(render_reference()), f"replace the tables of docs/configuration.md by: {anew}"

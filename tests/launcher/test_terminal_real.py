@@ -192,7 +192,8 @@ def test_ctrl_c_ends_a_run_whose_terminal_nobody_reads(
         assert time.monotonic() - began < 40.0
         time.sleep(0.1)
     seen.pid = 0
-    assert os.waitstatus_to_exitcode(ended[1]) == 130
+    # The last press may find the interpreter past its handlers: a shell shows 130 for both.
+    assert os.waitstatus_to_exitcode(ended[1]) in (130, -signal.SIGINT)
     while json.loads((log.parent / "state.json").read_text())["phase"] != "ended":
         assert time.monotonic() - began < 40.0
         time.sleep(0.1)

@@ -1,11 +1,10 @@
 """A node of a Slurm job as a host: a channel of the job's step for each command."""
 
-import time
 from collections.abc import Iterable
 
-from launcher.errors import HostError, ProgramNotStarted
+from launcher.errors import HostError
 from launcher.transports.base import Closing, CommandResult
-from launcher.transports.command import run_to_completion
+from launcher.transports.command import run_killable
 from launcher.transports.step.step import SlurmStep
 from launcher.transports.step.stream import StepStream
 
@@ -29,21 +28,9 @@ class StepConnection(Closing):
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
     ) -> CommandResult:
         """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
-        deadline = time.monotonic() + timeout_s
-        words = tuple(argv)
-        try:
-            stream = self.start(words)
-        except ProgramNotStarted as failure:
-            return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
-        try:
-            return run_to_completion(
-                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
-            )
-        except HostError:
-            stream.kill()
-            raise
-        finally:
-            stream.close()
+        return run_killable(
+            self.start, tuple(argv), self.name, stdin, timeout_s=timeout_s, max_output=max_output
+        )
 
     def start(self, argv: Iterable[str]) -> StepStream:
         """Start in a session of its own and stream."""
