@@ -27,6 +27,7 @@ __all__ = [
     "ContainersRefused",
     "DescriptorsExhausted",
     "GpulaunchError",
+    "GpusBusy",
     "HostError",
     "HostKeyChanged",
     "HostKeyUnknown",
@@ -46,6 +47,7 @@ __all__ = [
     "SlurmError",
     "StepEnded",
     "VerificationFailed",
+    "WaitTimedOut",
 ]
 
 
@@ -245,6 +247,19 @@ class LaunchRefused(GpulaunchError):
 
     exit_code: ClassVar[int] = ExitCode.NEGATIVE
     code: ClassVar[str] = "refused"
+
+
+class GpusBusy(LaunchRefused):
+    """Nothing but GPUs that others use stops the launch: they may be free later."""
+
+    code: ClassVar[str] = "gpus-busy"
+
+
+class WaitTimedOut(GpulaunchError):
+    """The GPUs were not free within the time of `run --wait`; nothing was started."""
+
+    exit_code: ClassVar[int] = ExitCode.WAIT_TIMED_OUT
+    code: ClassVar[str] = "wait-timed-out"
 
 
 class RunAlreadyEnded(GpulaunchError):

@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     VERIFICATION_FAILED = 4
     ABORTED = 5
     BUG = 70
+    WAIT_TIMED_OUT = 75
     BAD_NODE = 77
     GUARD = 86
     HUNG = 124
@@ -32,6 +33,8 @@ MEANINGS: dict[ExitCode, str] = {
     " (`on_disconnect: stop`), the disk is full, a file is not writable",
     ExitCode.BUG: "a bug in gpulaunch; the traceback is in a file under `~/.local/state/gpulaunch/`, without"
     " arguments or environment",
+    ExitCode.WAIT_TIMED_OUT: "the GPUs were not free within the time of"
+    " [`run --wait`](reliability.md#waiting-for-gpus); nothing was started",
     ExitCode.BAD_NODE: "in a Slurm job: a node is bad and no spare takes its place;"
     " the line `BAD-NODES` says [what follows](slurm.md#a-bad-node)",
     ExitCode.GUARD: "the [guard](guard.md) inside a rank stopped what could not train",

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
@@ -69,20 +70,22 @@ def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOp
     screen = screen_for(options)
     launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
     try:
-        return _launch_and_report(what, launch, options, screen)
+        with ExitStack() as queues:
+            return _launch_and_report(what, launch, options, screen, queues)
     finally:
         screen.clear()
 
 
 def _launch_and_report(
-    what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen
+    what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, queues: ExitStack
 ) -> int:
+    """`queues` holds this run's places in them, where it waits for GPUs, until it has started."""
     config = what.config
     before = Stopwatch()
     if config.sync is not None:
         with before.phase("sync"):
             launch = sync_tree(config, launch, screen, dry_run=options.dry_run)
-    prepared, left_out = _prepared(what, launch, options, screen, before)
+    prepared, left_out = _prepared_in_turn(what, launch, options, screen, before, queues)
     spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
     what = replace(what, spares=spares)
     if options.dry_run:
@@ -132,6 +135,46 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
     outcome = replace(outcome, stop_checkpoint=found)
     LogStore(outcome.directory).store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
     return outcome
+
+
+def _prepared_in_turn(
+    what: RunRequest,
+    launch: LaunchRequest,
+    options: LaunchOptions,
+    screen: Screen,
+    before: Stopwatch,
+    queues: ExitStack,
+) -> tuple[CheckedLaunch, Mapping[str, str]]:
+    """Check the hosts; with --wait, when their GPUs are free and it is this run's turn."""
+    if options.wait is None or options.dry_run:
+        return _prepared(what, launch, options, screen, before)
+    from launcher.launch.gpu_wait import GpuWait, check_in_turn  # noqa: PLC0415 - most launches do without it
+
+    found: list[Mapping[str, str]] = []
+
+    def check() -> CheckedLaunch:
+        current = launch if not waiting.waited else _sent_again(what.config, launch, screen, before)
+        prepared, left_out = _prepared(what, current, options, screen, before)
+        found.append(left_out)
+        return prepared
+
+    waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
+    return check_in_turn(waiting, check, before), found[-1]
+
+
+def _sent_again(config: RunConfig, launch: LaunchRequest, screen: Screen, before: Stopwatch) -> LaunchRequest:
+    """Send the tree again after a wait: the run has the code of its start, and its record says so."""
+    if config.sync is None:
+        return launch
+    with before.phase("sync"):
+        sent = sync_tree(config, launch, screen)
+    if _tree_of(sent) != _tree_of(launch):
+        screen.notify("the local tree has changed while the run waited; it starts with the tree as it is now")
+    return sent
+
+
+def _tree_of(launch: LaunchRequest) -> object:
+    return json.loads(dict(launch.extra_files)["source.json"])["content_sha256"]
 
 
 def _prepared(
@@ -197,10 +240,7 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
 
 def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
     """A tree that was edited since the launch would have a spare run other code than its neighbours."""
-    before, now = (
-        json.loads(dict(each.extra_files)["source.json"])["content_sha256"] for each in (first, sent)
-    )
-    if before != now:
+    if _tree_of(first) != _tree_of(sent):
         raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
 
 

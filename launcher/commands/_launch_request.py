@@ -50,6 +50,7 @@ class LaunchOptions(HostOptions):
     dry_run: bool = False
     show_secrets: bool = False
     clean: bool = False
+    wait: float | None = None  # seconds
     rehearse: bool = False
     detach: bool = False
     restarts: str = ""
@@ -101,6 +102,8 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     ways = open_host_access(options)
     job = resolve_rank_counts(run_config.job, ways.inventory)
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
+    if slurm_job is not None and options.wait is not None:
+        raise BadInput("--wait: Slurm has given this job its GPUs already", "leave out --wait")
     in_step = slurm_job is not None and options.transport != SSH
     if slurm_job is not None:
         linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S

@@ -10,6 +10,7 @@ from launcher.commands._completion import complete_codes, complete_configs, comp
 from launcher.commands._host_options import host_access_options
 from launcher.commands._job_hosts import transport_option
 from launcher.commands._launch_request import LaunchOptions, parse_run_request, warm_start_local
+from launcher.commands._param_types import DurationParam
 from launcher.local.project import RUNS, local_runs_dir
 
 _EXAMPLES = """\b
@@ -20,6 +21,10 @@ Examples:
   gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
   gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 30m
 """
+
+
+MOST_WAIT_S = 7 * 86400.0
+"""Hosts delete files from /tmp that are unchanged for ten days, and a ticket in a queue may not change."""
 
 
 @click.command(
@@ -72,6 +77,11 @@ Examples:
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
 @click.option("--show-secrets", is_flag=True, help="With --dry-run: print passwords and tokens as they are.")
 @click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
+@click.option(
+    "--wait",
+    type=DurationParam(min=0, max=MOST_WAIT_S),
+    help="Wait in turn until the GPUs are free, at most so long.",
+)
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
@@ -122,15 +132,16 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     is killed. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it stops it.
 
     The exit code is the first failing rank's; 1: findings stopped the launch; 3: a host could not be reached;
-    4: the ranks were not as planned; 5: the run could not be carried through; 86: the guard stopped it;
-    124: it hung; 129: the terminal was closed, and the run continues; 130: Ctrl-C stopped it (SIGTERM
-    everywhere; once more: SIGKILL).
+    4: the ranks were not as planned; 5: the run could not be carried through; 75: the GPUs were not free
+    within --wait; 86: the guard stopped it; 124: it hung; 129: the terminal was closed, and the run
+    continues; 130: Ctrl-C stopped it (SIGTERM everywhere; once more: SIGKILL).
     """
     options = LaunchOptions(**given)
     if options.show_secrets and not options.dry_run:
         raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")
     what = parse_run_request(config, extra, options)
-    early = None if options.dry_run or options.rehearse else warm_start_local(what)
+    no_early = options.dry_run or options.rehearse or options.wait is not None
+    early = None if no_early else warm_start_local(what)
     try:
         from launcher.commands import _launch  # noqa: PLC0415 - loads while the early starts do, too
 

@@ -215,6 +215,8 @@ class Attempt:
             if len(self._watch.nodes.run_dirs) == len(self._watch.hosts):
                 self._vigil_begun = True
                 self._vigil.start()
+                if self._launch.on_started is not None:
+                    self._launch.on_started()
             return
         silent = (
             self._watch.nodes.disconnected - self._watch.nodes.ended.keys() - self._watch.nodes.lost.keys()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from launcher.errors import LaunchRefused
+from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress
 from launcher.follow.phases import Phase
@@ -16,12 +16,14 @@ from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
 from launcher.rundir.run_id import new_run_id
 from launcher.terminal.screen import Screen
-from preflight.checks.finding import blocks_launch
+from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 
 PORT_ATTEMPTS = 3
 SSH_PORT = 22
+BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})
+"""What passes when others are done with a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +72,22 @@ class CheckedLaunch:
         if not stopping:
             return None
         codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
-        return LaunchRefused(
-            f"nothing was started: preflight found what stops this launch ({codes})",
-            f"fix it, or launch in spite of it with --ignore {codes}",
-        )
+        found = f"nothing was started: preflight found what stops this launch ({codes})"
+        in_spite = f"launch in spite of it with --ignore {codes}"
+        if all(is_busy(finding) for finding in stopping):
+            return GpusBusy(found, f"gpulaunch run --wait 2h waits until the GPUs are free; or {in_spite}")
+        return LaunchRefused(found, f"fix it, or {in_spite}")
 
     def raise_if_blocked(self) -> None:
         """Raise LaunchRefused when findings stop the launch."""
         refusal = self.refusal()
         if refusal is not None:
             raise refusal
+
+
+def is_busy(finding: Finding) -> bool:
+    """Return whether a finding that stops a launch is only about GPUs that others use."""
+    return finding.code in BUSY_CODES and finding.severity is Severity.CRITICAL
 
 
 def raise_if_blocked(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:

@@ -46,6 +46,9 @@ class LaunchRequest:
     warm_starts: WarmStarts | None = None  # nodes that have started already
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
+    on_started: Callable[[], None] | None = (
+        None  # called once all hosts have started, with their claims taken
+    )
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: StartProgram

@@ -6,6 +6,7 @@
     stacks   dump the stack of every rank; the run continues
     status   print state.json and whether its supervisor lives
     list     print the runs of this user on this host
+    queue    hold a place among the clients that wait for GPUs of this host
     fetch    send the files of a run that the other side does not have yet
     remove   delete the directory of a run that is over
 
@@ -43,6 +44,10 @@ def serve(request: dict[str, Any]) -> int:
 
         send_header(list_runs(request))
         return 0
+    if mode == "queue":
+        from .requests.queue import queue
+
+        return queue(request)
     return OF_ONE_RUN[mode](find_run(request["run_id"]), request)
 
 

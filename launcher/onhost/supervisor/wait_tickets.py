@@ -1,0 +1,153 @@
+"""Tickets of clients that wait for GPUs of this host: one file in /tmp each, which its program keeps locked.
+
+The rules are those of GPU claims (gpu_claims.py): all users may read a ticket, only its owner can write and
+so lock it, and the kernel releases the lock when the program is gone. A ticket counts while it is locked.
+
+The order is that of the files' change times (st_ctime), which only the kernel sets: what a ticket says of
+itself can move it nowhere. A ticket is therefore never changed once others can read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+import time
+from typing import Any, NamedTuple
+
+from .gpu_claims import CLAIMS_DIR, FRESH_S, is_locked, lock, user_name
+from .processes import boot_id
+
+TICKET = re.compile(r"gpulaunch-wait-[0-9a-f]{12}")
+MAX_BYTES = 16384  # of one ticket
+MAX_GPUS = 256
+MAX_TICKETS = 64  # read per owner, the oldest: so many clients of one user count
+TICK_S = 0.02  # files may have the same change time for so long
+
+
+class Ticket(NamedTuple):
+    """A live ticket. `gpus` is None where it does not say which it wants: then all of them."""
+
+    order: tuple[int, int]  # change time in ns, inode
+    path: str
+    user: str
+    name: str
+    gpus: frozenset[str] | None
+
+
+def queue_id(directory: str = CLAIMS_DIR) -> str:
+    """Return what is the same for all clients of this queue, by whatever name they know the host."""
+    found = os.stat(directory)
+    return "%s:%d:%d" % (boot_id(), found.st_dev, found.st_ino)
+
+
+def make_ticket(directory: str, name: str, gpus: list[str]) -> tuple[str, int]:
+    """Create and lock a ticket; return its path and the descriptor that holds the lock. Raises OSError."""
+    path = os.path.join(directory, "gpulaunch-wait-" + os.urandom(6).hex())
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        lock(fd)
+        os.write(fd, json.dumps({"boot_id": boot_id(), "name": name, "gpus": gpus}).encode())
+        os.fchmod(fd, 0o644)  # its last change, and its place in the queue
+    except BaseException:
+        os.close(fd)
+        os.unlink(path)
+        raise
+    time.sleep(TICK_S)  # one of the same change time is visible then, too
+    return path, fd
+
+
+def release_ticket(path: str, fd: int) -> None:
+    """Leave the queue."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+def is_own(path: str, fd: int) -> bool:
+    """Return whether a ticket's file is still the one that the descriptor holds."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def tickets_ahead(directory: str, path: str) -> list[Ticket]:
+    """Return the tickets before one of ours that want a GPU which it wants too, first come first."""
+    found = live_tickets(directory)
+    mine = next((each for each in found if each.path == path), None)
+    if mine is None:
+        return found
+    return [each for each in found if each.order < mine.order and want_the_same(each, mine)]
+
+
+def want_the_same(one: Ticket, other: Ticket) -> bool:
+    """Return whether two tickets may want the same GPU."""
+    return one.gpus is None or other.gpus is None or bool(one.gpus & other.gpus)
+
+
+def live_tickets(directory: str) -> list[Ticket]:
+    """Return the tickets that count, in the order of the queue; remove dead ones of this user."""
+    by_owner: dict[int, list[tuple[tuple[int, int], str]]] = {}
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if TICKET.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    by_owner.setdefault(status.st_uid, []).append(
+                        ((status.st_ctime_ns, status.st_ino), entry.path)
+                    )
+    tickets: list[Ticket] = []
+    for files in by_owner.values():
+        live = 0
+        for _, path in sorted(files):
+            ticket = read_ticket(path) if live < MAX_TICKETS else None
+            if ticket is not None:
+                live += 1
+                tickets.append(ticket)
+    return sorted(tickets)
+
+
+def read_ticket(path: str) -> Ticket | None:
+    """Return a ticket that counts, None for any other file; a dead one of this user is removed.
+
+    Any user may have created a file of this name: a symlink is not followed, a FIFO cannot block the read,
+    and other content counts for its owner only while that owner holds the lock.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        if not is_locked(fd):
+            if found.st_uid == os.geteuid() and time.time() - found.st_ctime > FRESH_S:
+                os.unlink(path)
+            return None
+        name, gpus = parse_ticket(os.read(fd, MAX_BYTES + 1))
+        return Ticket((found.st_ctime_ns, found.st_ino), path, user_name(found.st_uid), name, gpus)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def parse_ticket(data: bytes) -> tuple[str, frozenset[str] | None]:
+    """Return (name of the run, GPUs) as a ticket says; ("", None) where it is malformed."""
+    try:
+        said: Any = json.loads(data) if len(data) <= MAX_BYTES else None
+    except (ValueError, RecursionError):
+        return "", None
+    if not isinstance(said, dict) or not isinstance(said.get("gpus"), list):
+        return "", None
+    name, gpus = said.get("name"), said["gpus"]
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name):
+        return "", None
+    if not gpus or len(gpus) > MAX_GPUS or not all(isinstance(gpu, str) for gpu in gpus):
+        return name, None
+    return name, frozenset(gpus)
