@@ -124,7 +124,7 @@ def test_what_is_no_job_is_refused_with_a_sentence(cluster: Cluster) -> None:
     told = refused(cluster, preflight, {"SLURM_JOB_ID": "4711"})
     assert "Slurm job 4711 does not run: Slurm does not know it any more" in told
     told = refused(cluster, f"PATH=/nowhere {preflight}", {"SLURM_JOB_ID": "1"})
-    assert "squeue: there is no such command on the PATH" in told
+    assert "the PATH has no command squeue" in told
     told = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})
     assert "is heterogeneous" in told
 
