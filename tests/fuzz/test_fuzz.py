@@ -18,6 +18,7 @@ SECONDS = float(os.environ.get("FUZZ_S", "1"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_a_door_holds(door: str) -> None:
     result = fuzz(door, SEED, SECONDS)
@@ -48,6 +49,7 @@ sys.exit(worker.main("words", "1", "20", sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "code", "told"),
     [

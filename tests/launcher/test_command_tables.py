@@ -76,6 +76,7 @@ def check(table: Table, parser: argparse.ArgumentParser) -> None:
     assert parser.allow_abbrev == table.abbreviations
 
 
+@pytest.mark.slow
 def test_torchrun_has_the_options_of_its_table() -> None:
     check(TORCHRUN, torchrun_parser())
 

@@ -318,6 +318,7 @@ def test_a_client_that_wakes_connects_again_before_it_judges() -> None:
     assert [type(each) for each in came] == [HostStarted, Disconnected, Reconnected, HostEnded]
 
 
+@pytest.mark.slow
 def test_a_host_that_stays_away_while_the_client_is_awake_is_lost_in_time() -> None:
     clock = Clock()
     came = followed(clock, [sleeper(clock), *repeat(None, 3)], patience_s=10.0)

@@ -169,6 +169,7 @@ def test_no_name_of_a_host_or_user_reaches_a_shell(
         assert not (tmp_path / "PWNED").exists(), text
 
 
+@pytest.mark.slow
 def test_what_is_refused_would_have_run(tmp_path: Path) -> None:
     """The attack above is one: unchecked, the shell of ProxyCommand obeys it."""
     config = tmp_path / "config"

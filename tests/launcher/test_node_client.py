@@ -19,6 +19,8 @@ from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import LAUNCHER
 from tests.launcher.run_plans import plan
 
+pytestmark = pytest.mark.slow
+
 RUN = plan((None,)).run_id
 
 

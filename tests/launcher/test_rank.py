@@ -13,6 +13,8 @@ import pytest
 from launcher.onhost.rank.setup import STACKS_SIGNAL
 from launcher.remote.programs import program_source
 
+pytestmark = pytest.mark.slow
+
 SELF = """
 import json, os, sys, __main__
 class Thing: pass

@@ -17,6 +17,8 @@ from launcher.transports.base import Connection, Endpoint, Stream
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd
 
+pytestmark = pytest.mark.slow
+
 MAIN, NODE = HostEntry("titan"), HostEntry("l40s-01")
 BARE = "bare"
 

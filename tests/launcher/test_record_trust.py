@@ -257,6 +257,7 @@ def test_a_refused_node_is_that_nodes_error_and_no_others() -> None:
         found.open(found.entries[1])
 
 
+@pytest.mark.slow
 def test_no_command_about_a_run_runs_what_its_record_names_here(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     try:

@@ -104,6 +104,7 @@ def test_an_absent_interpreter_is_no_python() -> None:
         ask_here("no-python-here")
 
 
+@pytest.mark.slow
 def test_an_agent_that_says_nothing_is_too_slow(tmp_path: Path) -> None:
     with pytest.raises(AgentTimedOut, match="did not answer in time"):
         ask_here(stand_in(tmp_path, "exec sleep 30"), deadline_s=1.0 - GRACE_S)

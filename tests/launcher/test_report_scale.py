@@ -21,6 +21,8 @@ from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
 from tests.preflight.golden_cases import host
 
+pytestmark = pytest.mark.slow
+
 
 def address(number: int) -> str:
     """Return a name that folds with no other."""

@@ -15,6 +15,8 @@ from launcher.terminal.live_screen import LiveScreen
 from launcher.terminal.outlet import Outlet
 from launcher.terminal.screen import END_LINES, Screen
 
+pytestmark = pytest.mark.slow
+
 FLOOD = b"x" * 99 + b"\n"
 LINES = 20_000
 

@@ -13,6 +13,8 @@ from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.certificates import check_host_certificate
 from tests.launcher.sshd import Sshd
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("ed25519", "rsa", "ecdsa")
 
 

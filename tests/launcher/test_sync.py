@@ -61,6 +61,7 @@ def test_an_edit_of_equal_size_and_time_is_seen(here: Path, there: Path) -> None
     assert (there / "train.py").read_text() == "1\n"
 
 
+@pytest.mark.slow
 def test_hashes_are_remembered_once_files_have_settled(here: Path, there: Path) -> None:
     kept = there / ".gpulaunch-sync" / "record.json"
     sync(here, there)

@@ -21,6 +21,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path / "here"
 
 
+@pytest.mark.slow
 def test_a_host_that_shows_an_old_file_is_waited_for(here: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     sync(here, there)

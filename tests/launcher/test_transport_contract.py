@@ -21,6 +21,8 @@ from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep
 from tests.launcher.sshd import Sshd
 
+pytestmark = pytest.mark.slow
+
 
 def relay_here(node: str) -> SlurmStep:
     """Return a step whose one task runs here, without srun: what srun does to it is tried in tests/lab."""

@@ -249,6 +249,7 @@ def test_a_via_of_another_source_is_checked_too() -> None:
             endpoint_for(HostEntry("n1", via=via), Inventory())
 
 
+@pytest.mark.slow
 def test_sshs_own_client_carries_every_argument_where_its_command_is_one_word(tmp_path: Path) -> None:
     if shutil.which("ssh") is None:
         pytest.skip("ssh is not installed")

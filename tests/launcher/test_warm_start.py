@@ -20,6 +20,8 @@ from launcher.onhost.supervisor.gpu_claims import is_locked
 from launcher.remote.programs import program_source
 from tests.launcher.onhost_driver import Driver
 
+pytestmark = pytest.mark.slow
+
 LAUNCH = """
 import json, os, signal, sys, time
 seen = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "HF_HOME")}

@@ -76,6 +76,7 @@ def test_a_driver_without_gpus_says_no_devices(tmp_path: Path) -> None:
     assert facts.gpus.code == "no-devices"
 
 
+@pytest.mark.slow
 def test_a_driver_that_never_answers_is_given_up_and_the_others_answer(tmp_path: Path) -> None:
     profile = dataclasses.replace(load_profile("t4"), calls={"nvmlInit": "hang"})
     answer = ask(profile, tmp_path, deadline_s=1.5)
@@ -86,6 +87,7 @@ def test_a_driver_that_never_answers_is_given_up_and_the_others_answer(tmp_path:
     assert not isinstance(answer.facts.python, Missing)
 
 
+@pytest.mark.slow
 def test_one_wedged_gpu_costs_the_others_nothing(tmp_path: Path) -> None:
     profile = with_calls(load_profile("8xh100"), 3, {"nvmlDeviceGetTotalEccErrors": "hang"})
     answer = ask(profile, tmp_path, deadline_s=2.0)
@@ -129,6 +131,7 @@ def test_without_nvml_nvidia_smi_is_asked(tmp_path: Path) -> None:
     ] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "code"),
     [

@@ -281,6 +281,7 @@ def test_a_literal_never_hides_a_match(row: object, data: st.DataObject) -> None
     assert longest_literal(pattern) in text
 
 
+@pytest.mark.slow
 def test_a_long_log_is_read_in_seconds() -> None:
     step = "2026-03-01 10:00:00,100 - INFO - step {n} loss: 2.{n} lr: 0.01 grad_norm: 1.{n} {n} tok/s\n"
     log = "".join(step.format(n=number) for number in range(100_000)) + dict(HITS)["S20 cuda-oom"]

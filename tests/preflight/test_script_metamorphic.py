@@ -12,6 +12,8 @@ from preflight.script.lint import lint_for
 from preflight.script.rules.registry import Level
 from tests.preflight.test_script_lint import HERE, read, targets_of
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = sorted((HERE / "bad").glob("*.py"))
 
 
