@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -35,16 +36,19 @@ from launcher.host_checks.preflight import (
 )
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
+from launcher.local.atomic_write import check_writable, write_atomic
 from launcher.planning.plan import ScriptFile
 from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.remote.agent import GatherResult
 from launcher.terminal.json_text import json_text
-from launcher.terminal.output import echo_json_text, echo_lines
+from launcher.terminal.output import echo, echo_json_text, echo_lines
+from launcher.version import version
 from preflight.frozen import dataclass
 from preflight.job import GpuRequest, Job, PrecisionRequest
 
 _JSON_DEPTH = 4
 """Down to a line for each finding of each host."""
+_STDOUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ _EXAMPLES = """\b
 Examples:
   gpulaunch preflight titan ada@192.0.2.7
   gpulaunch preflight "l40s-[01-04]" -c paper_r64
+  gpulaunch preflight "l40s-[01-04]" --html page.html
   gpulaunch preflight --from-smi saved.xml
 """
 
@@ -81,11 +86,17 @@ class PreflightCommandOptions(HostOptions):
     as_json: bool
     as_jsonl: bool
     facts: bool
+    page: Path | None
     verbose: bool
     recordings: tuple[Path, ...]
     smi_files: tuple[Path, ...]
     transport: Transport | None
     prolog: bool
+
+    @property
+    def is_page_alone(self) -> bool:
+        """Whether standard output is for the page."""
+        return str(self.page) == _STDOUT
 
 
 @click.command(epilog=_EXAMPLES)
@@ -124,6 +135,13 @@ class PreflightCommandOptions(HostOptions):
     help="Print a line of JSON for each host as it answers, and one for all.",
 )
 @click.option("--facts", is_flag=True, help="With --json or --jsonl: everything that was read, too.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page to look at, too: one file, no network; - is standard output, for the page alone.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show what was read.")
 @click.option(
     "--from",
@@ -157,6 +175,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 
         return run_prolog(hosts, options, read_codes(options.ignore))
+    if options.page is not None:
+        _check_page(options.page, options)
     asked = _asked(hosts, options)
     manner = PreflightOptions(
         ignore=read_codes(options.ignore) | asked.ignore,
@@ -165,7 +185,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         sent=asked.sent,
         script_after_sync=asked.arriving,
     )
-    if asked.arriving is not None and not (options.as_json or options.as_jsonl):
+    if asked.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
     if options.recordings or options.smi_files:
         result = _from_files(asked, options, manner)
@@ -250,7 +270,8 @@ def _answers(
     """Return what prints answers as they come; None at a terminal, which has a table, and for --json."""
     if options.as_jsonl:
         return JsonLines(job, manner, facts=options.facts)
-    return None if options.as_json or sys.stdout.isatty() else TextAnswers()
+    quiet = options.as_json or options.is_page_alone or sys.stdout.isatty()
+    return None if quiet else TextAnswers()
 
 
 def _from_files(
@@ -287,11 +308,31 @@ def _from_files(
     return evaluate_facts(entries, GatherResult(named, {}), job, manner=how)
 
 
+def _check_page(page: Path, options: PreflightCommandOptions) -> None:
+    """Find out before hosts are asked whether the page can be written. Raises BadInput and OSError."""
+    if not options.is_page_alone:
+        check_writable(page)
+    elif options.as_json or options.as_jsonl:
+        raise BadInput("--html - and --json would both be on standard output", "give --html a file")
+
+
 def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:
     if options.as_jsonl:
         echo_json_text(json.dumps(summary_json(result)))
-        return
-    if options.as_json:
+    elif options.as_json:
         echo_json_text(json_text(preflight_json(result, facts=options.facts), depth=_JSON_DEPTH))
+    elif not options.is_page_alone:
+        echo_lines(report_lines(result, verbose=options.verbose))
+    if options.page is not None:
+        _write_page(result, options.page)
+
+
+def _write_page(result: PreflightResult, target: Path) -> None:
+    from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
+
+    page = render_preflight_page(result, made_at=time.time(), version=version())
+    if str(target) == _STDOUT:
+        echo_lines(page.removesuffix("\n").split("\n"))
         return
-    echo_lines(report_lines(result, verbose=options.verbose))
+    write_atomic(target, page)
+    echo(f"{target}: {len(page) / 1024:.0f} KiB", err=True)

@@ -1,5 +1,6 @@
 """Writing a local file: the whole of it or nothing."""
 
+import errno
 import os
 import secrets
 import stat
@@ -17,13 +18,11 @@ def write_atomic(path: Path, text: str) -> None:
     A link stays one: what it leads to is written. A file keeps its permissions. Raises OSError
     naming the file, and BadInput where there is no directory for it.
     """
-    if not path.absolute().parent.is_dir():
-        raise BadInput(f"{path}: there is no directory {path.parent}", "make it, or name another file")
-    if any(above in path.absolute().parents for above in _DEVICES) or (path.exists() and not path.is_file()):
-        path.write_text(text, encoding="utf-8")  # /dev/stdout, a pipe: nothing to put in its place
+    _require_directory(path)
+    if _is_stream(path):
+        path.write_text(text, encoding="utf-8")  # nothing to put in its place
         return
-    target = Path(os.path.realpath(path))
-    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
+    target, fresh = _fresh_beside(path)
     try:
         with fresh.open("x", encoding="utf-8") as file:  # never through a link that another user has laid
             file.write(text)
@@ -33,3 +32,41 @@ def write_atomic(path: Path, text: str) -> None:
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def check_writable(path: Path, size: int = 1 << 20) -> None:
+    """Find out now whether `write_atomic` will be able to write `size` bytes; leaves nothing behind.
+
+    Raises as `write_atomic` does, on a full disk too: what is written later may have taken long to make.
+    """
+    _require_directory(path)
+    if _is_stream(path):
+        return
+    _, fresh = _fresh_beside(path)
+    try:
+        with fresh.open("xb") as file:
+            if hasattr(os, "posix_fallocate"):  # not on macOS
+                os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # of file systems that reserve nothing
+            raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _require_directory(path: Path) -> None:
+    if not path.absolute().parent.is_dir():
+        raise BadInput(f"{path}: there is no directory {path.parent}", "make it, or name another file")
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is /dev/stdout, a pipe or the like, which takes bytes and keeps none."""
+    return any(above in path.absolute().parents for above in _DEVICES) or (
+        path.exists() and not path.is_file()
+    )
+
+
+def _fresh_beside(path: Path) -> tuple[Path, Path]:
+    """Return what a link leads to, and a random name in its directory."""
+    target = Path(os.path.realpath(path))
+    return target, target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")

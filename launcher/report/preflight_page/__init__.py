@@ -1,0 +1,1 @@
+"""A preflight as one HTML file: results in, text out."""

@@ -1,0 +1,132 @@
+"""What differs between the hosts of a preflight: versions, models and sizes, the majority first."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from launcher.host_checks.preflight import PreflightResult
+from launcher.report.html.escape import text
+from launcher.report.preflight_page.host_names import host_list
+from launcher.text import counted
+from preflight.facts.host import HostFacts, PythonEnv
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+
+_NOT_READ = "not read"
+_MOST_VALUES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A property with several values: (value, its hosts), the most common first."""
+
+    name: str
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def render_differences(result: PreflightResult) -> Iterator[str]:
+    """Yield the section; nothing where fewer than two hosts have answered."""
+    if len(result.facts) < 2:
+        return
+    yield "<h2>What differs between the hosts</h2>"
+    found = differences(result.facts)
+    if not found:
+        yield f'<p class="soft">Nothing of what was compared: {", ".join(map(text, PROPERTIES))}.</p>'
+        return
+    yield '<table class="differences"><tbody>'
+    for each in found:
+        yield f'<tr><th scope="row">{text(each.name)}</th><td><ul>{"".join(_values(each))}</ul></td></tr>'
+    yield "</tbody></table>"
+    equal = [name for name in PROPERTIES if name not in {each.name for each in found}]
+    yield f'<p class="soft">Equal on all: {", ".join(map(text, equal)) or "nothing"}.</p>'
+
+
+def differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
+    """Return the properties of which hosts have different values; what was not read is a value of its own."""
+    found = []
+    for name, read in PROPERTIES.items():
+        groups: dict[str, list[str]] = {}
+        for host, known in facts.items():
+            groups.setdefault(read(known), []).append(host)
+        if len(groups) > 1:
+            ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+            found.append(Difference(name, tuple((value, tuple(hosts)) for value, hosts in ordered)))
+    return tuple(found)
+
+
+def _values(each: Difference) -> Iterator[str]:
+    for place, (value, hosts) in enumerate(each.values[:_MOST_VALUES]):
+        kind = "soft" if place == 0 and len(hosts) > len(each.values[1][1]) else "other"
+        shown = "<i>not read</i>" if value == _NOT_READ else text(value)
+        count = f' <span class="soft">({counted(len(hosts), "host")})</span>' if len(hosts) > 1 else ""
+        yield f'<li class="{kind}"><b>{shown}</b> on {host_list(hosts)}{count}</li>'
+    if len(each.values) > _MOST_VALUES:
+        yield f'<li class="soft">and {len(each.values) - _MOST_VALUES} more values</li>'
+
+
+def _of_python(read: Callable[[PythonEnv], object]) -> Callable[[HostFacts], str]:
+    return lambda facts: _NOT_READ if isinstance(facts.python, Missing) else _shown(read(facts.python))
+
+
+def _package(name: str) -> Callable[[HostFacts], str]:
+    return _of_python(lambda python: python.packages.get(name, "not installed"))
+
+
+def _shown(value: object) -> str:
+    return _NOT_READ if isinstance(value, Missing) else str(value)
+
+
+def _driver(facts: HostFacts) -> str:
+    return _NOT_READ if isinstance(facts.driver, Missing) else facts.driver.version
+
+
+def _gpus(facts: HostFacts) -> str:
+    if isinstance(facts.gpus, Missing):
+        return _NOT_READ
+    names = [_shown(gpu.name) for gpu in facts.gpus]
+    return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names)) or "none"
+
+
+def _kernel(facts: HostFacts) -> str:
+    return _NOT_READ if isinstance(facts.identity, Missing) else facts.identity.kernel
+
+
+def _machine(facts: HostFacts) -> str:
+    return _NOT_READ if isinstance(facts.identity, Missing) else facts.identity.machine or _NOT_READ
+
+
+def _cpus(facts: HostFacts) -> str:
+    return _NOT_READ if isinstance(facts.limits, Missing) else str(facts.limits.cpus)
+
+
+def _memory(facts: HostFacts) -> str:
+    return (
+        _NOT_READ if isinstance(facts.limits, Missing) else f"{facts.limits.memory_total_mib / 1024:.0f} GiB"
+    )
+
+
+def _mtu(facts: HostFacts) -> str:
+    if isinstance(facts.network, Missing) or isinstance(facts.network.default_interface, Missing):
+        return _NOT_READ
+    name = facts.network.default_interface
+    return next((str(each.mtu) for each in facts.network.interfaces if each.name == name), _NOT_READ)
+
+
+def _script(facts: HostFacts) -> str:
+    return _NOT_READ if isinstance(facts.script, Missing) else facts.script.sha256[:12]
+
+
+PROPERTIES: Mapping[str, Callable[[HostFacts], str]] = {
+    "GPUs": _gpus,
+    "driver": _driver,
+    "torch": _package("torch"),
+    "CUDA of torch": _of_python(lambda python: python.torch_cuda),
+    "NCCL": _of_python(lambda python: python.nccl),
+    "accelerate": _package("accelerate"),
+    "transformers": _package("transformers"),
+    "Python": _of_python(lambda python: python.version),
+    "kernel": _kernel,
+    "machine": _machine,
+    "CPUs": _cpus,
+    "memory": _memory,
+    "MTU of the default interface": _mtu,
+    "script (SHA-256)": _script,
+}

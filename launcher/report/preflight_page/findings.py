@@ -1,0 +1,123 @@
+"""The findings of a preflight page: by code, worst first, each with the commands that correct it."""
+
+from collections.abc import Iterator
+
+from launcher.error_codes import host_codes
+from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.render_text import FindingGroup, group_findings
+from launcher.report.html.escape import text
+from launcher.report.preflight_page.fix_commands import split_fix
+from launcher.report.preflight_page.heat_rows import CRITICAL, INFO, UNKNOWN, WARNING
+from launcher.report.preflight_page.host_names import host_list
+from launcher.text import counted
+from preflight.checks.finding import Severity
+from preflight.checks.runner import all_checks
+from preflight.frozen import dataclass
+
+_MOST_GROUPS = 60
+"""Groups of one code that are written out; the JSON in the page has the others."""
+_MOST_SUBJECTS = 16
+_LETTERS = {
+    Severity.CRITICAL: CRITICAL,
+    Severity.UNKNOWN: UNKNOWN,
+    Severity.WARNING: WARNING,
+    Severity.INFO: INFO,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSection:
+    """All that is said with one code; `others` are codes that the same unread fact keeps from judging."""
+
+    code: str
+    others: tuple[str, ...]
+    groups: tuple[FindingGroup, ...]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing of it needs an eye: information, or what --ignore names."""
+        return all(each.ignored or each.severity is Severity.INFO for each in self.groups)
+
+
+def code_sections(result: PreflightResult) -> tuple[CodeSection, ...]:
+    """Return the findings by code, in the order of their worst one."""
+    by_code: dict[str, list[FindingGroup]] = {}
+    for group in group_findings(result.findings):
+        by_code.setdefault(group.codes[0], []).append(group)
+    named = set(by_code)
+    sections = []
+    for code, groups in by_code.items():
+        others = dict.fromkeys(each for group in groups for each in group.codes if each not in named)
+        named |= set(others)
+        sections.append(CodeSection(code, tuple(others), tuple(groups)))
+    return tuple(sections)
+
+
+def anchors_of(sections: tuple[CodeSection, ...]) -> frozenset[str]:
+    """Return the codes that a link may lead to."""
+    return frozenset(code for section in sections for code in (section.code, *section.others))
+
+
+def render_findings(sections: tuple[CodeSection, ...]) -> Iterator[str]:
+    """Yield the section; information lies folded at its end."""
+    yield "<h2>Findings and fixes</h2>"
+    if not sections:
+        yield '<p class="soft">None.</p>'
+    for section in sections:
+        if not section.is_quiet:
+            yield from _section(section)
+    quiet = [section for section in sections if section.is_quiet]
+    if quiet:
+        codes = " ".join(section.code for section in quiet)
+        yield f"<details><summary>Information: {text(codes)}</summary>"
+        for section in quiet:
+            yield from _section(section)
+        yield "</details>"
+
+
+def _section(section: CodeSection) -> Iterator[str]:
+    yield f'<section class="code" id="{text(section.code)}">'
+    yield "".join(f'<span id="{text(code)}"></span>' for code in section.others)
+    codes = " ".join((section.code, *section.others))
+    yield f"<h3>{text(codes)} <span>{text(_title(section.code))}</span></h3>"
+    for group in section.groups[:_MOST_GROUPS]:
+        yield from _group(group)
+    left = section.groups[_MOST_GROUPS:]
+    if left:
+        hosts = tuple(dict.fromkeys(host for group in left for host in group.hosts))
+        yield f'<p class="soft">and {len(left)} more, in the JSON in this page, on {host_list(hosts)}</p>'
+    yield "</section>"
+
+
+def _title(code: str) -> str:
+    """Return what a check is about, or what it means that a host has this code."""
+    check = all_checks().get(code)
+    if check is not None:
+        return f"true when it passes: {check.title}"
+    kind = host_codes().get(code)
+    return "" if kind is None else (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _group(group: FindingGroup) -> Iterator[str]:
+    letter, word = _LETTERS.get(group.severity, INFO), group.severity.value
+    ignored = ", ignored" if group.ignored else ""
+    about = ", ".join(group.subjects[:_MOST_SUBJECTS])
+    if len(group.subjects) > _MOST_SUBJECTS:
+        about += f" and {len(group.subjects) - _MOST_SUBJECTS} more"
+    many = f' <span class="soft">{counted(len(group.hosts), "host")}</span>' if len(group.hosts) > 1 else ""
+    kind = "finding soft" if ignored else "finding"
+    yield f'<div class="{kind}"><i class="key {letter.lower()}">{letter}</i><div>'
+    where = f"{host_list(group.hosts)}{many}{f': {text(about)}' if about else ''}"
+    yield f'<div class="where">{word}{ignored} on {where}</div>'
+    yield f"<p>{text(group.message)}</p>"
+    if group.fix and not group.ignored:
+        yield f'<p class="fix">Fix: {render_fix(group.fix)}</p>'
+    yield "</div></div>"
+
+
+def render_fix(fix: str) -> str:
+    """Return a fix as markup: one click selects a command in it."""
+    return "".join(
+        f"<code>{text(piece.text)}</code>" if piece.is_command else text(piece.text)
+        for piece in split_fix(fix)
+    )

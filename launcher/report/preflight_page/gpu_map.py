@@ -1,0 +1,100 @@
+"""The GPUs of a preflight page as squares: how much memory is in use, and which of them have a finding."""
+
+from collections.abc import Iterator
+
+from launcher.host_checks.preflight import PreflightResult
+from launcher.report.html.escape import text
+from launcher.report.preflight_page.host_names import row_head
+from launcher.text import counted, gib
+from preflight.checks.finding import Severity
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+
+_STEPS = (5, 25, 50, 75)
+"""Percent of memory in use from which on a square has the next colour."""
+_BAD = (Severity.CRITICAL, Severity.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSquare:
+    """One GPU; `used` is the share of its memory in percent, None where it could not be read."""
+
+    index: int
+    name: str
+    used: int | None
+    total_mib: int
+    bad: bool  # a critical or unknown finding is about it
+
+
+def render_gpu_map(result: PreflightResult) -> Iterator[str]:
+    """Yield the section: a row for each kind of host, those with findings first."""
+    rows = gpu_rows(result)
+    if not any(squares for squares, _ in rows):
+        return
+    yield "<h2>GPUs</h2>"
+    keys = "".join(
+        f'<span><i class="key m{place}"></i> {words}</span>' for place, words in enumerate(_words())
+    )
+    yield f'<p class="legend">memory in use: {keys} <span><i class="key u">?</i> not read</span>'
+    yield '<span><i class="key m0 bad">0!</i> has a critical or unknown finding</span></p>'
+    yield '<table class="gpus"><tbody>'
+    for squares, hosts in rows:
+        shown = "".join(map(_square, squares)) or '<span class="soft">no GPU</span>'
+        yield f"<tr>{row_head(hosts)}<td>{_models(squares)}{shown}</td></tr>"
+    yield "</tbody></table>"
+    unread = [name for name, facts in result.facts.items() if isinstance(facts.gpus, Missing)]
+    if unread:
+        yield f'<p class="soft">The GPUs of {counted(len(unread), "host")} could not be read.</p>'
+
+
+def gpu_rows(result: PreflightResult) -> list[tuple[tuple[GpuSquare, ...], tuple[str, ...]]]:
+    """Return the squares of each kind of host and its hosts; the most bad GPUs first, then the fullest."""
+    groups: dict[tuple[GpuSquare, ...], list[str]] = {}
+    for name, facts in result.facts.items():
+        if not isinstance(facts.gpus, Missing):
+            bad = {f.subject for f in result.of(name) if f.severity in _BAD and not f.ignored}
+            groups.setdefault(tuple(_of(gpu, bad) for gpu in facts.gpus), []).append(name)
+    rows = [(squares, tuple(hosts)) for squares, hosts in groups.items()]
+    return sorted(rows, key=lambda row: _weight(row[0]), reverse=True)
+
+
+def _of(gpu: Gpu, bad: set[str]) -> GpuSquare:
+    known = None if isinstance(gpu.memory, Missing) or not gpu.memory.total_mib else gpu.memory
+    return GpuSquare(
+        index=gpu.index,
+        name="GPU of unknown model" if isinstance(gpu.name, Missing) else gpu.name,
+        used=None if known is None else round(100 * known.used_mib / known.total_mib),
+        total_mib=0 if known is None else known.total_mib,
+        bad=f"gpu{gpu.index}" in bad,
+    )
+
+
+def _weight(squares: tuple[GpuSquare, ...]) -> tuple[int, int, int]:
+    return (
+        sum(each.bad for each in squares),
+        sum(each.used is None for each in squares),
+        sum(each.used or 0 for each in squares),
+    )
+
+
+def _models(squares: tuple[GpuSquare, ...]) -> str:
+    names = [each.name for each in squares]
+    told = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
+    return f'<span class="model">{text(told)}</span>' if told else ""
+
+
+def _square(gpu: GpuSquare) -> str:
+    mark = " bad" if gpu.bad else ""
+    sign = "!" if gpu.bad else ""
+    if gpu.used is None:
+        title = f"gpu{gpu.index} {gpu.name}: memory not read"
+        return f'<span class="square u{mark}" title="{text(title)}">?{sign}</span>'
+    step = sum(gpu.used >= at for at in _STEPS)
+    title = f"gpu{gpu.index} {gpu.name}: {gpu.used} % of {gib(gpu.total_mib)} in use"
+    return f'<span class="square m{step}{mark}" title="{text(title)}">{gpu.used}{sign}</span>'
+
+
+def _words() -> Iterator[str]:
+    for low, high in zip((0, *_STEPS), (*_STEPS, None), strict=True):
+        yield f"below {high} %" if high is not None and not low else f"from {low} %"

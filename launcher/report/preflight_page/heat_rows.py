@@ -1,0 +1,116 @@
+"""Which family of checks says what of which hosts: a row of cells each, worst first. Pure."""
+
+from collections.abc import Iterator
+
+from launcher.host_checks.preflight import PreflightResult
+from preflight.checks.finding import Finding, Severity
+from preflight.checks.registry import Check
+from preflight.checks.runner import all_checks
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+
+PASS, INFO, NOT_ASKED, WARNING, UNKNOWN, CRITICAL = STATES = "PINWUC"
+"""The letter of a cell, in rising order of how much it matters."""
+
+STATE_WORDS = {
+    CRITICAL: "critical",
+    UNKNOWN: "unknown, could not be checked",
+    WARNING: "warning",
+    NOT_ASKED: "not asked of this source",
+    INFO: "information",
+    PASS: "passed",
+}
+_OF_SEVERITY = {
+    Severity.PASS: PASS,
+    Severity.INFO: INFO,
+    Severity.WARNING: WARNING,
+    Severity.UNKNOWN: UNKNOWN,
+    Severity.CRITICAL: CRITICAL,
+}
+_HOST = "HOST"
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """What one family of checks says of a host: the worst verdict, and the codes that say something."""
+
+    state: str
+    codes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """Hosts of which all families say the same."""
+
+    hosts: tuple[str, ...]
+    cells: tuple[HeatCell, ...]
+
+
+def family_of(code: str) -> str:
+    """Return "PROC" of "PROC001"."""
+    return code.rstrip("0123456789")
+
+
+def families(result: PreflightResult) -> tuple[str, ...]:
+    """Return the columns: the families that were judged, in the order of the table of checks."""
+    judged = [family_of(check.code) for check in all_checks().values() if _was_judged(check, result)]
+    reported = [family_of(finding.code) for finding in result.findings]
+    rest = [family for family in reported if family != _HOST]
+    return tuple(dict.fromkeys([*([_HOST] if result.errors else []), *judged, *rest]))
+
+
+def heat_rows(result: PreflightResult, columns: tuple[str, ...]) -> tuple[HeatRow, ...]:
+    """Return a row for each kind of host, those with the most and worst verdicts first."""
+    unasked = _unasked(result)
+    groups: dict[tuple[HeatCell, ...], list[str]] = {}
+    for entry in result.entries:
+        answered = entry.name in result.facts
+        cells = tuple(_cells(result.of(entry.name), columns, unasked, answered=answered))
+        groups.setdefault(cells, []).append(entry.name)
+    rows = (HeatRow(tuple(hosts), cells) for cells, hosts in groups.items())
+    return tuple(sorted(rows, key=_weight, reverse=True))
+
+
+def _was_judged(check: Check, result: PreflightResult) -> bool:
+    if check.gpu_only and not result.job.wants_gpus:
+        return False
+    if check.scope == "host":
+        return True
+    if result.would_use is None:  # the hosts were judged each for itself
+        return False
+    if family_of(check.code) == "SCR":
+        return result.script is not None or bool(result.job.script or result.job.module)
+    return len(result.entries) > 1
+
+
+def _unasked(result: PreflightResult) -> frozenset[str]:
+    """Return the families of which a check has had no facts to judge."""
+    codes = list(result.not_collected)
+    main = result.facts.get(result.entries[0].name) if result.entries else None
+    if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
+        codes.append("SCR001")
+    return frozenset(map(family_of, codes))
+
+
+def _cells(
+    findings: tuple[Finding, ...], columns: tuple[str, ...], unasked: frozenset[str], *, answered: bool
+) -> Iterator[HeatCell]:
+    by_family: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_family.setdefault(family_of(finding.code), []).append(finding)
+    for family in columns:
+        told = by_family.get(family, ())
+        states = [INFO if each.ignored else _OF_SEVERITY[each.severity] for each in told]
+        if not answered and family != _HOST:
+            states.append(UNKNOWN)
+        elif family in unasked:
+            states.append(NOT_ASKED)
+        worst = max(states, key=STATES.index, default=PASS)
+        codes = sorted(told, key=lambda each: -STATES.index(_OF_SEVERITY[each.severity]))
+        yield HeatCell(worst, tuple(dict.fromkeys(each.code for each in codes)))
+
+
+def _weight(row: HeatRow) -> tuple[int, ...]:
+    """Return how many cells a row has of each state, the worst first."""
+    states = [cell.state for cell in row.cells]
+    return tuple(states.count(state) for state in reversed(STATES[2:]))

@@ -1,0 +1,130 @@
+"""A preflight as one HTML file: it loads nothing, its script only sorts, and text of hosts stays text."""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from string import Template
+
+from launcher.config.host_sets import short_host_range
+from launcher.config.templates import templates_dir
+from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.render_json import preflight_json, verdict
+from launcher.report.html.escape import clock, pairs, text, tiles
+from launcher.report.preflight_page.differences import render_differences
+from launcher.report.preflight_page.findings import anchors_of, code_sections, render_findings
+from launcher.report.preflight_page.gpu_map import render_gpu_map
+from launcher.report.preflight_page.heat_map import render_heat_map
+from launcher.report.preflight_page.reach_matrix import render_reach
+from launcher.text import counted
+from preflight.checks.finding import Severity, blocks_launch
+from preflight.facts.missing import Missing
+
+_FOLDER = "preflight_page"
+_BAD = (Severity.CRITICAL.value, Severity.UNKNOWN.value)
+
+
+def render_preflight_page(result: PreflightResult, *, made_at: float, version: str) -> str:
+    """Return the page; `made_at` is in seconds since 1970."""
+    folder = templates_dir() / _FOLDER
+    style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "sort.js"))
+    sections = code_sections(result)
+    parts = (
+        _head(result),
+        render_heat_map(result, anchors_of(sections)),
+        render_gpu_map(result),
+        render_findings(sections),
+        render_differences(result),
+        render_reach(result),
+        _foot(result, made_at, version),
+    )
+    policy = f"style-src {_hash_of(style)}; script-src {_hash_of(script)}"
+    template = Template((folder / "page.html.tmpl").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=text(f"gpulaunch preflight of {short_host_range(tuple(each.name for each in result.entries))}"),
+        policy=f"default-src 'none'; {policy}; base-uri 'none'; form-action 'none'",
+        style=style,
+        script=script,
+        body="\n".join(part for section in parts for part in section),
+        document=embedded_json(result),
+    )
+
+
+def embedded_json(result: PreflightResult) -> str:
+    """Return what --json prints in a form that no text in it can end the element with."""
+    plain = json.dumps(
+        preflight_json(result), separators=(",", ":")
+    )  # ASCII: U+2028 and its like are escapes
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def verdict_sentence(result: PreflightResult) -> str:
+    """Return what a preflight concludes, in one sentence."""
+    hosts = counted(len(result.entries), "host")
+    stopping = {name for each in result.findings if blocks_launch(each) for name in each.hosts}
+    if stopping:
+        verb = "stops" if len(stopping) == 1 else "stop"
+        return f"Not ok: {len(stopping)} of {hosts} {verb} a launch: {_named(result, stopping)}."
+    if result.exit_code == 0:
+        return f"Ok: nothing stops a launch on {hosts}, and nothing was left unchecked."
+    unknown = {name for name in _named_hosts(result) if verdict(result.of(name)) in _BAD}
+    return f"Not ok: nothing stops a launch, but not all could be checked on {_named(result, unknown)}."
+
+
+def _named_hosts(result: PreflightResult) -> tuple[str, ...]:
+    return tuple(entry.name for entry in result.entries)
+
+
+def _named(result: PreflightResult, chosen: set[str]) -> str:
+    return short_host_range(tuple(name for name in _named_hosts(result) if name in chosen))
+
+
+def _head(result: PreflightResult) -> Iterator[str]:
+    yield "<h1>gpulaunch preflight</h1>"
+    kind = "good" if result.exit_code == 0 else "wrong"
+    yield f'<p class="verdict {kind}">{text(verdict_sentence(result))}</p>'
+    use = result.would_use
+    if use is not None and use.problem:
+        yield f"<p>No launch on these hosts: {text(use.problem)}</p>"
+    elif use is not None:
+        why = f" ({text(use.why_precision)})" if use.why_precision else ""
+        port = f", main port {use.main_port}" if use.world_size > 1 else ""
+        ranks = counted(use.world_size, "rank")
+        yield f"<p>A launch would use {ranks}, mixed precision {text(use.precision)}{why}{port}.</p>"
+    yield tiles(_tiles(result))
+
+
+def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
+    verdicts = [verdict(result.of(name)) for name in _named_hosts(result)]
+    yield "hosts ok", f"{sum(each not in _BAD for each in verdicts)} of {len(verdicts)}"
+    for word in (*_BAD, "warning"):
+        yield f"hosts {word}", verdicts.count(word)
+    gpus = [facts.gpus for facts in result.facts.values() if not isinstance(facts.gpus, Missing)]
+    yield "GPUs seen", sum(map(len, gpus))
+
+
+def _foot(result: PreflightResult, made_at: float, version: str) -> Iterator[str]:
+    yield "<h2>About this page</h2>"
+    yield pairs(_about(result, made_at, version))
+
+
+def _about(result: PreflightResult, made_at: float, version: str) -> Iterator[tuple[str, object]]:
+    yield "made", f"{clock(made_at)} by gpulaunch {version}"
+    read = [
+        facts.identity.now_unix for facts in result.facts.values() if not isinstance(facts.identity, Missing)
+    ]
+    if read:
+        first, last = clock(min(read)), clock(max(read))
+        yield "facts read", f"{first if first == last else f'{first} to {last}'}, by the clocks of the hosts"
+    if result.not_collected:
+        yield "not asked of this source", " ".join(result.not_collected)
+    ignored = dict.fromkeys(each.code for each in result.findings if each.ignored)
+    if ignored:
+        yield "ignored", " ".join(ignored)
+    yield "explanation of a code", "gpulaunch explain CODE"
+    yield "for programs", "the element with the id gpulaunch-preflight holds what --json prints"
+
+
+def _hash_of(content: str) -> str:
+    """Return the source expression of a content security policy for exactly this text."""
+    return f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,0 +1,276 @@
+"""The page of a preflight: what it says, and that text of hosts stays text. tests/browser looks at it."""
+
+import hashlib
+import json
+import re
+from base64 import b64encode
+from itertools import product
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.cli import execute
+from launcher.commands.preflight import command
+from launcher.config.inventory import HostEntry
+from launcher.config.templates import templates_dir
+from launcher.host_checks.preflight import PreflightOptions, PreflightResult, evaluate_facts
+from launcher.host_checks.render_json import preflight_json
+from launcher.remote.agent import GatherResult
+from launcher.report.preflight_page.differences import differences
+from launcher.report.preflight_page.findings import anchors_of, code_sections
+from launcher.report.preflight_page.fix_commands import split_fix
+from launcher.report.preflight_page.gpu_map import gpu_rows
+from launcher.report.preflight_page.heat_rows import families, heat_rows
+from launcher.report.preflight_page.page import render_preflight_page, verdict_sentence
+from launcher.report.preflight_page.reach_matrix import reach_rows
+from preflight.facts.host import HostFacts, Reach
+from preflight.facts.missing import Missing
+from preflight.job import Job
+from preflight.smi_reports import parse_smi
+from tests.launcher.preflight_fleets import fleet
+from tests.launcher.report_runs import EVIL, Tags
+from tests.launcher.test_report_scale import address, with_findings
+from tests.preflight.golden_cases import host
+
+RECORDING = "tests/preflight/recordings/8xh100-broken.json"
+CSS = (templates_dir() / "preflight_page" / "page.css").read_text()
+
+
+def page(result: PreflightResult) -> str:
+    return render_preflight_page(result, made_at=1763800000.0, version="1.2.3")
+
+
+def judged(*facts: HostFacts, reach: tuple[Reach, ...] = (), apart: bool = False) -> PreflightResult:
+    found = {each.host: each for each in facts}
+    how = PreflightOptions(as_one_launch=not apart)
+    entries = [HostEntry(name) for name in found]
+    return evaluate_facts(entries, GatherResult(found, {}), Job(), reach=reach, manner=how)
+
+
+def between(text: str, begin: str, end: str) -> str:
+    return text.split(begin, 1)[1].split(end, 1)[0]
+
+
+def test_text_of_hosts_is_only_text_and_nothing_is_loaded() -> None:
+    result = fleet(evil=f"{EVIL}</script></title><!--")
+    whole = page(result)
+    tags = Tags()
+    tags.feed(whole)
+    tags.close()
+    assert tags.open == []
+    assert [tag for tag, _ in tags.seen].count("script") == 2
+    assert not {tag for tag, _ in tags.seen} & {"img", "iframe", "link", "object", "form", "svg", "base"}
+    for _, attributes in tags.seen:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "style")]
+        assert (attributes.get("href") or "#").startswith("#")
+    assert "\x1b" not in whole
+    assert "\u202e" not in whole
+    assert not re.search(r"url\(|@import|https?:", between(whole, "<style>", "</style>"))
+    document = between(whole, 'id="gpulaunch-preflight">', "</script>")
+    assert json.loads(document) == preflight_json(result)
+
+
+def test_the_policy_of_the_page_allows_its_own_style_and_script_alone() -> None:
+    whole = page(fleet(3))
+    policy = between(whole, 'Policy" content="', '"')
+    sources = {
+        "style": between(whole, "<style>", "</style>"),
+        "script": between(whole, "<script>", "</script>"),
+    }
+    expected = ["default-src 'none'"]
+    for name, content in sources.items():
+        digest = b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        expected.append(f"{name}-src 'sha256-{digest}'")
+    assert policy.split("; ") == [*expected, "base-uri 'none'", "form-action 'none'"]
+
+
+def _luminance(colour: str) -> float:
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the ratio of WCAG 2.2, 1.4.3: from 1 to 21."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_every_colour_can_be_read_on_its_ground(scheme: int) -> None:
+    names = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", CSS.split(":root {")[scheme + 1].split("}")[0]))
+    cells = [name.removesuffix("-ink") for name in names if name.endswith("-ink")]
+    assert sorted(cells) == ["c", "i", "m0", "m1", "m2", "m3", "m4", "n", "p", "u", "w"]
+    pairs = [(f"{cell}-ink", f"{cell}-{ground}") for cell, ground in product(cells, ("paper", "hatch"))]
+    pairs += product(("ink", "soft", "bad", "good"), ("paper", "panel"))
+    low = {pair: contrast(names[pair[0]], names[pair[1]]) for pair in pairs if pair[1] in names}
+    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+def test_hosts_that_say_the_same_are_one_row_and_the_worst_come_first() -> None:
+    result = fleet()
+    columns = families(result)
+    rows = {row.hosts: dict(zip(columns, row.cells, strict=True)) for row in heat_rows(result, columns)}
+    hosts = list(rows)
+    assert len(hosts[-1]) == 34
+    assert hosts[0] == ("h100-07",)
+    assert ("h100-12", "h100-13") in hosts
+    assert rows["h100-07",]["GPU"].codes == ("GPU003",)
+    assert rows["h100-12", "h100-13"]["PROC"].state == "C"
+    assert rows["h100-22",]["PROC"].state == "U"
+    assert rows["h100-21",]["NET"].state == "C"
+    lost = rows["h100-30",]
+    assert {lost[name].state for name in columns} == {"C", "U"}  # nothing of it is called fine
+    assert lost["HOST"].state == "C"
+
+
+def test_what_was_not_judged_is_no_column_and_what_was_not_asked_has_not_passed() -> None:
+    alone = judged(host(), host(name="l40s-01"), apart=True)
+    assert "SAME" not in families(alone)
+    assert "SAME" in families(judged(host(), host(name="l40s-01")))
+    text = Path("tests/preflight/smi/titan-rtx.q.xml").read_text()
+    facts = parse_smi(text, "titan")
+    from_file = PreflightOptions(as_one_launch=False, from_file=True)
+    job = Job(gpus="all")
+    entries = [HostEntry("titan")]
+    result = evaluate_facts(entries, GatherResult({"titan": facts}, {}), job, manner=from_file)
+    columns = families(result)
+    (row,) = heat_rows(result, columns)
+    states = {name: cell.state for name, cell in zip(columns, row.cells, strict=True)}
+    assert {states[name] for name in ("ENV", "PORT", "DISK", "LIM")} == {"N"}
+    assert states["MODE"] == "P"
+
+
+def test_a_script_that_was_not_read_has_not_passed() -> None:
+    facts = host({"script": {"missing": "no such file", "code": "not-found"}})
+    result = evaluate_facts(
+        [HostEntry("titan")], GatherResult({"titan": facts}, {}), Job(script="train.py", workdir="~")
+    )
+    columns = families(result)
+    (row,) = heat_rows(result, columns)
+    assert dict(zip(columns, row.cells, strict=True))["SCR"].state == "N"
+
+
+def test_every_link_leads_to_findings_in_the_page() -> None:
+    result = fleet()
+    whole = page(result)
+    assert set(re.findall(r'href="#([^"]+)"', whole)) <= set(re.findall(r' id="([^"]+)"', whole))
+    told = {finding.code for finding in result.findings}
+    assert anchors_of(code_sections(result)) == told
+
+
+def test_gpus_are_squares_with_the_share_of_memory_in_use() -> None:
+    rows = gpu_rows(fleet())
+    assert [hosts for _, hosts in rows][:2] == [("h100-12", "h100-13"), ("h100-07",)]
+    assert [square.used for square in rows[0][0]] == [63, 64, 65, 66, 67, 68, 69, 70]
+    assert [square.bad for square in rows[1][0]] == [False, False, True, False, True, False, True, False]
+    assert rows[1][0][2].used is None
+
+
+def test_what_differs_is_listed_with_the_majority_first() -> None:
+    found = {each.name: each.values for each in differences(fleet().facts)}
+    assert set(found) == {"driver", "kernel", "GPUs"}
+    assert [hosts for _, hosts in found["driver"]][1:] == [("h100-21",)]
+    assert len(found["driver"][0][1]) == 38
+    unread = judged(host(), host({"driver": {"missing": "no", "code": "error"}}, "l40s-01"))
+    assert differences(unread.facts)[0].values[1] == ("not read", ("l40s-01",))
+
+
+def test_reach_is_a_matrix_of_the_ways_that_were_tried() -> None:
+    reach = (
+        Reach("b", "a", "192.0.2.1", 29500, ok=True, error="", ms=0.25),
+        Reach("b", "a", "192.0.2.1", 43210, ok=True, error="", ms=12.0),
+        Reach("c", "a", "192.0.2.1", 29500, ok=True, error="", ms=0.5),
+        Reach("d", "a", "192.0.2.1", 29500, ok=False, error="refused<b>", ms=1.0),
+        Reach("a", "b", "192.0.2.2", 29500, ok=True, error="", ms=0.5),
+    )
+    rows = reach_rows(reach, ("a", "b"))
+    assert [row.hosts for row in rows] == [("d",), ("b", "c"), ("a",)]
+    assert rows[1].ways == ((True, 0.25, 12.0), None)
+    assert rows[2].ways == (None, (True, 0.5, 0.5))
+    whole = page(judged(host(name="a"), host(name="d"), reach=reach))
+    assert "d to a, 192.0.2.1 port 29500: refused&lt;b&gt;" in whole
+    assert '<td class="p">0.2-12</td><td></td>' in whole
+
+
+@pytest.mark.parametrize(
+    ("fix", "commands"),
+    [
+        ("gpulaunch clean-zombies titan; to share it: sudo nvidia-smi -i 0 -c DEFAULT", 2),
+        ('/opt/v/bin/python -c "import torch; print(torch.version.cuda)"', 1),
+        ("ask the administrator", 0),
+        ("sudo ss -tanp 'sport = :29500' names its owner; choose another with --port", 1),
+        ("end it (gpulaunch clean-zombies titan --pid 42), or use other GPUs with --gpus", 1),
+        ("'unclosed sudo reboot; ; (", 1),
+        ("", 0),
+    ],
+)
+def test_commands_in_a_fix_are_marked_and_no_word_is_lost(fix: str, commands: int) -> None:
+    pieces = split_fix(fix)
+    assert "".join(piece.text for piece in pieces) == fix
+    marked = [piece.text for piece in pieces if piece.is_command]
+    assert len(marked) == commands
+    assert not [words for words in marked if words.endswith((";", ",", " ")) or " names" in words]
+
+
+def test_the_verdict_is_one_sentence() -> None:
+    assert verdict_sentence(judged(host())) == (
+        "Ok: nothing stops a launch on 1 host, and nothing was left unchecked."
+    )
+    assert verdict_sentence(fleet()) == ("Not ok: 6 of 40 hosts stop a launch: h100-[07,12-13,21-22,30].")
+    unread = judged(host({"system": {"missing": "not permitted", "code": "error"}}))
+    assert verdict_sentence(unread) == (
+        "Not ok: nothing stops a launch, but not all could be checked on titan."
+    )
+
+
+def test_a_large_fleet_is_a_page_of_sane_size() -> None:
+    result = with_findings(300, address)
+    whole = page(result)
+    beside_json = len(whole) - len(between(whole, 'id="gpulaunch-preflight">', "</script>"))
+    assert beside_json < 200_000
+    assert len(heat_rows(result, families(result))) == 2  # the main host, and all that do not reach it
+
+
+def test_no_host_at_all_that_answered_is_a_page_too() -> None:
+    result = fleet(30)
+    lost = evaluate_facts([HostEntry("h100-30")], GatherResult({}, result.errors), Job())
+    whole = page(lost)
+    assert "1 of 1 host stops a launch" in whole
+    assert not isinstance(result.facts["h100-01"].gpus, Missing)
+    assert "<h2>GPUs</h2>" not in whole
+
+
+def test_the_command_writes_the_page_beside_its_text(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    done = CliRunner().invoke(command, ["--from", RECORDING, "--html", str(target)])
+    assert "GPU003" in done.stdout
+    assert str(target) in done.stderr
+    alone = CliRunner().invoke(command, ["--from", RECORDING, "--html", "-"])
+    undated = [re.sub(r"<dt>made</dt>.*?</dd>", "", text) for text in (target.read_text(), alone.stdout)]
+    assert undated[0] == undated[1]
+    beside = CliRunner().invoke(command, ["--from", RECORDING, "--html", str(target), "--json"])
+    assert json.loads(beside.stdout)["schema"] == "gpulaunch.preflight/1"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_page_that_cannot_be_written_is_reported_before_a_host_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = tmp_path / "absent" / "x.html"
+    assert execute(["preflight", "nowhere.invalid", "--html", str(absent)]) == 2
+    assert f"{absent}: there is no directory" in capsys.readouterr().err
+    assert execute(["preflight", "nowhere.invalid", "--html", "-", "--json"]) == 2
+    capsys.readouterr()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    assert execute(["preflight", "nowhere.invalid", "--html", str(tmp_path / "x.html")]) != 0
+    said = capsys.readouterr()
+    assert said.err.splitlines()[0] == f"error: no space left: {tmp_path / 'x.html'}"
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
