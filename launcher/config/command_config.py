@@ -13,6 +13,7 @@ from typing import Any
 
 from launcher.config.accelerate_file import local_default
 from launcher.config.inventory import HostEntry
+from launcher.config.line_python import local_python
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_config import section_options
 from launcher.engines.base import ENGINES
@@ -44,7 +45,7 @@ def read_command(words: Sequence[str]) -> ParsedCommand:
     """Return a command, given as words or as one text that holds all of them. Raises CommandRefused."""
     if len(words) == 1 and any(letter.isspace() for letter in words[0].strip()):
         return parse_line(words[0], os.environ)
-    return parse_command(words)
+    return parse_command(words, os.environ)
 
 
 def command_name(parsed: ParsedCommand) -> str:
@@ -156,11 +157,10 @@ def settle_command(
     if nodes > 1 and not names_hosts:
         raise CommandRefused(f"the command is for {nodes} nodes, and no hosts are named", "add --hosts A,B")
     check_hosts(request, [entry.name for entry in entries])
-    if "/" in parsed.python:  # of this machine; others have interpreters of their own
+    python = local_python(parsed)
+    if python:
         entries = [
-            replace(entry, python=str(Path.cwd() / parsed.python))
-            if entry.is_local and not entry.in_inventory
-            else entry
+            replace(entry, python=python) if entry.is_local and not entry.in_inventory else entry
             for entry in entries
         ]
     left_out = {one.host for one in request.exclude if not one.gpus}

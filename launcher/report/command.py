@@ -63,10 +63,11 @@ def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
 
 def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
     """Yield the hosts on which another interpreter than the command's runs the script."""
-    if "/" in parsed.python:
-        others = [f"{node.python} on {node.host}" for node in plan.nodes if node.python != parsed.python]
-        if others:
-            yield f"{parsed.python} is local: {', '.join(others)} (python: of hosts.yaml)"
+    others = [f"{node.python} on {node.host}" for node in plan.nodes if node.python != parsed.python]
+    if "/" in parsed.python and others:
+        yield f"{parsed.python} is local: {', '.join(others)} (python: of hosts.yaml)"
+    elif "." in parsed.python and others:  # `python3.11`
+        yield f"{parsed.python} of the line: {', '.join(others)} (python: of hosts.yaml)"
 
 
 def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
+from launcher.config.line_python import local_python
 from launcher.config.run_config import Overrides, RunConfig, command_config, load_run_config
 from launcher.errors import BadInput, CommandRefused
 from launcher.planning.plan import Plan
@@ -187,6 +188,28 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
     made = build_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
     told = correction(config.command, made).left_out
     assert told == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)
+
+
+@pytest.mark.parametrize(
+    ("line", "python"),
+    [
+        ("source env/bin/activate && torchrun train.py", "env/bin/python"),
+        ("env/bin/torchrun train.py", "env/bin/python"),
+        ("conda run -p env torchrun train.py", "env/bin/python"),
+        ("uv run --project env python train.py", "env/.venv/bin/python"),
+        ("pixi run -e gpu python train.py", ".pixi/envs/gpu/bin/python"),
+        ("conda activate none && python train.py", ""),
+    ],
+)
+def test_a_command_runs_locally_with_the_interpreter_that_it_enters(
+    home: Path, line: str, python: str
+) -> None:
+    for folder in ("env/bin", "env/.venv/bin", ".pixi/envs/gpu/bin"):
+        (home / folder).mkdir(parents=True)
+        (home / folder / "python").touch()
+    parsed = command_config([line]).command
+    assert parsed is not None
+    assert local_python(parsed) == (f"{home}/{python}" if python else "")
 
 
 def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:

@@ -46,6 +46,33 @@ def asked(line: str) -> Request:
         ),
         ("CUDA_VISIBLE_DEVICES=1,0 MASTER_PORT=1234 python a.py", Request(gpus=(1, 0), main_port=1234)),
         ("NNODES=2 torchrun --nnodes 3 a.py", Request(nodes=3)),
+        ("CUDA_VISIBLE_DEVICES='' python a.py", Request(on_cpu=True)),
+        ("CUDA_VISIBLE_DEVICES=-1 torchrun --nproc_per_node 2 a.py", Request(on_cpu=True, per_node=2)),
+        ("CUDA_VISIBLE_DEVICES=0,1, torchrun a.py", Request(gpus=(0, 1))),
+        ("set CUDA_VISIBLE_DEVICES=1 && python a.py", Request(gpus=(1,))),
+        ("setenv CUDA_VISIBLE_DEVICES 1\npython a.py", Request(gpus=(1,))),
+        (
+            "N=2\nG=$((4 * N))\ntorchrun --nnodes $N --nproc_per_node $((G / 2)) a.py",
+            Request(nodes=2, per_node=4),
+        ),
+        ("N=${1:-2}; shift || true\ntorchrun --nproc_per_node ${N} a.py", Request(per_node=2)),
+        (
+            'A=(--num_gpus 2)\nA+=(--master_port $[20000 + 5])\ndeepspeed "${A[@]}" a.py',
+            Request(per_node=2, main_port=20005),
+        ),
+        (
+            'L=${L:-"--num_processes ${N:-3} --num_machines 1"}\naccelerate launch $L a.py',
+            Request(total=3, nodes=1),
+        ),
+        ("G=(0 1 2)\ntorchrun --nproc_per_node ${#G[@]} a.py", Request(per_node=3)),
+        ("torchrun --master_port $((RANDOM % (23000 - 20000 + 1) + 20000)) a.py", Request()),
+        (
+            "srun --jobid $J bash -c 'torchrun --nnodes 2 --nproc_per_node 8 a.py'",
+            Request(nodes=2, per_node=8),
+        ),
+        ('CMD="torchrun --nproc_per_node 2 a.py"\neval $CMD', Request(per_node=2)),
+        ("python $(which torchrun) --nproc_per_node 2 a.py", Request(per_node=2)),
+        ("python3 -m torchrun --nproc-per-node=2 a.py", Request(per_node=2)),
     ],
 )
 def test_what_a_line_asks_for(line: str, request_: Request) -> None:
@@ -90,6 +117,18 @@ def of_kind(parsed: ParsedCommand) -> tuple[str, str, str]:
         ("lightning run model a.py", ("fabric", "script", "a.py")),
         ("bash train.sh 4", ("opaque", "executable", "bash")),
         ("llamafactory-cli train sft.yaml", ("opaque", "executable", "llamafactory-cli")),
+        ("uv run -m pkg.train", ("python", "module", "pkg.train")),
+        ("uv --directory x run --extra gpu -- torchrun a.py", ("torchrun", "script", "a.py")),
+        ("exec -a name python a.py", ("python", "script", "a.py")),
+        ("user@host:~/x$ torchrun a.py", ("torchrun", "script", "a.py")),
+        ("(base) root@host:/x# torchrun a.py", ("torchrun", "script", "a.py")),
+        ("```bash\ntorchrun a.py\n```", ("torchrun", "script", "a.py")),
+        ("%%bash\ntorchrun a.py", ("torchrun", "script", "a.py")),
+        ("`torchrun a.py`", ("torchrun", "script", "a.py")),
+        ("torchrun ^\n --nnodes 1 `\n --tee 3 \\\\\n a.py", ("torchrun", "script", "a.py")),
+        ("sh -xeuc 'torchrun a.py'", ("torchrun", "script", "a.py")),
+        ("bash -c 'cd x; make; ./run'", ("opaque", "executable", "bash")),
+        ("bash -c ./run.sh", ("opaque", "executable", "bash")),
         ("nohup time env A=1 uv run --frozen torchrun a.py &", ("torchrun", "script", "a.py")),
     ],
 )
@@ -180,6 +219,32 @@ def test_conda_run_names_an_environment() -> None:
         ("sudo torchrun a.py", "as root", "root@HOST"),
         ("docker run x torchrun a.py", "container", "hosts.yaml"),
         ("python -c 'print(1)'", "in the command line itself", "file"),
+        ("python -m pdb a.py", "wait for a terminal in every rank", "gpulaunch stacks"),
+        ("singularity exec --nv i.sif torchrun a.py", "container of its own", "via:"),
+        ("nsys profile torchrun a.py", "watch the launcher", "torchrun --no_python nsys ... python SCRIPT"),
+        ("pdsh -w a,b torchrun a.py", "on hosts of its own", "--hosts A,B"),
+        ("jsrun -n 4 python a.py", "scheduler of its own", "leave it"),
+        ("composer -n 8 a.py", "world of its own on each host", "torchrun --nproc_per_node"),
+        ("uv run --env-file .env a.py", "reads variables from a file", "env:"),
+        ("env -S 'A=1 python' a.py", "in one word", "words of their own"),
+        ("mpirun -np 1 -H a python a.py : -np 1 -H b python a.py", "several programs", "one program"),
+        ("cat <<EOT > ds.json\n{}\nEOT\ndeepspeed a.py", "writes a file in place", "write the file first"),
+        ("run() { torchrun a.py; }", "shell function, run", "inside of it"),
+        ("(torchrun a.py)", "subshell", "inside of it"),
+        ("[ -d x ] && torchrun a.py", "loop or condition ([)", "one launch"),
+        (". ./env.sh && torchrun a.py", ". ./env.sh sets what gpulaunch cannot see", "bash SCRIPT"),
+        (
+            "pip install -e . && torchrun a.py",
+            "pip and torchrun",
+            "do what pip install -e . does on each host",
+        ),
+        ("cd $(dirname $0) && torchrun a.py", "cd has $(dirname $0)", "write a value"),
+        ("torchrun a.py ...", "has ..., which has no value", "write a value"),
+        ("torchrun a.py --data d/*.json", "d/*.json, which a shell would replace", "quotes"),
+        ("torchrun a.py --data d{1..3}", "d{1..3}, which a shell would replace", "quotes"),
+        ("torchrun a.py --x ${A", "has no end", "close it"),
+        ("torchrun --nproc_per_node 8 a.py --out $(date +%F)", "$(date +%F), which has no value", "value"),
+        ("MASTER=$(hostname)\ntorchrun a.py --at $MASTER", "$MASTER, which has no value", "export it"),
         ("python", "names no script", "python SCRIPT"),
         ("CUDA_VISIBLE_DEVICES=0", "has no command", "paste it"),
         ("", "no command", "paste it"),
@@ -218,4 +283,55 @@ def test_a_script_for_one_launch_is_one_command() -> None:
     assert parsed.env == {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
     assert parsed.directory == "examples"
     assert parsed.environment == Environment("venv", path=".venv")
-    assert len(parsed.dropped) == 4
+    assert len(parsed.dropped) == 6
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "source .venv/bin/activate && torchrun a.py",
+            "source .venv/bin/activate: the interpreter is that of",
+        ),
+        ("conda activate x\ntorchrun a.py", "conda activate: the interpreter is that of each host"),
+        (". activate x\npython a.py", ". activate: the interpreter is that of each host"),
+        (
+            'eval "$(conda shell.bash hook)"; python a.py',
+            "eval $(conda shell.bash hook): of this machine only",
+        ),
+        ("module load cuda\ntorchrun a.py", "module: of this machine only"),
+        ("source ~/.bashrc; torchrun a.py", "source ~/.bashrc: of this machine only"),
+        ("ulimit -n 9; torchrun a.py", "ulimit: limits are those of each host"),
+        ("torchrun a.py && echo done", "echo: starts nothing"),
+        ("nohup torchrun a.py > log & tail -f log", "tail: starts nothing"),
+        ('torchrun a.py "$@"', "$@: the text has no arguments of its own"),
+        ("bash -c 'torchrun a.py'", "bash: its text is the command"),
+    ],
+)
+def test_what_has_no_effect_on_hosts_is_said(line: str, said: str) -> None:
+    parsed = parse_line(line)
+    assert parsed.args == ()
+    assert any(sentence.startswith(said) for sentence in parsed.dropped)
+
+
+def test_a_variable_of_this_machine_does_not_stand_for_one_that_the_text_sets() -> None:
+    text = "MASTER_PORT=$(shuf -n 1 -i 1-9)\n"
+    text += "export PYTHONPATH=./:$PYTHONPATH B=~/b\n"
+    text += "torchrun --master_port $MASTER_PORT a.py"
+    parsed = parse_line(text, {"MASTER_PORT": "77", "HOME": "/home/ana"})
+    assert parsed.request == Request()
+    assert parsed.env == {"PYTHONPATH": "./:", "B": "/home/ana/b"}
+    assert parse_line("torchrun a.py --d ~/x '~/y' a~", {"HOME": "/h"}).args == ("--d", "/h/x", "~/y", "a~")
+
+
+def test_a_launcher_by_path_names_its_interpreter() -> None:
+    assert parse_line("/opt/e/bin/accelerate launch a.py").python == "/opt/e/bin/python"
+    assert parse_line("bin/torchrun a.py").python == "bin/python"
+    assert parse_line("./torchrun a.py").python == ""
+
+
+def test_counts_inside_of_an_opaque_command_are_remarked() -> None:
+    parsed = parse_line("tune run --nproc_per_node 4 full --config x")
+    assert parsed.remarks == (
+        "--nproc_per_node is an option of tune, which gpulaunch cannot change; without it the plan's holds",
+    )

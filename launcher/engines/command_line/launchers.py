@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options
-from launcher.engines.command_line.line import CommandLine, require_known, without_values
+from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
@@ -15,6 +15,7 @@ from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
+from launcher.engines.command_line.words import require_known, without_values
 from launcher.errors import CommandRefused
 
 _PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")
@@ -35,6 +36,7 @@ _PROGRAMS: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
 
 _MODULES: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("torch.distributed.run",): ("torchrun", TORCHRUN),
+    ("torchrun",): ("torchrun", TORCHRUN),
     ("torch.distributed.launch",): ("torch.distributed.launch", LAUNCH),
     ("accelerate.commands.launch",): ("accelerate", ACCELERATE),
     ("accelerate.commands.accelerate_cli", "launch"): ("accelerate", ACCELERATE),
@@ -42,6 +44,8 @@ _MODULES: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("lightning.fabric.cli", "run"): ("fabric", FABRIC),
     ("lightning_fabric.cli", "run"): ("fabric", FABRIC),
 }
+_LAUNCHER_FILES = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+_DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy", "bdb")
 _OTHER_COMMANDS = {
     "accelerate": "only accelerate launch starts a training",
     "fabric": "only fabric run starts a training",
@@ -56,11 +60,15 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     text = line.words[start].text
     require_known(line.words[start], "the command")
     name = posixpath.basename(text)
+    if text in ("-m", "--module") and line.environment is not None:  # `uv run -m pkg.train`
+        return replace(_read_python(line, start - 1), python="")
     if _PYTHON.fullmatch(name):
         return _read_python(line, start)
     match = _longest(_PROGRAMS, (name, *(word.text for word in line.words[start + 1 : start + 3])))
     if match is not None:
-        return _read_table(line, start + len(match), *_PROGRAMS[match])
+        folder = posixpath.dirname(text)
+        python = posixpath.join(folder, "python") if posixpath.basename(folder) == "bin" else ""
+        return replace(_read_table(line, start + len(match), *_PROGRAMS[match]), python=python)
     if name in _OTHER_COMMANDS:
         raise CommandRefused(
             f"{_OTHER_COMMANDS[name]}, and the line is {_shown(line, start)}",
@@ -68,7 +76,8 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
         )
     if name.endswith(".py"):
         return _record(line, "python", "script", start)
-    return _record(line, "opaque", "executable", start)
+    record = _record(line, "opaque", "executable", start)
+    return replace(record, remarks=_unchanged_counts(record))
 
 
 def _longest(known: Iterable[tuple[str, ...]], words: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -89,11 +98,22 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
             f"{_shown(line, start)} names no script and no module", "write python SCRIPT or python -m MODULE"
         )
     python = line.words[start].text
+    if kind == "script" and posixpath.basename(line.words[at].text) in _LAUNCHER_FILES:
+        return replace(read_launcher(line, at), python=python)  # `python $(which torchrun) ...`
     if kind == "module":
+        _refuse_debugger(line.words[at].text)
         match = _longest(_MODULES, tuple(word.text for word in line.words[at : at + 2]))
         if match is not None:
             return replace(_read_table(line, at + len(match), *_MODULES[match]), python=python)
     return replace(_record(line, "python", kind, at), python=python)
+
+
+def _refuse_debugger(module: str) -> None:
+    if module.partition(".")[0] in _DEBUGGERS:
+        raise CommandRefused(
+            f"{module} would wait for a terminal in every rank",
+            "leave it out; gpulaunch stacks shows where every rank is",
+        )
 
 
 def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Table) -> ParsedCommand:
@@ -131,6 +151,17 @@ def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, 
         f"{name} is after {program}, and so an argument of it, not an option of {table.owner}"
         for name in dict.fromkeys(names)
         if known[name].sets in _WORLD and name.startswith("--")
+    )
+
+
+def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
+    """Name options of an opaque program that say what the plan decides elsewhere."""
+    known = TORCHRUN.spellings()
+    names = [word.partition("=")[0] for word in record.args]
+    return tuple(
+        f"{name} is an option of {record.program}, which gpulaunch cannot change; without it the plan's holds"
+        for name in dict.fromkeys(names)
+        if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
     )
 
 

@@ -1,13 +1,10 @@
 """A line while it is read: what has been found so far."""
 
-from collections.abc import Sequence
-
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.records import Environment, OptionUse
-from launcher.engines.command_line.words import Word
-from launcher.errors import CommandRefused
+from launcher.engines.command_line.words import Word, require_known, without_itself
 
 _HOSTS = "the hosts are those of --hosts"
 _COUNT = "the plan counts the processes of each host"
@@ -53,6 +50,7 @@ class CommandLine:
 
         Raises CommandRefused for a variable of the ranks that has no value yet.
         """
+        value = without_itself(name, value)
         option = VARIABLES.get(name)
         if option is not None:
             use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why, option.sets)
@@ -71,20 +69,3 @@ class CommandLine:
         """Take the environment and directory that a wrapper enters; the innermost counts."""
         self.environment = environment or self.environment
         self.directory = directory or self.directory
-
-
-def require_known(word: Word, where: str) -> None:
-    """Raise CommandRefused for a word that a shell or a person would still have to fill in."""
-    if not word.is_known:
-        raise without_values((word,), where)
-
-
-def without_values(words: Sequence[Word], where: str) -> CommandRefused:
-    """Return the error for words without values, each part that lacks one named once."""
-    parts = tuple(dict.fromkeys(part for word in words for part in word.unresolved))
-    they = "them" if len(parts) > 1 else "it"
-    are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
-    return CommandRefused(
-        f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
-        f"export {they}, or write the value" if are_variables else f"write a value for {they}",
-    )

@@ -4,6 +4,8 @@
 copied from a page, goes through `parse_line`. The options of each launcher are tables (`tables/`).
 """
 
+import posixpath
+import re
 from collections.abc import Mapping, Sequence
 
 from launcher.engines.command_line.launchers import read_launcher
@@ -11,18 +13,24 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.prefixes import read_prefix
 from launcher.engines.command_line.records import ParsedCommand
 from launcher.engines.command_line.shell_line import ShellLine, split_line
-from launcher.engines.command_line.words import plain
+from launcher.engines.command_line.words import Word, plain
 from launcher.engines.command_line.wrappers import strip_wrapper
 from launcher.errors import CommandRefused
 
+_SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
+_DEEPEST = 8
+"""Texts within texts (`eval "bash -c '...'"`); no person writes more."""
 
-def parse_command(words: Sequence[str]) -> ParsedCommand:
+
+def parse_command(words: Sequence[str], environ: Mapping[str, str] | None = None) -> ParsedCommand:
     """Return what a command asks for; `words` are as a shell has split them.
 
-    Raises CommandRefused, with what is wrong and what to write instead, for options that no launcher has or
-    that gpulaunch cannot honour, and for lines that contradict themselves.
+    `environ` fills in variables of a text inside (`bash -c TEXT`). Raises CommandRefused, with what is wrong
+    and what to write instead, for options that no launcher has or that gpulaunch cannot honour, and for lines
+    that contradict themselves.
     """
-    return _parse(ShellLine(plain(words)))
+    return _parse(ShellLine(plain(words)), environ or {})
 
 
 def parse_line(text: str, environ: Mapping[str, str] | None = None) -> ParsedCommand:
@@ -30,16 +38,12 @@ def parse_line(text: str, environ: Mapping[str, str] | None = None) -> ParsedCom
 
     Raises CommandRefused as `parse_command` does, and for a text with several commands.
     """
-    return _parse(split_line(text, environ or {}))
+    return _parse(split_line(text, environ or {}), environ or {})
 
 
-def _parse(shell: ShellLine) -> ParsedCommand:
+def _parse(shell: ShellLine, environ: Mapping[str, str], depth: int = 0) -> ParsedCommand:
     line = CommandLine(shell.words)
-    for name, value in shell.exports:
-        line.assign(-1, name, value)
-    line.unset += shell.unset
-    line.enter(shell.environment, shell.directory)
-    line.dropped += shell.dropped
+    _prepare(line, shell)
     at = 0
     while at < len(line.words):
         around = strip_wrapper(line.words, at)
@@ -51,6 +55,13 @@ def _parse(shell: ShellLine) -> ParsedCommand:
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue
+        inner = _inner_line(line.words, at, environ, depth)
+        if inner is not None:
+            line.dropped.append(f"{line.words[at].text}: its text is the command")
+            line.words = (*line.words[:at], *inner.words)
+            _prepare(line, inner)
+            depth += 1
+            continue
         after = read_prefix(line, at)
         if after is None:
             line.check_elastic()
@@ -60,3 +71,43 @@ def _parse(shell: ShellLine) -> ParsedCommand:
         "the line has no program to start" if line.words else "the line is empty",
         "write the command after --: gpulaunch run --hosts a,b -- torchrun train.py",
     )
+
+
+def _prepare(line: CommandLine, shell: ShellLine) -> None:
+    """Take what prepares the command of a text."""
+    for name, value in shell.exports:
+        line.assign(-1, name, value)
+    line.unset += shell.unset
+    line.enter(shell.environment, shell.directory)
+    line.dropped += shell.dropped
+
+
+def _inner_line(words: tuple[Word, ...], at: int, environ: Mapping[str, str], depth: int) -> ShellLine | None:
+    """Return the line that `eval TEXT` or `bash -c TEXT` runs.
+
+    None for a text that starts no launcher that gpulaunch knows: the shell then runs it, once on each host.
+    """
+    name = posixpath.basename(words[at].text)
+    if name not in ("eval", *_SHELLS) or at + 1 == len(words):
+        return None
+    if depth >= _DEEPEST:
+        raise CommandRefused("the line has texts within texts", "paste the command alone")
+    if name == "eval":
+        return split_line(" ".join(word.text for word in words[at + 1 :]), environ)
+    flags = words[at + 1 : -1]
+    if not flags or not any(_TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
+        return None
+    if not all(word.text.startswith("-") for word in flags):
+        return None
+    try:
+        inner = split_line(words[-1].text, environ)
+    except CommandRefused:
+        return None
+    return inner if _starts_launcher(inner, environ, depth) else None
+
+
+def _starts_launcher(shell: ShellLine, environ: Mapping[str, str], depth: int) -> bool:
+    try:
+        return _parse(shell, environ, depth + 1).launcher != "opaque"
+    except CommandRefused:
+        return True  # said again, of the whole line

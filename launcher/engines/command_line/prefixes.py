@@ -22,6 +22,10 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
         raise CommandRefused(f"{table.owner} inside of {line.prefix}", "leave one of them out")
     line.prefix = table.owner
     reading = read_options(line.words, start + 1, table)
+    if any(word.text == ":" for word in line.words[reading.program :]):
+        raise CommandRefused(
+            f"{table.owner} starts several programs, with : between them", "launch one program on all hosts"
+        )
     for one in reading.found:
         line.found.append(one)
         if one.option.kind == "variables":

@@ -10,6 +10,8 @@ from launcher.engines.command_line.records import Request
 from launcher.errors import CommandRefused
 
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - what lines say, nothing is bound
+_NO_GPU = ("", "-1", "NoDevFiles")
+"""Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
 _COUNTS = ("nodes", "per_node", "total")
 
 
@@ -43,6 +45,8 @@ def _fields(one: FoundOption) -> Mapping[str, Any]:
         return {"main_address": None if host in _LOOPBACK else host, "main_port": number or None}
     if option.sets == "main_address" and text in _LOOPBACK:
         return {}
+    if option.name == "CUDA_VISIBLE_DEVICES" and text.strip() in _NO_GPU:
+        return {"on_cpu": True}
     if option.kind == "backend":
         values.check_backend(name, text)
         return {}

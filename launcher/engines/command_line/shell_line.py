@@ -9,22 +9,27 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
+from launcher.engines.command_line import preparations
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.shell_tokens import Operator, split_text
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.words import Word, require_known, without_itself
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _PROMPT = re.compile(
-    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[$%>][ \t]+|![ \t]*|#[ \t]+(?=(?:torchrun|accelerate|deepspeed)\b))",
+    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%][ \t]+|[$%>][ \t]+|![ \t]*"
+    r"|#[ \t]+(?=(?:torchrun|accelerate|deepspeed)\b))",
     re.MULTILINE,
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_FENCE = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*|%%(?:bash|sh|script\b.*))[ \t]*$", re.MULTILINE)
+_CODE = re.compile(r"\s*`([^`]+)`\s*")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
+_DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
+_ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
+_NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 _DETACH = "a run continues without its client; --detach leaves at once"
-_PRINT_ONLY = ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi")
-_LOOPS = ("for", "while", "until", "if", "case", "{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +52,19 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
     shell = _Shell(environ)
     command: tuple[Word, ...] = ()
     ended = ""
-    for words, end in shell.commands(_PROMPT.sub("", text)):
+    for words, end in shell.commands(_plain_text(text)):
         if ended == "|" and words[0].text in ("tee", "cat"):
             shell.dropped.append(f"| {words[0].text}: {_LOG}")
-        elif command and words[0].text == "wait":
-            pass
+        elif sentence := preparations.dropped(words, after=bool(command)):
+            shell.dropped.append(sentence)
         elif command:
-            raise _several(command, words, ended)
+            raise preparations.several(command, words, ended)
         elif not shell.prepare(words):
+            preparations.refuse(words)
             command = words
         ended = end.replace("|&", "|")
+    if _ARGUMENTS.search(text):
+        shell.dropped.append(_NO_ARGUMENTS)
     if not command:
         raise CommandRefused(
             "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
@@ -69,6 +77,12 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
         shell.environment,
         tuple(dict.fromkeys(shell.dropped)),
     )
+
+
+def _plain_text(text: str) -> str:
+    """Return a text without what a page or a terminal shows around it: fences, backticks, prompts."""
+    code = _CODE.fullmatch(text)
+    return _PROMPT.sub("", _FENCE.sub("", code[1] if code else text))
 
 
 class _Shell:
@@ -89,12 +103,10 @@ class _Shell:
         for token in tokens:
             if isinstance(token, Word):
                 words.append(token)
-            elif token.text == "(" and len(words) == 1 and re.fullmatch(r"[A-Za-z_]\w*=", words[0].text):
-                self.values[words.pop().text[:-1]] = _array(tokens)
-            elif token.text in "()":
-                raise CommandRefused(
-                    "the line has a subshell, in parentheses", "paste the command inside of it"
-                )
+            elif token.text == "(" and words and _ASSIGNMENT.fullmatch(words[-1].text):
+                self._assign_array(words.pop().text, _array(tokens))
+            elif token.text in "()" or token.text.startswith("<<"):
+                raise _not_one_command(token.text, words)
             elif _REDIRECTION.fullmatch(token.text):
                 target = "" if re.search(r"&[\d-]$", token.text) else _target(tokens)
                 self.dropped.append(f"{token.text} {target}".rstrip() + f": {_LOG}")
@@ -110,42 +122,61 @@ class _Shell:
     def prepare(self, words: tuple[Word, ...]) -> bool:
         """Take a command that only prepares the launch; return False for any other."""
         name, rest = words[0].text, words[1:]
-        if name == "cd" and len(rest) <= 1:
-            self.directory = posixpath.join(self.directory, rest[0].text if rest else "~")
-        elif name in ("export", "declare", "local") or all(_ASSIGNMENT.match(word.text) for word in words):
-            self._assign(
-                rest if name in ("export", "declare", "local") else words, is_exported=name == "export"
-            )
+        environment = preparations.entered(words)
+        if name in ("cd", "pushd") and len(rest) <= 1:
+            self._change_directory(rest[0] if rest else Word("~"))
+        elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
+            self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
+        elif name in _DECLARATIONS or all(_ASSIGNMENT.match(word.text) for word in words):
+            is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
+            self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
         elif name == "unset":
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
-        elif name == "set":
-            self.dropped.append("set: of the shell that it was written for")
-        elif name in _PRINT_ONLY:
-            self.dropped.append(f"{name}: starts nothing")
-        elif name in ("source", ".") and rest and rest[0].text.endswith("bin/activate"):
-            self.environment = Environment(
-                "venv", path=posixpath.dirname(posixpath.dirname(rest[0].text)) or "."
-            )
-        elif name in ("conda", "mamba", "micromamba", "pyenv") and rest and rest[0].text == "activate":
-            self.environment = Environment(name, rest[1].text if len(rest) > 1 else "base")
-        elif name in _LOOPS:
-            raise CommandRefused(f"the line is a shell loop or condition ({name})", "paste one launch of it")
+        elif environment is not None:
+            self.environment = environment
+            self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
         else:
             return False
         return True
+
+    def _change_directory(self, to: Word) -> None:
+        require_known(to, "cd")
+        self.directory = posixpath.join(self.directory, to.text)
+
+    def _assign_array(self, name: str, words: tuple[Word, ...]) -> None:
+        before = self.values.get(name.rstrip("+=")) if name.endswith("+=") else ()
+        self.values[name.rstrip("+=")] = (*(before if isinstance(before, tuple) else ()), *words)
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         for word in words:
             name, equals, value = word.text.partition("=")
             if word.text.startswith("-"):
                 continue
-            if equals and not word.unresolved:
-                self.values[name] = value
-            if is_exported:
-                now = self.values.get(name, "")
-                self.exports[name] = Word(value if equals else str(now), word.unresolved)
+            before = self.values.get(name.rstrip("+"))
+            if name.endswith("+"):
+                name, value = name[:-1], (before if isinstance(before, str) else "") + value
+            told = without_itself(name, Word(value, word.unresolved))
+            if equals:
+                self.values.pop(name, None)  # one of this machine's environment is not meant
+                if told.is_known:
+                    self.values[name] = told.text
+            if is_exported and (equals or isinstance(before, str)):
+                self.exports[name] = told if equals else Word(str(before))
             elif name in self.exports:
-                self.exports[name] = Word(value, word.unresolved)
+                self.exports[name] = told
+
+
+def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
+    if operator.startswith("<<"):
+        return CommandRefused(
+            "the text writes a file in place (<<)",
+            "write the file first, and paste the command alone",
+        )
+    if operator == "(" and len(words) == 1:
+        return CommandRefused(
+            f"the text has a shell function, {words[0].text}", "paste the command inside of it"
+        )
+    return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")
 
 
 def _array(tokens: Iterator[Word | Operator]) -> tuple[Word, ...]:
@@ -165,15 +196,3 @@ def _target(tokens: Iterator[Word | Operator]) -> str:
     if isinstance(token, Word):
         return token.text
     raise CommandRefused("the line ends after a redirection", "take > out, or name its file")
-
-
-def _several(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> CommandRefused:
-    if ended == "|":
-        return CommandRefused(
-            f"the line pipes into {other[0].text}",
-            "leave the pipe out, or pipe the output of gpulaunch run itself",
-        )
-    return CommandRefused(
-        f"the line has several commands: {command[0].text} and {other[0].text}",
-        "paste one of them, or write them into a script: gpulaunch run ... -- bash SCRIPT",
-    )

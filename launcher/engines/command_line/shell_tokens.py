@@ -1,25 +1,24 @@
 """Split text as a POSIX shell does: words and operators, quotes and variables. Pure; nothing is executed."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator
 
+from launcher.engines.command_line.expansions import Values, expand, no_end
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-Values: TypeAlias = Mapping[str, str | tuple[Word, ...]]
-"""Variables: a text, or the words of an array."""
-
-_CONTINUED = re.compile(r"\\[ \t]*\r?\n")
-_VARIABLE = re.compile(
-    r"\$(?:(?P<name>[A-Za-z_]\w*|[0-9@*#?$])"
-    r"|\{(?P<braced>[A-Za-z_]\w*)(?P<all>\[[@*]\])?(?:(?P<mark>:?[-=])(?P<default>[^}]*))?\})"
-)
-_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^}]*\}")
+# `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
+_CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*\r?\n")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}")
-_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
+_BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
+_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:OPTIONS|ARGS|ARGUMENTS)\]")
+_ONLY_ARGUMENTS = re.compile(r'"\$(?:@|\{@(?::\d+)?\})"')
+_MOST_WORDS = 100_000
+_LONGEST_WORD = 1_000_000
 _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
 
@@ -31,12 +30,13 @@ class Operator:
     text: str
 
 
-def split_text(text: str, values: Values) -> Iterator[Word | Operator]:
+def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Operator]:
     """Yield the words and operators of a text, variables filled in from `values` when a word is reached.
 
-    Raises CommandRefused for a quote that does not end and for typographic quotes and dashes.
+    Raises CommandRefused for a quote that does not end, for typographic quotes and dashes, and for a text
+    whose variables make more of it than a command can be.
     """
-    at = 0
+    at = count = 0
     while at < len(text):
         continued = _CONTINUED.match(text, at)
         if continued is not None:
@@ -50,21 +50,27 @@ def split_text(text: str, values: Values) -> Iterator[Word | Operator]:
             yield Operator(operator[0])
             at = operator.end()
         else:
-            reader = _WordReader(text, at, values)
-            yield from reader.words()
+            reader = _WordReader(text, at, values, depth)
+            words = reader.words()
+            count += len(words)
+            if count > _MOST_WORDS or any(len(word.text) > _LONGEST_WORD for word in words):
+                raise CommandRefused("the variables of the text grow without end", "paste one launch")
+            yield from words
             at = reader.at
 
 
 class _WordReader:
     """Reads the word that starts at a place, which can become several or none."""
 
-    def __init__(self, text: str, at: int, values: Values) -> None:
+    def __init__(self, text: str, at: int, values: Values, depth: int) -> None:
         self.text = text
         self.at = at
         self.values = values
+        self.depth = depth
         self.done: list[Word] = []
         self.current: str | None = None
         self.unresolved: list[str] = []
+        self.patterns = False  # whether a shell would look for files, or write several words
 
     def words(self) -> list[Word]:
         while self.at < len(self.text) and self._read_part():
@@ -75,12 +81,12 @@ class _WordReader:
     def _read_part(self) -> bool:
         """Read a quote, a variable or a character; return False where the word ends."""
         char = self.text[self.at]
-        continued = _CONTINUED.match(self.text, self.at)
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
             self._add(plain[0])
             self.at = plain.end()
             return True
+        continued = _CONTINUED.match(self.text, self.at)
         if continued is not None:
             self.at = continued.end()
             return False
@@ -91,8 +97,7 @@ class _WordReader:
         elif char in _SPACE or char in "\n;&|()<>":
             return False
         elif char == "'":
-            self._add(self.text[self.at + 1 : self._end_of_quote("'")])
-            self.at = self._end_of_quote("'") + 1
+            self._read_single_quoted()
         elif char == '"':
             self._read_double_quoted()
         elif char == "\\":
@@ -101,12 +106,35 @@ class _WordReader:
         elif char in "$`" and self._read_expansion(is_quoted=False):
             pass
         else:
-            self._check_typographic(char)
-            self._add(char)
-            self.at += 1
+            self._read_character(char)
         return True
 
+    def _read_character(self, char: str) -> None:
+        """Take a character as it is, but for `~`, `*` and `{a,b}`."""
+        self._check_typographic(char)
+        is_assigned = self.current is not None and _ASSIGNED.fullmatch(self.current) is not None
+        home = self.values.get("HOME")
+        following = self.text[self.at + 1 : self.at + 2]
+        if char == "~" and (self.current is None or is_assigned) and following in ("", "/", *_SPACE, "\n"):
+            self._add(home if isinstance(home, str) else char)
+        else:
+            self._add(char)
+        if char == "*" or (char == "{" and _BRACES.match(self.text, self.at)):
+            self.patterns = True
+        self.at += 1
+
+    def _read_single_quoted(self) -> None:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            raise no_end("'", self.text[self.at : self.at + 20])
+        self._add(self.text[self.at + 1 : end])
+        self.at = end + 1
+
     def _read_double_quoted(self) -> None:
+        arguments = _ONLY_ARGUMENTS.match(self.text, self.at)
+        if arguments is not None:
+            self.at = arguments.end()
+            return
         start = self.at
         self.at += 1
         self._add("")
@@ -124,32 +152,31 @@ class _WordReader:
             elif char not in "$`" or not self._read_expansion(is_quoted=True):
                 self._add(char)
                 self.at += 1
-        raise _no_end('"', self.text[start : start + 20])
+        raise no_end('"', self.text[start : start + 20])
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
-        match = _VARIABLE.match(self.text, self.at)
-        if match is None:
-            substitution = _SUBSTITUTION.match(self.text, self.at)
-            if substitution is not None:
-                self._add_unresolved(substitution[0])
-                self.at = substitution.end()
-            return substitution is not None
-        self.at = match.end()
-        value = self.values.get(match["name"] or match["braced"])
-        if (value is None or (value == "" and match["mark"] and ":" in match["mark"])) and match["mark"]:
-            value = match["default"]
-        if value is None:
-            self._add_unresolved(match[0])
-        elif isinstance(value, tuple):
-            self._add_array(value, is_all=match["all"] is not None)
-        elif is_quoted:
-            self._add(value)
+        found = expand(self.text, self.at, self.values, self._split, self.depth)
+        if found is None:
+            return False
+        self.at = found.end
+        if found.unresolved:
+            self._add_unresolved(found.unresolved)
+        elif found.text is None:
+            self._add_array(found.words)
+        elif is_quoted or _ASSIGNED.match(self.current or ""):
+            self._add(found.text)
         else:
-            self._add_split(value)
+            self._add_split(found.text)
         return True
 
-    def _add_array(self, value: tuple[Word, ...], *, is_all: bool) -> None:
-        for number, word in enumerate(value if is_all else value[:1]):
+    def _split(self, text: str, depth: int) -> tuple[str, tuple[str, ...]]:
+        """Read the default of a variable."""
+        tokens = tuple(split_text(text, self.values, depth))
+        lacking = tuple(part for token in tokens if isinstance(token, Word) for part in token.unresolved)
+        return " ".join(token.text for token in tokens), lacking
+
+    def _add_array(self, value: tuple[Word, ...]) -> None:
+        for number, word in enumerate(value[:_MOST_WORDS]):
             if number:
                 self._finish()
             self._add(word.text)
@@ -171,14 +198,11 @@ class _WordReader:
 
     def _finish(self) -> None:
         if self.current is not None:
+            is_open = self.patterns and not _ASSIGNED.match(self.current)
+            if is_open or _ELLIPSIS.fullmatch(self.current):
+                self.unresolved.append(self.current)
             self.done.append(Word(self.current, tuple(self.unresolved)))
-        self.current, self.unresolved = None, []
-
-    def _end_of_quote(self, quote: str) -> int:
-        end = self.text.find(quote, self.at + 1)
-        if end < 0:
-            raise _no_end(quote, self.text[self.at : self.at + 20])
-        return end
+        self.current, self.unresolved, self.patterns = None, [], False
 
     def _check_typographic(self, char: str) -> None:
         if char in _SMART and (self.current is None or char in "\u201c\u201d\u2018\u2019"):
@@ -186,7 +210,3 @@ class _WordReader:
                 f"the line has a typographic {char!r} at {self.text[self.at : self.at + 20]!r}, no ASCII one",
                 f"write {_SMART[char]}",
             )
-
-
-def _no_end(quote: str, start: str) -> CommandRefused:
-    return CommandRefused(f"the quote {quote} at {start!r} has no end", "close it, or paste the whole line")

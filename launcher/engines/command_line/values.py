@@ -81,7 +81,7 @@ def gpus(name: str, text: str) -> tuple[int | str, ...] | None:
     if text in ("", "all"):
         return None
     found: list[int | str] = []
-    for part in text.split(","):
+    for part in text.removesuffix(",").split(","):
         word = part.strip()
         if is_number(word):
             found.append(int(word))

@@ -1,8 +1,13 @@
 """The words of a command line, with what a shell would still have to fill in."""
 
+import re
 from collections.abc import Sequence
 
+from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
+
+_PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
+_SHOWN, _NAMED = 60, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +26,37 @@ class Word:
 def plain(words: Sequence[str]) -> tuple[Word, ...]:
     """Return words that a shell has already split and filled in."""
     return tuple(Word(word) for word in words)
+
+
+def without_itself(name: str, value: Word) -> Word:
+    """Return the value of `NAME=$NAME:more`, where a variable that has no value is empty, as in a shell."""
+    own = (f"${name}", f"${{{name}}}")
+    lacking = tuple(part for part in value.unresolved if part not in own)
+    if lacking == value.unresolved:
+        return value
+    text = value.text
+    for part in own:
+        text = text.replace(part, "")
+    return Word(text, lacking)
+
+
+def require_known(word: Word, where: str) -> None:
+    """Raise CommandRefused for a word that a shell or a person would still have to fill in."""
+    if not word.is_known:
+        raise without_values((word,), where)
+
+
+def without_values(words: Sequence[Word], where: str) -> CommandRefused:
+    """Return the error for words without values, each part that lacks one named once."""
+    parts = tuple(dict.fromkeys(part[:_SHOWN] for word in words for part in word.unresolved))[:_NAMED]
+    they = "them" if len(parts) > 1 else "it"
+    if all(_PATTERN.search(part) and "$" not in part for part in parts):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, which a shell would replace",
+            "write the names, or put it in quotes",
+        )
+    are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
+    return CommandRefused(
+        f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
+        f"export {they}, or write the value" if are_variables else f"write a value for {they}",
+    )

@@ -4,127 +4,14 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from launcher.engines.command_line.preparations import INTERPRETER
 from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.tables import wrappers as tables
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-
-_RUNNERS = {
-    "uv": ("run",),
-    "poetry": ("run",),
-    "pipenv": ("run",),
-    "pdm": ("run",),
-    "rye": ("run",),
-    "hatch": ("run",),
-    "pixi": ("run",),
-    "conda": ("run",),
-    "mamba": ("run",),
-    "micromamba": ("run",),
-}
-_FLAGS = {
-    "uv": {
-        *(
-            "--frozen",
-            "--locked",
-            "--no-sync",
-            "--active",
-            "--exact",
-            "--isolated",
-            "--all-extras",
-            "--no-dev",
-        ),
-        *(
-            "-q",
-            "--quiet",
-            "-v",
-            "--verbose",
-            "--offline",
-            "--no-project",
-            "--no-config",
-            "--dev",
-            "--all-groups",
-        ),
-        *("--no-default-groups", "--all-packages", "-n", "--no-cache", "--no-progress", "--no-editable"),
-    },
-    "conda": {"--no-capture-output", "--live-stream", "-v", "--verbose", "--debug-wrapper-scripts", "-s"},
-    "poetry": {"-q", "--quiet", "-n", "--no-interaction", "--no-ansi", "-v"},
-    "pixi": {
-        "--frozen",
-        "--locked",
-        "--no-install",
-        "--as-is",
-        "-v",
-        "-q",
-        "-x",
-        "--executable",
-        "--clean-env",
-    },
-    "pdm": {"-s", "--site-packages", "--no-site-packages"},
-    "pipenv": {"-q", "--quiet", "-v", "--verbose"},
-}
-_VALUES = {
-    "uv": {
-        *("--extra", "--group", "--only-group", "--no-group", "--package", "--project", "--directory", "-p"),
-        *(
-            "--python",
-            "--index-url",
-            "--default-index",
-            "--index",
-            "--env-file",
-            "--no-extra",
-            "-i",
-            "--cache-dir",
-        ),
-    },
-    "conda": {"-n", "--name", "-p", "--prefix", "--cwd"},
-    "poetry": {"-C", "--directory", "-P", "--project"},
-    "pixi": {"-e", "--environment", "--manifest-path"},
-    "pdm": {"-p", "--project"},
-    "hatch": {"-e", "--env"},
-}
-_INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script", "-s"}
-_SAME = {"mamba": "conda", "micromamba": "conda", "hatch": "hatch", "rye": "pipenv"}
-
-_TRANSPARENT = {
-    "nohup": "nohup: a run continues without its client; --detach leaves at once",
-    "time": "time: the report says how long the run took",
-    "exec": "exec: gpulaunch starts the processes itself",
-    "command": "command: gpulaunch starts the processes itself",
-    "setsid": "setsid: a run continues without its client; --detach leaves at once",
-    "caffeinate": "caffeinate: a run continues without its client",
-    "stdbuf": "stdbuf: python runs unbuffered in every rank",
-    "unbuffer": "unbuffer: python runs unbuffered in every rank",
-    "ionice": "ionice: the priority of disks is left as it is",
-    "nice": "nice: the priority of processes is left as it is",
-}
-_VALUE_FLAGS = {"time": ("-f", "-o"), "nice": ("-n",), "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e")}
-_REFUSED = {
-    "sudo": ("sudo runs the training as root", "leave it out, or name root@HOST with --hosts"),
-    "ssh": ("ssh names a host inside the command", "leave ssh HOST out, and write --hosts HOST"),
-    "docker": (
-        "docker starts a container of its own, in which gpulaunch can verify no rank",
-        "leave it out, and name the container in hosts.yaml",
-    ),
-    "podman": (
-        "podman starts a container of its own, in which gpulaunch can verify no rank",
-        "leave it out, and name the container in hosts.yaml",
-    ),
-    "sbatch": (
-        "sbatch submits a script, and starts nothing itself",
-        "launch the command that is in the script",
-    ),
-    "salloc": ("salloc asks Slurm for hosts", "run gpulaunch inside of the allocation"),
-    "tmux": ("tmux keeps a terminal for the command", "leave it out: --detach lets the run continue"),
-    "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run continue"),
-    "timeout": (
-        "timeout would end a launcher and leave ranks behind",
-        "leave it out; gpulaunch stop ends a run",
-    ),
-    "numactl": ("numactl would bind the launcher, and with it all ranks of a host, alike", "leave it out"),
-    "taskset": ("taskset would bind the launcher, and with it all ranks of a host, alike", "leave it out"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +37,30 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         value = Word(assignment[2], words[start].unresolved)
         return Around(start + 1, ((start, assignment[1], value),))
     name = posixpath.basename(text)
-    if name in _REFUSED:
-        raise CommandRefused(f"{name}: {_REFUSED[name][0]}", _REFUSED[name][1])
+    if name in tables.REFUSED:
+        raise CommandRefused(f"{name}: {tables.REFUSED[name][0]}", tables.REFUSED[name][1])
     if name == "env":
         return _strip_env(words, start)
-    if name in _TRANSPARENT:
+    if name in tables.TRANSPARENT:
         return Around(
-            _after_flags(words, start + 1, _VALUE_FLAGS.get(name, ())), dropped=(_TRANSPARENT[name],)
+            _after_flags(words, start + 1, tables.VALUE_FLAGS.get(name, ())),
+            dropped=(tables.TRANSPARENT[name],),
         )
     after = words[start + 1].text if start + 1 < len(words) else ""
     if name == "uvx" or (name == "uv" and after == "tool"):
         raise CommandRefused(
             f"{name} runs a program from an environment made for it", "install it on the hosts"
         )
-    if after in _RUNNERS.get(name, ()):
+    if name in tables.RUNNERS and _runs_command(words, start, name):
         return _strip_runner(words, start, name)
     return None
+
+
+def _runs_command(words: Sequence[Word], start: int, tool: str) -> bool:
+    """Whether the word behind the options of a tool is `run`."""
+    with_value = tables.VALUES.get(tables.SAME.get(tool, tool), set())
+    at = _after_flags(words, start + 1, tuple(with_value))
+    return at < len(words) and words[at].text == "run"
 
 
 def _strip_env(words: Sequence[Word], start: int) -> Around:
@@ -183,6 +78,8 @@ def _strip_env(words: Sequence[Word], start: int) -> Around:
                 directory = words[at].text
         elif text.startswith("--unset="):
             unset.append(text.partition("=")[2])
+        elif text in ("-S", "--split-string"):
+            raise CommandRefused(f"env {text}: its words are in one word", "write them as words of their own")
         elif text.startswith("-") and text != "--":
             raise CommandRefused(
                 f"env {text}: gpulaunch does not start ranks in an empty environment",
@@ -201,38 +98,46 @@ def _after_flags(words: Sequence[Word], at: int, with_value: Sequence[str]) -> i
 
 
 def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:
-    kind = _SAME.get(tool, tool)
-    flags, with_value = _FLAGS.get(kind, set()), _VALUES.get(kind, set())
-    at, given = start + 2, {}
+    kind = tables.SAME.get(tool, tool)
+    given: dict[str, str] = {}
+    at = _read_flags(words, start + 1, kind, given)
+    at = _read_flags(words, at + 1, kind, given)
+    if at < len(words) and words[at].text == "--":
+        at += 1
+    name = _first(given, "-n", "--name", "-e", "--environment", "--env")
+    path = _first(given, "-p", "--prefix") if kind == "conda" else _first(given, "--project", "-P", "-C")
+    return Around(
+        at,
+        environment=Environment(tool, name, path),
+        directory=_first(given, "--directory", "--cwd"),
+        dropped=(f"{tool} run: {INTERPRETER}",),
+    )
+
+
+def _read_flags(words: Sequence[Word], at: int, kind: str, given: dict[str, str]) -> int:
+    """Read options of a tool; return where they end."""
+    flags, with_value = tables.FLAGS.get(kind, set()), tables.VALUES.get(kind, set())
     while at < len(words) and words[at].text.startswith("-"):
         name, equals, value = words[at].text.partition("=")
-        if name == "--" and not equals:
-            at += 1
+        if (name == "--" and not equals) or (name in ("-m", "--module") and kind == "uv"):
             break
-        if kind == "uv" and name in _INSTALLS:
+        if kind == "uv" and name in tables.INSTALLS:
             raise CommandRefused(
                 f"uv run {name} installs packages for one command",
                 "install them in the environment of each host",
             )
-        if name in ("-m", "--module") and kind == "uv":
-            break
+        if name == "--env-file":
+            raise CommandRefused(
+                f"{kind} run {name} reads variables from a file", "write them into env: of a run config"
+            )
         if name not in flags and name not in with_value:
-            raise CommandRefused(f"gpulaunch does not know {name} of {tool} run", "leave it out")
+            raise CommandRefused(f"gpulaunch does not know {name} of {kind} run", "leave it out")
         if name in with_value and not equals:
             at += 1
             value = words[at].text if at < len(words) else ""
         given[name] = value
         at += 1
-    name = _first(given, "-n", "--name", "-e", "--environment", "--env")
-    path = _first(given, "-p", "--prefix") if kind == "conda" else _first(given, "--project", "-P", "-C")
-    environment = Environment(tool, name, path)
-    sentence = f"{tool} run: the interpreter is that of each host (python: in hosts.yaml)"
-    return Around(
-        at,
-        environment=environment,
-        directory=_first(given, "--directory", "--cwd"),
-        dropped=(sentence,),
-    )
+    return at
 
 
 def _first(given: dict[str, str], *names: str) -> str:

@@ -1,0 +1,49 @@
+"""The interpreter that a command names or enters, as a file of this machine."""
+
+import os
+import posixpath
+from collections.abc import Iterator
+
+from launcher.engines.command_line.records import Environment, ParsedCommand
+from launcher.local.home import at_home
+
+
+def local_python(parsed: ParsedCommand) -> str:
+    """Return the interpreter of a command as a path of this machine, "" where it names none or it is absent.
+
+    `/opt/venv/bin/python` and `/opt/venv/bin/torchrun` name one; `source .venv/bin/activate` and `uv run`
+    enter an environment that has one. On other hosts the interpreter is that of hosts.yaml.
+    """
+    if "/" in parsed.python:
+        return os.path.abspath(at_home(parsed.python))  # noqa: PTH100 - a venv's python is a link, to be kept
+    if parsed.environment is None:
+        return ""
+    places = (at_home(folder) / "bin" / "python" for folder in _folders(parsed.environment))
+    found = next((place for place in places if place.exists()), None)
+    return os.path.abspath(found) if found is not None else ""  # noqa: PTH100 - as above
+
+
+def _folders(environment: Environment) -> Iterator[str]:
+    """Yield where the environment of a tool lies, by the rules of that tool."""
+    tool, name, path = environment.tool, environment.name, environment.path
+    if tool == "venv":
+        yield path
+    elif tool == "pixi":
+        yield f".pixi/envs/{name or 'default'}"
+    elif tool in ("conda", "mamba", "micromamba", "pyenv"):
+        yield from _conda_folders(name, path)
+    else:  # uv, poetry, pdm and others keep it beside the project
+        chosen = os.environ.get("UV_PROJECT_ENVIRONMENT", "") if tool == "uv" else ""
+        yield posixpath.join(path or ".", chosen or ".venv")
+
+
+def _conda_folders(name: str, path: str) -> Iterator[str]:
+    if path:
+        yield path
+        return
+    if name and os.environ.get("CONDA_DEFAULT_ENV") == name and "CONDA_PREFIX" in os.environ:
+        yield os.environ["CONDA_PREFIX"]
+    roots = [os.environ.get("MAMBA_ROOT_PREFIX", "")]
+    roots.append(posixpath.dirname(posixpath.dirname(os.environ.get("CONDA_EXE", ""))))
+    for root in filter(None, roots):
+        yield root if name == "base" else f"{root}/envs/{name}"

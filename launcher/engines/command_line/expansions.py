@@ -1,0 +1,185 @@
+"""Expansions of a shell (`$NAME`, `${NAME:-default}`, `$((1 + 2))`), and nothing is run for them. Pure.
+
+What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `${NAME%.*}`, `$1`. `$@` is empty: a
+text that is pasted has no arguments of its own.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+Values: TypeAlias = Mapping[str, str | tuple[Word, ...]]
+"""Variables: a text, or the words of an array."""
+
+_OPENERS = {"$(": ")", "${": "}", "$[": "]"}
+_SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
+_PARAMETER = re.compile(
+    r"(?P<name>[A-Za-z_]\w*|[0-9]+)(?P<index>\[(?:[@*]|\d{1,6})\])?(?:(?P<mark>:?[-=+])(?P<word>.*))?",
+    re.ASCII | re.DOTALL,
+)
+_ARGUMENTS = re.compile(r"[@*](?::\d+)?")
+_COUNT = re.compile(r"#(?P<name>[A-Za-z_]\w*)\[[@*]\]", re.ASCII)
+_LOOKUP = re.compile(
+    r"(?:which|command -v|type -[pP]) (torchrun|accelerate|deepspeed|fabric|python[\d.]*)", re.ASCII
+)
+_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
+_ARITHMETIC = re.compile(r"[\d\s+*/%()-]{1,120}", re.ASCII)
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda left, right: int(left / right),  # towards zero, as in C
+    ast.Mod: lambda left, right: left - right * int(left / right),
+}
+_DEEPEST = 20
+"""Defaults within defaults; no person writes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One expansion of a text: what it stands for, and where it ends."""
+
+    end: int
+    words: tuple[Word, ...] = ()  # of an array; () and no text: nothing at all
+    text: str | None = None  # None: see `words` and `unresolved`
+    unresolved: str = ""  # the expansion itself, where only a running shell knows its value
+
+
+Split: TypeAlias = Callable[[str, int], tuple[str, tuple[str, ...]]]
+"""Reads a text, at a depth, as words: their text, and what of it is unresolved."""
+
+
+def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> Expansion | None:
+    """Return the expansion that starts at a place; None where the character stands for itself.
+
+    Raises CommandRefused for one that does not end.
+    """
+    if text[at] == "`" or text[at : at + 2] in _OPENERS:
+        end = closing(text, at)
+        return _bracketed(text[at:end], end, values, split, depth)
+    simple = _SIMPLE.match(text, at)
+    if simple is None:
+        return None
+    if simple["name"] in "@*":
+        return Expansion(simple.end())
+    return _value(values.get(simple["name"]), simple[0], simple.end())
+
+
+def closing(text: str, at: int) -> int:
+    """Return the place behind the expansion or double quote that starts at `at`. Raises CommandRefused."""
+    open_: list[str] = []
+    here = at
+    while here < len(text):
+        char, pair = text[here], text[here : here + 2]
+        top = open_[-1] if open_ else ""
+        here += 1
+        if char == "\\":
+            here += 1
+        elif open_ and char == top:
+            open_.pop()
+            if not open_:
+                return here
+        elif pair in _OPENERS:
+            open_.append(_OPENERS[pair])
+            here += 1
+        elif char in '`"':
+            open_.append(char)
+        elif char == "(" and top == ")":
+            open_.append(")")
+        elif char == "'" and top not in ('"', ""):
+            end = text.find("'", here)
+            here = len(text) if end < 0 else end + 1
+    raise no_end(text[at : at + 2].strip("\n"), text[at : at + 20])
+
+
+def no_end(quote: str, start: str) -> CommandRefused:
+    """Return the error for a quote or bracket that is open where the text ends."""
+    return CommandRefused(f"the quote {quote} at {start!r} has no end", "close it, or paste the whole line")
+
+
+def _value(value: str | tuple[Word, ...] | None, shown: str, end: int) -> Expansion:
+    if value is None:
+        return Expansion(end, unresolved=shown)
+    if isinstance(value, tuple):
+        return Expansion(end, words=value[:1])
+    return Expansion(end, text=value)
+
+
+def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
+    """Return what `$(...)`, `$((...))`, `$[...]`, `${...}` or a command in backticks stands for."""
+    if shown.startswith("${"):
+        return _braced(shown, end, values, split, depth)
+    number = None
+    if shown.startswith("$((") and shown.endswith("))"):
+        number = _arithmetic(shown[3:-2], values)
+    elif shown.startswith("$["):
+        number = _arithmetic(shown[2:-1], values)
+    if number is not None:
+        return Expansion(end, text=str(number))
+    command = " ".join(shown.strip("`").removeprefix("$(").removesuffix(")").split())
+    program = _LOOKUP.fullmatch(command)
+    if program is not None:
+        return Expansion(end, text=program[1])
+    here = values.get("PWD")
+    if command == "pwd" and isinstance(here, str):
+        return Expansion(end, text=here)
+    return Expansion(end, unresolved=shown)
+
+
+def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
+    inner = shown[2:-1]
+    if _ARGUMENTS.fullmatch(inner):
+        return Expansion(end)
+    counted = _COUNT.fullmatch(inner)
+    if counted is not None and isinstance(values.get(counted["name"]), tuple):
+        return Expansion(end, text=str(len(values[counted["name"]])))
+    match = _PARAMETER.fullmatch(inner)
+    if match is None or depth >= _DEEPEST:
+        return Expansion(end, unresolved=shown)
+    value = values.get(match["name"])
+    if match["index"] and isinstance(value, tuple):
+        number = match["index"][1:-1]
+        if number in "@*":
+            return Expansion(end, words=value)
+        chosen = value[int(number) : int(number) + 1]
+        return Expansion(end, words=chosen) if chosen else Expansion(end, text="")
+    mark = match["mark"] or ""
+    is_set = value is not None and not (value == "" and mark.startswith(":"))
+    if mark.endswith("+") or (mark and not is_set):
+        if is_set is not mark.endswith("+"):
+            return Expansion(end, text="")
+        text, lacking = split(match["word"], depth + 1)
+        return Expansion(end, unresolved=shown) if lacking else Expansion(end, text=text)
+    return _value(value, shown, end)
+
+
+def _arithmetic(text: str, values: Values) -> int | None:
+    """Return the number of an arithmetic expression, None where a variable of it has none."""
+
+    def number(match: re.Match[str]) -> str:
+        value = values.get(match[1])
+        return str(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else "?"
+
+    filled = _OPERAND.sub(number, text[:400]).strip()
+    if not _ARITHMETIC.fullmatch(filled):
+        return None
+    try:
+        return _computed(ast.parse(filled, mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def _computed(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_computed(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
+    raise ValueError(ast.dump(node))

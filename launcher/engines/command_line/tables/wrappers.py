@@ -1,0 +1,180 @@
+"""Words around a command, as tables: environments, what only times or detaches, what is refused."""
+
+_CONTAINERS = (
+    *(
+        "docker",
+        "podman",
+        "nvidia-docker",
+        "singularity",
+        "apptainer",
+        "enroot",
+        "shifter",
+        "ch-run",
+        "kubectl",
+    ),
+    *("oc", "nerdctl", "udocker"),
+)
+_CONTAINER = (
+    "starts a container of its own, in which gpulaunch can verify no rank",
+    "leave it out, and name the container of each host in hosts.yaml (via:)",
+)
+_TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "parallel", "xargs", "dsh")
+_HOSTS = ("would start the command on hosts of its own", "leave it out, and write --hosts A,B")
+_SCHEDULERS = (
+    *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
+    *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc"),
+)
+_SCHEDULER = (
+    "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
+    "leave it and its options out, and name the hosts with --hosts",
+)
+_PROFILERS = (
+    *(
+        "nsys",
+        "ncu",
+        "nvprof",
+        "rocprof",
+        "compute-sanitizer",
+        "cuda-memcheck",
+        "cuda-gdb",
+        "gdb",
+        "valgrind",
+    ),
+    *("strace", "ltrace", "perf", "py-spy", "austin", "scalene", "memray", "viztracer"),
+)
+_PROFILER = (
+    "would watch the launcher, and not the ranks",
+    "leave it out, or start it in each rank: torchrun --no_python {name} ... python SCRIPT",
+)
+_OTHER_USER = ("it runs the training as another user", "leave it out, and name USER@HOST with --hosts")
+
+RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "mamba", "micromamba")
+"""Tools whose `run` starts a command in an environment."""
+
+FLAGS = {
+    "uv": {
+        *(
+            "--frozen",
+            "--locked",
+            "--no-sync",
+            "--active",
+            "--exact",
+            "--isolated",
+            "--all-extras",
+            "--no-dev",
+        ),
+        *(
+            "-q",
+            "--quiet",
+            "-v",
+            "--verbose",
+            "--offline",
+            "--no-project",
+            "--no-config",
+            "--dev",
+            "--all-groups",
+        ),
+        *("--no-default-groups", "--all-packages", "-n", "--no-cache", "--no-progress", "--no-editable"),
+    },
+    "conda": {"--no-capture-output", "--live-stream", "-v", "--verbose", "--debug-wrapper-scripts", "-s"},
+    "poetry": {"-q", "--quiet", "-n", "--no-interaction", "--no-ansi", "-v"},
+    "pixi": {
+        "--frozen",
+        "--locked",
+        "--no-install",
+        "--as-is",
+        "-v",
+        "-q",
+        "-x",
+        "--executable",
+        "--clean-env",
+    },
+    "pdm": {"-s", "--site-packages", "--no-site-packages"},
+    "pipenv": {"-q", "--quiet", "-v", "--verbose"},
+}
+"""Options of these tools without a value."""
+
+VALUES = {
+    "uv": {
+        *("--extra", "--group", "--only-group", "--no-group", "--package", "--project", "--directory", "-p"),
+        *(
+            "--python",
+            "--index-url",
+            "--default-index",
+            "--index",
+            "--no-extra",
+            "-i",
+            "--cache-dir",
+        ),
+    },
+    "conda": {"-n", "--name", "-p", "--prefix", "--cwd", "-r", "--root-prefix", "-a", "--attach"},
+    "poetry": {"-C", "--directory", "-P", "--project"},
+    "pixi": {"-e", "--environment", "--manifest-path"},
+    "pdm": {"-p", "--project"},
+    "hatch": {"-e", "--env"},
+}
+"""Options of these tools with one value."""
+
+INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script", "-s"}
+"""Options of `uv run` that make an environment for one command."""
+
+SAME = {"mamba": "conda", "micromamba": "conda", "hatch": "hatch", "rye": "pipenv"}
+"""Tools that take the options of another."""
+
+TRANSPARENT = {
+    "nohup": "nohup: a run continues without its client; --detach leaves at once",
+    "time": "time: the report says how long the run took",
+    "exec": "exec: gpulaunch starts the processes itself",
+    "command": "command: gpulaunch starts the processes itself",
+    "setsid": "setsid: a run continues without its client; --detach leaves at once",
+    "caffeinate": "caffeinate: a run continues without its client",
+    "stdbuf": "stdbuf: python runs unbuffered in every rank",
+    "unbuffer": "unbuffer: python runs unbuffered in every rank",
+    "ionice": "ionice: the priority of disks is left as it is",
+    "nice": "nice: the priority of processes is left as it is",
+}
+"""Programs that change nothing of a launch, with what is said of each."""
+
+VALUE_FLAGS = {
+    "exec": ("-a",),
+    "time": ("-f", "-o"),
+    "nice": ("-n",),
+    "ionice": ("-c", "-n"),
+    "stdbuf": ("-i", "-o", "-e"),
+}
+"""Options of these programs with a value."""
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "sudo": ("sudo runs the training as root", "leave it out, or name root@HOST with --hosts"),
+    "ssh": ("ssh names a host inside the command", "leave ssh HOST out, and write --hosts HOST"),
+    "sbatch": (
+        "sbatch submits a script, and starts nothing itself",
+        "launch the command that is in the script",
+    ),
+    "salloc": ("salloc asks Slurm for hosts", "run gpulaunch inside of the allocation"),
+    "tmux": ("tmux keeps a terminal for the command", "leave it out: --detach lets the run continue"),
+    "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run continue"),
+    "timeout": (
+        "timeout would end a launcher and leave ranks behind",
+        "leave it out; gpulaunch stop ends a run",
+    ),
+    "numactl": ("numactl would bind the launcher, and with it all ranks of a host, alike", "leave it out"),
+    "taskset": ("taskset would bind the launcher, and with it all ranks of a host, alike", "leave it out"),
+    "chrt": ("it would change the launcher alone", "leave it out"),
+    "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
+    "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),
+    **dict.fromkeys(("su", "runuser", "doas"), _OTHER_USER),
+    **dict.fromkeys(_CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
+    **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
+    **dict.fromkeys(_SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
+    **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
+    "composer": (
+        "it counts a world of its own on each host",
+        "write torchrun --nproc_per_node N SCRIPT: scripts of Composer go by the same variables",
+    ),
+    "colossalai": (
+        "it starts torchrun over SSH of its own",
+        "write torchrun --nproc_per_node N SCRIPT: colossalai.launch_from_torch goes by its variables",
+    ),
+}
+"""Programs whose work gpulaunch does itself, or cannot honour: why, and what to do."""
