@@ -89,6 +89,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "record": CommandEntry(
             "launcher.commands.record", "Save a host's facts, to be judged again anywhere."
         ),
+        "ssh-config": CommandEntry(
+            "launcher.commands.ssh_config", "Print hosts.yaml for ssh, scp, rsync and editors to Include."
+        ),
         "schema": CommandEntry(
             "launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of run configs."
         ),

@@ -1,0 +1,48 @@
+"""gpulaunch ssh-config: hosts.yaml in OpenSSH's words."""
+
+from pathlib import Path
+
+import click
+
+from launcher.commands._completion import complete_hosts
+from launcher.config.inventory import load_inventory
+from launcher.errors import BadInput
+from launcher.terminal.output import echo, echo_lines
+from launcher.text import one_line
+from launcher.transports.ssh.config_export import export_config
+
+_EXAMPLES = """\b
+Examples:
+  gpulaunch ssh-config > ~/.ssh/gpulaunch.conf
+  sed -i '1i Include gpulaunch.conf' ~/.ssh/config     once; then: ssh l40s-01
+  gpulaunch ssh-config > /tmp/c; rsync -e "ssh -F /tmp/c" ckpt/ l40s-01:ckpt/
+"""
+
+
+@click.command("ssh-config", epilog=_EXAMPLES)
+@click.option(
+    "-i",
+    "--inventory",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
+)
+@click.argument("hosts", nargs=-1, shell_complete=complete_hosts)
+def command(inventory: Path | None, hosts: tuple[str, ...]) -> None:
+    """Print the hosts of hosts.yaml (all by default) as an OpenSSH configuration to Include.
+
+    With it ssh, scp, rsync, pdsh and editors reach what gpulaunch reaches. Only what hosts.yaml says is in
+    it: put the Include at the top of ~/.ssh/config, and your own lines say the rest. A host that `via:`
+    enters is left out, and named.
+    """
+    loaded = load_inventory(inventory)
+    entries = loaded.resolve(hosts) if hosts else tuple(loaded.hosts.values())
+    unlisted = [entry.name for entry in entries if not entry.in_inventory]
+    if unlisted:
+        raise BadInput(f"{', '.join(unlisted)}: not in hosts.yaml, and nothing else is printed")
+    if not entries:
+        raise BadInput("no hosts.yaml lists a host", "gpulaunch init writes one")
+    found = export_config(loaded, entries)
+    for name, why in found.left_out.items():
+        echo(f"{name} is left out: {why}", err=True)
+    echo(f"# {one_line(str(loaded.path), 400)}, printed by gpulaunch ssh-config")
+    echo_lines(found.lines)
