@@ -55,7 +55,7 @@ NEGATIVE_MEANS: dict[str, str] = {
     " with `--dry-run`, something could be ended",
     "stop": "something cannot be ended, or you said no",
     "stacks": "the run is over: it has no stacks any more",
-    "fetch": "a file could not be read on the host",
+    "fetch": "a file could not be read on the host, or no host has a `--path`",
     "rm": "a host refused, or you said no",
     "prune": "a host refused, or you said no",
 }

@@ -37,6 +37,7 @@ class FetchOptions(FoundRunOptions):
     to: Path | None
     host: str
     logs_only: bool
+    paths: tuple[str, ...]
     as_json: bool
 
 
@@ -47,16 +48,26 @@ class FetchOptions(FoundRunOptions):
     "--host", default="", help="Only this node's files, for an output directory that all nodes share."
 )
 @click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    metavar="PATH",
+    help="Only this of the output: a file, a directory or a pattern in it. Can be given several times.",
+)
 @json_option
 @run_options
 def command(run: str, **given: Any) -> int:
     """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
 
-    What exists locally is not sent again; a file appears under its name once it is whole. After a broken
-    connection the same command continues where it ended. Links are not followed. Exit code 1: a file could
-    not be read on a host; 3: a host could not be reached.
+    With --path only that comes, such as --path 'checkpoint-5*'; of a run whose config names no output, a
+    PATH is in the directory that the script ran in. What exists locally is not sent again; a file appears
+    under its name once it is whole. After a broken connection the same command continues where it ended.
+    Links are not followed. Exit code 1: a file could not be read, or no host has a PATH; 3: a host could not
+    be reached.
     """
     options = FetchOptions(**given)
+    _require_paths(options)
     ways = reach_run(open_host_access(options), run, options.hosts)
     found = find_run(run, ways, options)
     to = open_run(found, ways, options)
@@ -72,26 +83,57 @@ def command(run: str, **given: Any) -> int:
 
     def one(pair: tuple[NodePlan, HostEntry]) -> FetchResult:
         receiver = FileReceiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
-        return fetch_host(plan.run_id, pair[1], to.open, receiver, output=not options.logs_only)
+        return fetch_host(
+            plan.run_id, pair[1], to.open, receiver, output=not options.logs_only, paths=options.paths
+        )
 
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
     code = 0
     hosts = []
-    for (node, entry), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
+    results = list(fanout(one, nodes, width=ways.width))
+    for (node, entry), result in zip(nodes, results, strict=True):
         code = max(code, _tell(answer, node_name(node.host, entry.name), result))
         hosts.append({"host": node.host, **_fetched_json(result)})
+    for path in _absent_paths(options.paths, results):
+        answer.say(f"no host has {one_line(path)} in the output of {plan.run_id}", err=True)
+        code = max(code, ExitCode.NEGATIVE)
     answer.say(f"in {directory}")
-    if not options.logs_only and found.record is not None and not found.record.has_output:
+    if (
+        not options.logs_only
+        and not options.paths
+        and found.record is not None
+        and not found.record.has_output
+    ):
         answer.say(
-            "logs and records only: the run did not say where its script writes (output: in its config)"
+            "logs and records only: the run did not say where its script writes (output: in its config);"
+            " --path PATH fetches what it wrote in the directory that it ran in"
         )
     return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
 
 
+def _require_paths(options: FetchOptions) -> None:
+    if options.paths and options.logs_only:
+        raise BadInput("--logs-only leaves out what --path asks for", "give one of the two")
+    if not all(path.strip() for path in options.paths):
+        raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
+
+
+def _absent_paths(paths: tuple[str, ...], results: list[FetchResult | GpulaunchError]) -> list[str]:
+    """Return the paths that no host has; many runs write checkpoints on one host of several."""
+    answers = [result for result in results if isinstance(result, FetchResult)]
+    return [path for path in paths if answers and all(path in each.absent for each in answers)]
+
+
 def _fetched_json(result: FetchResult | GpulaunchError) -> dict[str, Any]:
     if isinstance(result, GpulaunchError):
-        return {"files": 0, "bytes": 0, "skipped": [], "error": error_json(result)}
-    return {"files": result.files, "bytes": result.bytes, "skipped": list(result.skipped), "error": None}
+        return {"files": 0, "bytes": 0, "skipped": [], "absent": [], "error": error_json(result)}
+    return {
+        "files": result.files,
+        "bytes": result.bytes,
+        "skipped": list(result.skipped),
+        "absent": list(result.absent),
+        "error": None,
+    }
 
 
 def _tell(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:

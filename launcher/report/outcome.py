@@ -11,6 +11,7 @@ from launcher.planning.plan import Plan
 from launcher.report.diagnosis import diagnosis_json
 from launcher.report.diagnosis import render_diagnosis as diagnosis_text
 from launcher.report.hang import hang_json
+from launcher.report.output_dirs import output_dirs, output_lines
 from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import restart_lines, restarts_json
 from launcher.report.usage import usage_json, usage_lines
@@ -66,6 +67,7 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
     yield from usage_lines(outcome.measurements.usage)
     if outcome.measurements.phases:
         yield format_phases(outcome.measurements.phases)
+    yield from output_lines(outcome)
     yield from _not_kept_lines(outcome)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
@@ -146,6 +148,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "logs": str(outcome.directory),
         "logs_incomplete": outcome.logs_incomplete,
         "run_dirs": dict(outcome.run_dirs),
+        "output_dirs": output_dirs(outcome),
         "stop_checkpoint": _stop_checkpoint_json(outcome.stop_checkpoint),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,

@@ -39,6 +39,7 @@ class FetchResult:
     skipped: list[str] = field(
         default_factory=list
     )  # what could not be read on the host, each with its reason
+    absent: tuple[str, ...] = ()  # of the chosen paths, those that the host does not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,10 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The last frame: what could not be read on the host."""
+    """The last frame: what could not be read on the host, and which chosen paths it does not have."""
 
     skipped: tuple[tuple[str, str], ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 class FileReceiver:
@@ -172,9 +174,14 @@ def fetch_host(
     receiver: FileReceiver,
     *,
     output: bool,
+    paths: tuple[str, ...] = (),
 ) -> FetchResult:
-    """Fetch one node's files. Raises HostError when it breaks; call again to continue."""
-    request = {"mode": "fetch", "run_id": run_id, "output": output, **receiver.missing()}
+    """Fetch one node's files, or only what `paths` names of its output.
+
+    Raises HostError when it breaks; call again to continue.
+    """
+    chosen = {"paths": list(paths)} if paths else {}
+    request = {"mode": "fetch", "run_id": run_id, "output": output, **chosen, **receiver.missing()}
     try:
         with open_entry(entry) as connection:
             stream = connection.start(protocol.command(entry.python, "fetch", run_id))
@@ -214,8 +221,9 @@ def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
                 elif "file" in frame.header:
                     receiver.write(frame.header, frame.data)
                 elif "end" in frame.header:
-                    skipped = decode(_End, dict(frame.header)).skipped
-                    receiver.fetched.skipped += [f"{name}: {why}" for name, why in skipped]
+                    end = decode(_End, dict(frame.header))
+                    receiver.fetched.skipped += [f"{name}: {why}" for name, why in end.skipped]
+                    receiver.fetched.absent = end.absent
                     return
         except (protocol.ProtocolError, MalformedFacts) as error:
             raise HostError(host, f"what it sent cannot be read: {one_line(str(error))}") from None

@@ -14,6 +14,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.onhost.supervisor.requests.fetch import key_of
+from launcher.onhost.supervisor.requests.fetch_paths import find_chosen, run_places
 from launcher.onhost.supervisor.requests.logs import offsets_since
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.remote.connection_pool import Open
@@ -274,3 +275,61 @@ def test_a_moment_ago_is_found_by_the_second(run: Driver) -> None:
     for seconds, size in ((2.0, 997), (10.0, 984), (17.0, 982), (25.0, 970), (600.0, None)):
         expected = {} if size is None else {"rank-0.log": size}
         assert offsets_since(str(run.run_dir), {"seconds": seconds}) == expected
+
+
+@pytest.fixture
+def trained(run: Driver) -> Driver:
+    """Return a run that has ended, with two checkpoints, a link to the last one, and one that leads out."""
+    out = run.home / "out"
+    for step in (100, 200):
+        (out / f"checkpoint-{step}" / "deep").mkdir(parents=True)
+        (out / f"checkpoint-{step}" / "deep" / "model.bin").write_text(f"of {step}")
+    (out / "last").symlink_to("checkpoint-200")
+    (out / "away").symlink_to("/etc")
+    (out / "a[b]").write_text("odd name")
+    start(run, "print('hello')", cwd=str(run.home))
+    run.ended()
+    return run
+
+
+def test_chosen_paths_of_the_output_come_alone(trained: Driver, there: Open, tmp_path: Path) -> None:
+    def fetched(*paths: str) -> tuple[dict[str, str], list[str]]:
+        here = tmp_path / f"here{len(list(tmp_path.iterdir()))}"
+        result = fetch_host("r1", HERE, there, FileReceiver(here), output=True, paths=paths)
+        found = [path for path in here.rglob("*") if path.is_file()]
+        return {path.relative_to(here).as_posix(): path.read_text() for path in found}, result.skipped
+
+    one, two = ({f"output/checkpoint-{n}/deep/model.bin": f"of {n}"} for n in (100, 200))
+    assert fetched("checkpoint-100") == (one, [])
+    assert fetched("checkpoint-*/") == ({**one, **two}, [])
+    assert fetched("checkpoint-200/deep/model.bin", f"{trained.home}/out/checkpoint-100/") == (
+        {**one, **two},
+        [],
+    )
+    assert fetched("last") == ({"output/last/deep/model.bin": "of 200"}, [])
+    assert fetched("a[[]b]") == ({"output/a[b]": "odd name"}, [])
+    assert fetched(f"{trained.home}/out/../out/checkpoint-100") == (one, [])
+    whole, skipped = fetched(".")
+    assert (set(whole), skipped) == ({*one, *two, "output/a[b]"}, [])
+    here = tmp_path / "nowhere"
+    result = fetch_host("r1", HERE, there, FileReceiver(here), output=True, paths=("nowhere", "a[[]*"))
+    assert (result.absent, result.skipped, result.files) == (("nowhere",), [], 1)
+    for path in ("../secret", "/etc/passwd", "away", "away/passwd", "checkpoint-100/../../secret"):
+        files, skipped = fetched(path)
+        assert files == {}
+        assert len(skipped) == 1
+        assert skipped[0].startswith(f"{path}: ")
+
+
+def test_of_a_run_without_an_output_directory_a_path_is_where_its_script_ran(tmp_path: Path) -> None:
+    spec = {"launch": {"output": ""}, "cwd": str(tmp_path)}
+    (tmp_path / "out").mkdir()
+    places = run_places(spec, "/run")
+    assert list(find_chosen(places, "out")) == [("workdir/out", str(tmp_path / "out"))]
+    assert run_places({"launch": {"output": "{run_dir}/o"}, "cwd": "{run_dir}"}, "/run") == {
+        "output/": "/run/o",
+        "workdir/": "/run",
+    }
+    assert list(find_chosen(places, "absent")) == []
+    with pytest.raises(OSError, match="not below"):
+        list(find_chosen(places, "/etc"))

@@ -6,13 +6,15 @@ import json
 from launcher.report.outcome import outcome_json, render_outcome
 from launcher.terminal.screen import Screen
 from tests.launcher.run_events import GOOD, ended, failed, over, told
+from tests.launcher.run_plans import RUN_ID
 
 CPU = (None,)
 
 
-def test_a_good_end_is_two_lines() -> None:
+def test_a_good_end_is_three_lines() -> None:
     assert list(render_outcome(over(*GOOD))) == [
         "no process of the run is left on any host, port 29500 is free",
+        f"to copy what the script wrote in ~ on a,b: gpulaunch fetch {RUN_ID} --path PATH",
         "finished (exit code 0) after 12.3 s; logs: nowhere",
     ]
 

@@ -194,6 +194,7 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
         "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
         "rank 1 on b: peak memory 512 MiB, mean CPU use 100 % of one core",
         "start 4.0 s, run 56.0 s, end 1.0 s",
+        f"to copy what the script wrote in ~ on a,b: gpulaunch fetch {outcome.plan.run_id} --path PATH",
         f"finished (exit code 0) after 61.0 s; logs: {tmp_path}",
     ]
     document = json.loads(json.dumps(outcome_json(outcome)))

@@ -24,6 +24,7 @@ from ..run_dir import (
     STACKS,
     read_state,
 )
+from .fetch_paths import OUTPUT, find_chosen, run_places
 
 INTERNAL_FILES = (
     "rank.py",
@@ -48,23 +49,46 @@ def fetch(run_dir: str, request: dict[str, Any]) -> int:
 
     `have` is {name: [size, mtime_ns]} of complete files, `part` {key: [[total size, mtime_ns, bytes
     received]]} of partial ones by the keys of their names; a log, which only grows, is sent from the size
-    already received.
+    already received. `paths` are what alone is wanted of the output, as `find_chosen` takes them.
     """
     send_header({"state": read_state(run_dir), "t": time.time()})
-    spec = read_json(os.path.join(run_dir, SPEC)) or {}
-    output = str((spec.get("launch") or {}).get("output") or "") if request.get("output") else ""
-    output = os.path.expanduser(output.replace("{run_dir}", run_dir))
-    skipped = []
-    every = list(files_below(run_dir, ""))
-    if output and os.path.isabs(output):
-        every += files_below(output, "output/")
+    places = run_places(read_json(os.path.join(run_dir, SPEC)) or {}, run_dir)
+    skipped: list[list[str]] = []
+    absent: list[str] = []
+    if request.get("paths"):
+        every = list(chosen_files(places, request["paths"], skipped, absent))
+    else:
+        every = list(files_below(run_dir, ""))
+        if request.get("output") and OUTPUT in places:
+            every += files_below(places[OUTPUT], OUTPUT)
     for name, path in every:
         try:
             send_file(name, path, request)
         except (OSError, UnicodeError) as error:
             skipped.append([name.encode("utf-8", "replace").decode(), str(error)])
-    write_all(1, frame({"end": read_state(run_dir), "skipped": skipped, "t": time.time()}))
+    write_all(1, frame({"end": read_state(run_dir), "skipped": skipped, "absent": absent, "t": time.time()}))
     return 0
+
+
+def chosen_files(
+    places: dict[str, str], paths: list[str], skipped: list[list[str]], absent: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, path) of every file that the paths name.
+
+    What leads out is added to `skipped` with the reason, what does not exist to `absent`.
+    """
+    for wanted in paths:
+        try:
+            found = list(find_chosen(places, wanted))
+            if not found:
+                absent.append(wanted)
+            for name, path in found:
+                if os.path.isdir(path):
+                    yield from files_below(path, name if name.endswith("/") else name + "/")
+                else:
+                    yield name, path
+        except OSError as error:
+            skipped.append([wanted, str(error)])
 
 
 def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,41 @@
+"""Where the output of a run that is over lies, and the command that copies it to this machine."""
+
+from collections.abc import Iterator
+
+from launcher.config.host_sets import short_host_range
+from launcher.config.inventory import LOCALHOST
+from launcher.follow.outcome import Outcome
+from launcher.text import one_line
+
+
+def output_dirs(outcome: Outcome) -> dict[str, str]:
+    """Return {host: directory} of the hosts on which the run config says where the script writes."""
+    return {
+        node.host: node.output_dir.replace("{run_dir}", outcome.run_dirs.get(node.host, "{run_dir}"))
+        for node in outcome.plan.nodes
+        if node.output_dir
+    }
+
+
+def output_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield a line for each directory with output; of a run without `output`, where its script ran.
+
+    Of the local machine a command would copy what is local already.
+    """
+    remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
+    known = output_dirs(outcome)
+    by_place: dict[str, list[str]] = {}
+    for host, place in known.items():
+        by_place.setdefault(place, []).append(host)
+    for place, hosts in by_place.items():
+        on = "" if hosts == [LOCALHOST] else f" on {short_host_range(tuple(hosts))}"
+        yield f"output: {one_line(place, 400)}{on}"
+    if not remote:
+        return
+    fetch = f"gpulaunch fetch {outcome.plan.run_id}"
+    if known:
+        yield f"to copy it to this machine: {fetch}"
+        return
+    places = sorted({node.cwd or "~" for node in remote})
+    where = f"{one_line(', '.join(places))} on {short_host_range(tuple(node.host for node in remote))}"
+    yield f"to copy what the script wrote in {where}: {fetch} --path PATH"

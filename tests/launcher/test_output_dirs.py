@@ -1,0 +1,37 @@
+"""The end of a run names where its output lies and what copies it to this machine."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.report.outcome import outcome_json, render_outcome
+from launcher.report.output_dirs import output_dirs, output_lines
+from tests.launcher.run_events import GOOD, over
+from tests.launcher.run_plans import RUN_ID
+
+FETCH = f"gpulaunch fetch {RUN_ID}"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "output", "cwd", "lines"),
+    [
+        (("a", "b"), "~/out", "~/p", ["output: ~/out on a,b", f"to copy it to this machine: {FETCH}"]),
+        (("a", "b"), "", "~/p", [f"to copy what the script wrote in ~/p on a,b: {FETCH} --path PATH"]),
+        (("a", "b"), "", "", [f"to copy what the script wrote in ~ on a,b: {FETCH} --path PATH"]),
+        (("localhost",), "/out", "", ["output: /out"]),
+        (("localhost",), "", "", []),
+        (("a",), "{run_dir}/o", "", ["output: /runs/a/o on a", f"to copy it to this machine: {FETCH}"]),
+    ],
+)
+def test_the_end_says_where_the_output_is(
+    hosts: tuple[str, ...], output: str, cwd: str, lines: list[str]
+) -> None:
+    outcome = over(*GOOD)
+    first = outcome.plan.nodes[0]
+    nodes = tuple(replace(first, host=host, output_dir=output, cwd=cwd) for host in hosts)
+    dirs = {host: f"/runs/{host}" for host in hosts}
+    outcome = replace(outcome, plan=replace(outcome.plan, nodes=nodes), run_dirs=dirs)
+    assert list(output_lines(outcome)) == lines
+    assert set(lines) <= set(render_outcome(outcome))
+    assert outcome_json(outcome)["output_dirs"] == output_dirs(outcome)
+    assert set(output_dirs(outcome)) == (set(hosts) if output else set())
