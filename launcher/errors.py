@@ -44,6 +44,7 @@ __all__ = [
     "PythonNotFound",
     "RunAborted",
     "RunAlreadyEnded",
+    "ShardEnded",
     "SlurmError",
     "StepEnded",
     "VerificationFailed",
@@ -123,6 +124,10 @@ class DescriptorsExhausted(HostError):
         super().__init__(
             host, message or said, fix or "Raise it with `ulimit -n 65536`, or use --parallel 16"
         )
+
+
+class ShardEnded(HostError):
+    """The local process that was to ask this host and others ended before it had; the host is not known."""
 
 
 class ProgramNotStarted(HostError):

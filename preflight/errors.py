@@ -21,10 +21,20 @@ class GpulaunchError(Exception):
         self.message = message
         self.fix = fix
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between our own processes, whatever a subclass's __init__ takes."""
+        return _restore_error, (type(self), self.args, self.__dict__)
+
     def with_document(self, document: dict[str, Any]) -> Self:
         """Return this error with what --json prints beside it."""
         self.document = document
         return self
+
+
+def _restore_error(kind: type[GpulaunchError], texts: tuple[Any, ...], state: dict[str, Any]) -> object:
+    error = kind.__new__(kind, *texts)
+    error.__dict__.update(state)
+    return error
 
 
 class MalformedFacts(GpulaunchError):

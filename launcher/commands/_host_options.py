@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from launcher.commands._completion import complete_hosts
 from launcher.config.inventory import HostEntry, Inventory, load_inventory
 from launcher.remote.fanout import WIDTH
+from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
-from launcher.transports.base import Connection, OpenOptions
+from launcher.transports.base import Connection
 from launcher.transports.ssh.endpoint import opener_for
 from preflight.frozen import dataclass
 
@@ -32,6 +35,7 @@ class HostAccess:
     width: int
     close: Callable[[], None] = _nothing  # what all connections share
     nodes: tuple[HostEntry, ...] = ()  # of the Slurm job that is meant; they take the place of hosts
+    shards: ShardAccess | None = None  # for many hosts; None: only this process reaches them
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def host_access_options(function: Function) -> Function:
             type=click.IntRange(1, 1024),
             default=WIDTH,
             show_default=True,
-            help="Hosts at once.",
+            help="Hosts at once; a preflight of very many takes more unless this is given.",
         ),
         click.option(
             "--accept-new-host-keys",
@@ -95,9 +99,14 @@ def open_host_access(asked: HostOptions) -> HostAccess:
         # Found in a parent directory: the user neither named it nor works beside it.
         echo(f"hosts of {loaded.path}", err=True)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    options = OpenOptions(
-        accept_new_host_keys=asked.accept_new_host_keys,
-        prompt=ask_secret if asks else None,
-        confirm=ask_visibly if asks else None,
-    )
-    return HostAccess(loaded, opener_for(loaded, options), asked.parallel)
+    person = SharedAnswers(ask_secret, ask_visibly) if asks else SharedAnswers(None, None)
+    options = person.options(accept_new_host_keys=asked.accept_new_host_keys)
+    width = asked.parallel if _is_given("parallel") else None
+    shards = ShardAccess(loaded, person, asked.accept_new_host_keys, width)
+    return HostAccess(loaded, opener_for(loaded, options), asked.parallel, shards=shards)
+
+
+def _is_given(option: str) -> bool:
+    """Whether the user has given an option, not its default."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(option) not in (None, ParameterSource.DEFAULT)

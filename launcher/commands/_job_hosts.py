@@ -58,7 +58,7 @@ def reach_job(
     def open_entry(entry: HostEntry) -> Connection:
         return hosts.open(entry) if entry.name in names else ways.open(entry)
 
-    return replace(ways, open=open_entry, close=hosts.close, nodes=entries), entries
+    return replace(ways, open=open_entry, close=hosts.close, nodes=entries, shards=None), entries
 
 
 def reach_run(ways: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:

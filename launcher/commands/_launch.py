@@ -55,6 +55,7 @@ def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | N
         ignore=read_codes(options.ignore) | what.config.ignore,
         follow=FollowOptions(what.config.disconnect, logs=options.logs, detach=options.detach),
         width=what.ways.width,
+        shards=what.ways.shards if options.dry_run else None,
         warm_starts=early,
     )
 

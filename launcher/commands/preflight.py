@@ -256,7 +256,7 @@ def _from_hosts(
                 entries,
                 job,
                 ways.open,
-                manner=manner,
+                manner=replace(manner, shards=ways.shards),
                 probe=reachability_probe(width=ways.width),
                 on_done=live.host_done,
             )

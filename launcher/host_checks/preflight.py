@@ -3,22 +3,24 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
+from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.planning.plan import ScriptFile
 from launcher.planning.planner import decide_launch
-from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather_facts
-from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection
 from launcher.remote.fanout import WIDTH
 from launcher.remote.reachability import StartProgram, probe_reachability
+from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.client import shard_count
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import ClockOffset
 from preflight.checks.runner import all_checks, check_cluster, check_host, checks_without_facts
@@ -31,16 +33,6 @@ from preflight.job import Job
 
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
-
-ReachabilityProbe: TypeAlias = Callable[
-    [Sequence[HostEntry], Mapping[str, HostFacts], int, StartProgram], tuple[Reach, ...]
-]
-"""Connects from every other node to the first one on the port that the launch will use.
-
-`StartProgram` starts a program on a host that has answered.
-"""
-
-OnHostDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +88,7 @@ class PreflightOptions:
     ignore: frozenset[str] = frozenset()
     as_one_launch: bool = True  # the hosts are one launch; False: each is judged for itself
     width: int = WIDTH
+    shards: ShardAccess | None = None  # for many hosts: several processes ask them
     deadline_s: float = 20.0
     skip: tuple[str, ...] = ()
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
@@ -124,28 +117,18 @@ def preflight(
     """
     how = manner or PreflightOptions()
     hosts = tuple(entries)
-    watch = _ClockBounds(on_done)
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
-    reached: tuple[Reach, ...] = ()
-    main = hosts[0].name
-    with AgentSessions(opener, hosts, width=how.width) as waiting:
-        gathered = gather_facts(
-            hosts,
-            lambda entry: agent_request(entry, job, how),
-            opener,
-            width=how.width,
-            on_done=watch.done,
-            waiting=waiting if probe else None,
-        )
-        if probe is not None and len(gathered.facts) > 1 and main in gathered.facts:
-            order = [entry for entry in hosts if entry.name in gathered.facts]
-            reached = probe(
-                order, gathered.facts, _port_to_use(gathered.facts[main], job), waiting.start_program
-            )
+    collection = Collection(hosts, lambda entry: agent_request(entry, job, how), opener, how.width, on_done)
+    find_port = partial(_port_to_use, job=job)
+    count = shard_count(len(hosts)) if how.shards is not None else 0
+    if how.shards is not None and count:
+        gathered, reached = collection.collect_sharded(how.shards, count, probe, find_port)
+    else:
+        gathered, reached = collection.collect(probe, find_port)
     result = evaluate_facts(
-        hosts, gathered, job, reach=reached, manner=how, clocks=watch.clocks, script=script
+        hosts, gathered, job, reach=reached, manner=how, clocks=collection.clocks, script=script
     )
-    return replace(result, seconds=time.monotonic() - watch.started)
+    return replace(result, seconds=time.monotonic() - collection.started)
 
 
 def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
@@ -274,7 +257,7 @@ def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
     )
 
 
-def _port_to_use(main: HostFacts, job: Job) -> int:
+def _port_to_use(main: HostFacts, *, job: Job) -> int:
     """Return the port that a launch would take; the asked one where none can be chosen."""
     try:
         return choose_main_port(main, job.main_port, needed=True, avoid=frozenset()).port
@@ -331,21 +314,3 @@ def read_remote_script(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAna
     versions = {} if isinstance(main.python, Missing) else main.python.packages
     find = read_source if entry.is_local else None
     return analyze_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)
-
-
-class _ClockBounds:
-    """Notes when each host answered, which bounds how far its clock can be off."""
-
-    def __init__(self, on_done: OnHostDone | None) -> None:
-        self.clocks: dict[str, ClockOffset] = {}
-        self.started = time.monotonic()
-        self._started_unix = time.time()
-        self._on_done = on_done
-
-    def done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
-        """Take one host's answer."""
-        if isinstance(result, HostFacts) and not isinstance(result.identity, Missing):
-            now = result.identity.now_unix
-            self.clocks[entry.name] = (now - time.time(), now - self._started_unix)
-        if self._on_done is not None:
-            self._on_done(entry, result)

@@ -13,6 +13,7 @@ from launcher.planning.network import choose_main_address
 from launcher.planning.plan import ScriptFile
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.reachability import StartProgram, probe_reachability
+from launcher.remote.shards.access import ShardAccess
 from preflight.facts.host import HostFacts, Reach
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -43,6 +44,7 @@ class LaunchRequest:
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
     width: int = 64
+    shards: ShardAccess | None = None  # for a preflight whose connections no launch uses again
     warm_starts: WarmStarts | None = None  # nodes that have started already
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already

@@ -7,7 +7,7 @@ N / width time-outs, and the hosts that answer would wait for them.
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 _current = threading.local()
 
@@ -22,13 +22,17 @@ class Places:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a place; within, this thread's `released_place` gives it to another."""
+        """Hold a place; within, this thread's `released_place` gives it to another.
+
+        Threads that hold places of several kinds take them in the same order.
+        """
+        outer: tuple[Places, ...] = getattr(_current, "places", ())
         with self._free:
-            _current.places = self
+            _current.places = (*outer, self)
             try:
                 yield
             finally:
-                _current.places = None
+                _current.places = outer
 
     @contextmanager
     def released(self) -> Iterator[None]:
@@ -50,14 +54,16 @@ class Places:
 
 @contextmanager
 def released_place() -> Iterator[None]:
-    """Give this thread's place to another while it waits for a host; no place is held: nothing happens."""
-    places: Places | None = getattr(_current, "places", None)
-    if places is None:
+    """Give this thread's places to others while it waits for a host; no place is held: nothing happens."""
+    places: tuple[Places, ...] = getattr(_current, "places", ())
+    if not places:
         yield
         return
-    _current.places = None  # a wait within this wait has no place to give
+    _current.places = ()  # a wait within this wait has no place to give
     try:
-        with places.released():
+        with ExitStack() as waiting:
+            for kind in reversed(places):  # taken again in the order in which they are held
+                waiting.enter_context(kind.released())
             yield
     finally:
         _current.places = places

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import field, fields, replace
 from functools import cache
@@ -96,23 +96,29 @@ def gather_facts(
     def ask_one(entry: HostEntry) -> HostFacts:
         with ExitStack() as held:
             connection = held.enter_context(opener(entry))
-            stream = held.enter_context(closing(_start(connection, entry.python)))
+            stream = held.enter_context(closing(start_agent(connection, entry.python)))
             stay = entry.name in staying
             facts = _ask(stream, connection.name, entry.python, request_for(entry), stay=stay)
             if waiting is not None and stay:
                 waiting.add(entry.name, stream, held.pop_all())
             return facts
 
-    results = fanout(ask_one, todo, width=width, on_done=on_done)
+    return merge_results(todo, fanout(ask_one, todo, width=width, on_done=on_done))
+
+
+def merge_results(
+    entries: Sequence[HostEntry], results: "Sequence[HostFacts | GpulaunchError]"
+) -> GatherResult:
+    """Return what came of each host. Raises a mistake in the user's files, which belongs to none of them."""
     facts: dict[str, HostFacts] = {}
     errors: dict[str, HostError] = {}
-    for entry, result in zip(todo, results, strict=True):
+    for entry, result in zip(entries, results, strict=True):
         if isinstance(result, HostFacts):
             facts[entry.name] = result
         elif isinstance(result, HostError):
             errors[entry.name] = result
         else:
-            raise result  # a mistake in the user's files: no host's matter
+            raise result
     return GatherResult(facts, errors)
 
 
@@ -121,11 +127,12 @@ def query_agent(connection: Connection, python: str, request: AgentRequest) -> H
 
     Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
     """
-    with closing(_start(connection, python)) as stream:
+    with closing(start_agent(connection, python)) as stream:
         return _ask(stream, connection.name, python, request)
 
 
-def _start(connection: Connection, python: str) -> Stream:
+def start_agent(connection: Connection, python: str) -> Stream:
+    """Start the interpreter that reads the agent. Raises PythonNotFound or another HostError."""
     try:
         return connection.start(bootstrap_argv(python, site=True))
     except ProgramNotStarted as failure:
@@ -133,14 +140,31 @@ def _start(connection: Connection, python: str) -> Stream:
 
 
 def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False) -> HostFacts:
+    return decode_document(host, read_document(stream, host, python, request, stay=stay), request.host)
+
+
+def read_document(
+    stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False
+) -> bytes:
+    """Send the agent to the interpreter and return its answer, undecoded. Raises as `query_agent`.
+
+    `stay`: the agent then waits for one more program on the same stream.
+    """
     deadline = time.monotonic() + request.deadline_s + GRACE_S
     payload = _payload(request, stay=stay)
     if stream.fits(payload):
         _send(stream, payload)
     else:  # a program that is not the agent may talk without ever reading: we do not wait for it
         threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
-    facts = _decode(host, _read_answer(stream, host, python, deadline))
-    return replace(facts, host=request.host)  # the client knows whose facts they are; no answer says it
+    return _read_answer(stream, host, python, deadline)
+
+
+def decode_document(host: str, document: bytes, known_as: str) -> HostFacts:
+    """Return the facts in an agent's answer, as those of the host `known_as`. Raises AgentProtocolError.
+
+    The client knows whose facts they are; no answer says it.
+    """
+    return replace(_decode(host, document), host=known_as)
 
 
 def _send(stream: Stream, payload: bytes) -> None:

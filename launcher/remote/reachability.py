@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -34,14 +34,6 @@ _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is d
 _NAME = "the reachability probe"
 
 
-@dataclass(frozen=True, slots=True)
-class _Listening:
-    """The ports held on the main host, and those that could not be, with the reason."""
-
-    ports: tuple[int, ...]
-    failed: tuple[tuple[int, str], ...]
-
-
 def probe_reachability(
     main: HostEntry,
     others: Sequence[HostEntry],
@@ -59,53 +51,95 @@ def probe_reachability(
     if not others:
         return ()
     width = bounded_width(width)  # all of a batch are connected at once
-    nonce = secrets.token_hex(16)
-    asked = {
-        "role": "listen",
-        "port": port,
-        "nonce": nonce,
-        "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + len(others) // width),
-    }
-    try:
-        listener = _start(begin, main, asked)
-        told = rpc.Answers(listener, main.name, main.python, _NAME).next(_START_S)["listening"]
-        listening = _Listening(
-            tuple(int(held) for held, error in told if not error),
-            tuple((int(held), str(error)) for held, error in told if error),
-        )
-    except (HostError, KeyError, TypeError, ValueError) as failure:
-        why = failure.detail if isinstance(failure, HostError) else "its answer was not understood"
-        return tuple(
-            _not_tried(entry, main, address, port, f"{main.name} could not listen: {why}") for entry in others
-        )
-    targets = _Targets(main, address, listening, nonce)
+    listener = start_listener(main, begin, address=address, port=port, callers=len(others), width=width)
+    if listener.targets is None:
+        return tuple(_not_tried(entry, main.name, address, port, listener.refusal) for entry in others)
     batches = (others[first : first + width] for first in range(0, len(others), width))
     at_once = len(others) > _FEW_BATCHES * width
-    found = tuple(reach for batch in batches for reach in _from_batch(batch, begin, targets, at_once=at_once))
-    _let_go(listener)
+    found = tuple(
+        reach for batch in batches for reach in _from_batch(batch, begin, listener.targets, at_once=at_once)
+    )
+    listener.release_ports()
     return found
 
 
-def _let_go(listener: Stream) -> None:
-    """Wait until the ports are free again: what comes next may be the launch that wants them."""
-    listener.close_stdin()
-    with suppress(HostError):
-        listener.wait(_LET_GO_S)
-
-
 @dataclass(frozen=True, slots=True)
-class _Targets:
-    main: HostEntry
+class ProbeTargets:
+    """Where every other node connects to: the ports that the main host holds, and those that it could not."""
+
+    main: str
     address: str
-    listening: _Listening
     nonce: str
+    ports: tuple[int, ...]
+    failed: tuple[tuple[int, str], ...]
 
     def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
         """Return what is reported of a host that could not try."""
         return tuple(
             _not_tried(entry, self.main, self.address, held, f"could not be tried: {why}")
-            for held in self.listening.ports
+            for held in self.ports
         )
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What the program on each host is asked."""
+        return {
+            "role": "connect",
+            "targets": [[self.address, held] for held in self.ports],
+            "nonce": self.nonce,
+            "timeout_s": CONNECT_TIMEOUT_S,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """The main host while it listens; `targets` is None where it could not, and `refusal` says why."""
+
+    targets: ProbeTargets | None
+    refusal: str = ""
+    stream: Stream | None = None
+
+    def release_ports(self) -> None:
+        """Wait until the ports are free again: what comes next may be the launch that wants them."""
+        if self.stream is not None:
+            with suppress(HostError):
+                self.stream.close_stdin()
+                self.stream.wait(_LET_GO_S)
+
+
+def start_listener(
+    main: HostEntry, begin: StartProgram, *, address: str, port: int, callers: int, width: int
+) -> Listener:
+    """Let the main host listen on `port` and on an ephemeral one until its ports are released.
+
+    It ends alone after the time that so many callers need, `width` of them at once.
+    """
+    nonce = secrets.token_hex(16)
+    asked = {
+        "role": "listen",
+        "port": port,
+        "nonce": nonce,
+        "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + callers // width),
+    }
+    try:
+        stream = _start(begin, main, asked)
+        told = rpc.Answers(stream, main.name, main.python, _NAME).next(_START_S)["listening"]
+        ports = tuple(int(held) for held, error in told if not error)
+        failed = tuple((int(held), str(error)) for held, error in told if error)
+    except (HostError, KeyError, TypeError, ValueError) as failure:
+        why = failure.detail if isinstance(failure, HostError) else "its answer was not understood"
+        return Listener(None, f"{main.name} could not listen: {why}")
+    return Listener(ProbeTargets(main.name, address, nonce, ports, failed), stream=stream)
+
+
+def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> tuple[Reach, ...]:
+    """Let one host connect to the targets; nothing is raised for it."""
+    try:
+        stream = _start(begin, entry, targets.request)
+        found = _reached(entry, stream, targets, time.monotonic() + _START_S + CONNECT_TIMEOUT_S)
+    except HostError as failure:
+        found = targets.missed(entry, failure.detail)
+    return (*found, *_unheld(entry, targets))
 
 
 def probe_targets(
@@ -132,41 +166,33 @@ def probe_targets(
 
 
 def _from_batch(
-    batch: Sequence[HostEntry], begin: StartProgram, targets: _Targets, *, at_once: bool
+    batch: Sequence[HostEntry], begin: StartProgram, targets: ProbeTargets, *, at_once: bool
 ) -> tuple[Reach, ...]:
     """Start all, then read all: they connect at the same time, and no thread waits for each."""
-    asked = {
-        "role": "connect",
-        "targets": [[targets.address, held] for held in targets.listening.ports],
-        "nonce": targets.nonce,
-        "timeout_s": CONNECT_TIMEOUT_S,
-    }
     # Where agents wait this is one message each, and a thread for each would cost more.
     side_by_side = len(batch) if at_once else 1
-    results = fanout(lambda entry: _start(begin, entry, asked), batch, width=side_by_side)
+    results = fanout(lambda entry: _start(begin, entry, targets.request), batch, width=side_by_side)
     started = {entry.name: result for entry, result in zip(batch, results, strict=True)}
     deadline = time.monotonic() + _START_S + CONNECT_TIMEOUT_S
     found: list[Reach] = []
     for entry in batch:
         try:
-            found += _reached(entry, started[entry.name], targets.main, deadline)
+            found += _reached(entry, started[entry.name], targets, deadline)
         except HostError as failure:
             found += targets.missed(entry, failure.detail)
-        found += (
-            _not_tried(
-                entry,
-                targets.main,
-                targets.address,
-                held,
-                f"{targets.main.name} cannot listen on it:  {error}",
-            )
-            for held, error in targets.listening.failed
-        )
+        found += _unheld(entry, targets)
     return tuple(found)
 
 
+def _unheld(entry: HostEntry, targets: ProbeTargets) -> Iterator[Reach]:
+    """Yield what is reported of the ports that the main host could not listen on."""
+    for held, error in targets.failed:
+        why = f"{targets.main} cannot listen on it:  {error}"
+        yield _not_tried(entry, targets.main, targets.address, held, why)
+
+
 def _reached(
-    entry: HostEntry, stream: Stream | GpulaunchError, main: HostEntry, deadline: float
+    entry: HostEntry, stream: Stream | GpulaunchError, targets: ProbeTargets, deadline: float
 ) -> tuple[Reach, ...]:
     if isinstance(stream, GpulaunchError):
         raise stream
@@ -176,7 +202,7 @@ def _reached(
         return tuple(
             Reach(
                 entry.name,
-                main.name,
+                targets.main,
                 str(address),
                 int(held),
                 ok=not error,
@@ -193,5 +219,5 @@ def _start(begin: StartProgram, entry: HostEntry, asked: dict[str, Any]) -> Stre
     return begin(entry.name, program_source("probe_ports"), rpc.line_of(asked))
 
 
-def _not_tried(entry: HostEntry, main: HostEntry, address: str, port: int, why: str) -> Reach:
-    return Reach(entry.name, main.name, address, port, ok=False, error=why, ms=0.0)
+def _not_tried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:
+    return Reach(entry.name, main, address, port, ok=False, error=why, ms=0.0)

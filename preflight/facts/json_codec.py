@@ -5,6 +5,8 @@ decodes a hundred thousand values, and asking `typing` about each would cost mor
 """
 
 import dataclasses
+import hashlib
+import marshal
 import math
 import types
 import typing
@@ -20,6 +22,10 @@ T = TypeVar("T")
 _Decoder: TypeAlias = Callable[[object], Any]
 
 _MISSING_KEY = "missing"
+_FEWEST_SHARED = 4
+_MOST_SHARED = 4096
+_shared: dict[bytes, Any] = {}
+"""Lists and tables that hosts of a fleet have alike (packages, links of a GPU): decoded and kept once."""
 _LARGEST = 1 << 64
 """No number of a host is as large; one that is would end sums over hosts in an OverflowError."""
 
@@ -129,13 +135,16 @@ def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
 
 
 def _list_decoder(member: Any) -> _Decoder:
-    decoder, plain = _decoder(member), {_plain(member)}
+    decoder, plain, kind = _decoder(member), {_plain(member)}, repr(member).encode()
 
     def decode_list(data: object) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
             raise _MisfitError(f"expected a list, got {_show(data)}")
         if set(map(type, data)) == plain:
             return tuple(data)
+        key = _shared_key(kind, data)
+        if key in _shared:
+            return cast("tuple[Any, ...]", _shared[key])
         done: list[Any] = []
         try:
             for item in data:
@@ -143,22 +152,41 @@ def _list_decoder(member: Any) -> _Decoder:
         except _MisfitError as misfit:
             misfit.path.append(f"[{len(done)}]")
             raise
-        return tuple(done)
+        return _share(key, tuple(done))
 
     return decode_list
 
 
 def _dict_decoder(member: Any) -> _Decoder:
-    decoder, plain = _decoder(member), {_plain(member)}
+    decoder, plain, kind = _decoder(member), {_plain(member)}, b"dict"
 
     def decode_dict(data: object) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise _MisfitError(f"expected an object, got {_show(data)}")
         if set(map(type, data.values())) == plain:
-            return data
+            return _share(_shared_key(kind, data), data)
         return {str(key): _at(f".{key}", decoder, item) for key, item in data.items()}
 
     return decode_dict
+
+
+def _shared_key(kind: bytes, data: list[Any] | tuple[Any, ...] | dict[str, Any]) -> bytes:
+    """Return what only equal values of one kind have in common; marshal is the fastest to write them out."""
+    if len(data) < _FEWEST_SHARED:
+        return b""
+    try:
+        return hashlib.blake2b(kind + marshal.dumps(data, 2), digest_size=20).digest()
+    except ValueError:  # nested deeper than marshal goes
+        return b""
+
+
+def _share(key: bytes, value: T) -> T:
+    """Return the equal value that an earlier host had, or keep this one for the next."""
+    if not key:
+        return value
+    if len(_shared) >= _MOST_SHARED:
+        _shared.clear()
+    return cast("T", _shared.setdefault(key, value))
 
 
 def _dataclass_decoder(kind: type[Any]) -> _Decoder:

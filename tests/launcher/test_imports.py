@@ -17,7 +17,7 @@ DOORS = {
     "click": ("launcher/cli.py", "launcher/commands/"),
     "psutil": ("preflight/probes/processes/process_fields.py",),
     "pynvml": (),  # its source is handed to the agent
-    "subprocess": ("launcher/transports/", *ON_HOST),
+    "subprocess": ("launcher/transports/", "launcher/remote/shards/client.py", *ON_HOST),
     "socket": ("launcher/transports/", *ON_HOST),
     "torch": ("launcher/onhost/",),
     "yaml": (

@@ -32,7 +32,7 @@ from launcher.onhost.answer import MARKER as ANSWER_MARKER
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.rehearsal.verdict import evaluate_rehearsal
 from launcher.remote.agent import _decode as decode_facts
-from launcher.remote.reachability import _reached
+from launcher.remote.reachability import ProbeTargets, _reached
 from launcher.remote.rpc import answer_in
 from launcher.report.html.page import render_page
 from launcher.report.outcome import outcome_json, render_outcome
@@ -215,7 +215,11 @@ def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: An
     only_ours(lambda: checkpoints_in(answer_of(checkpoints), "a"))
     only_ours(lambda: environments_in(answer_of(found), "a"))
     only_ours(lambda: parse_kill_results(answer_of(reaped), "a"))
-    only_ours(lambda: _reached(A, Sent(answer_line(reached)), B, 1e12))
+    only_ours(
+        lambda: _reached(
+            A, Sent(answer_line(reached)), ProbeTargets(B.name, "10.0.0.1", "n", (29500,), ()), 1e12
+        )
+    )
 
 
 WRITTEN = {"written": 1, "kept": ["a"], "kept_in": "", "deleted": [], "stale": [], "edited": []}

@@ -1,0 +1,177 @@
+"""Facts of all hosts, whom each reaches, and when each answered: by this process, or by shards of it."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, LaunchRefused
+from launcher.planning.network import LOOPBACK, choose_main_address
+from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather_facts
+from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.reachability import Listener, StartProgram, start_listener
+from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.client import WIDTH, Shards
+from preflight.checks.registry import ClockOffset
+from preflight.facts.host import HostFacts, Reach
+from preflight.facts.missing import Missing
+
+ReachabilityProbe: TypeAlias = Callable[
+    [Sequence[HostEntry], Mapping[str, HostFacts], int, StartProgram], tuple[Reach, ...]
+]
+"""Connects from every other node to the first one on the port that the launch will use.
+
+`StartProgram` starts a program on a host that has answered.
+"""
+
+OnHostDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
+FindPort: TypeAlias = Callable[[HostFacts], int]
+"""Returns the port that a launch would take on the main host."""
+Collected: TypeAlias = tuple[GatherResult, tuple[Reach, ...]]
+
+_MAIN_HOST_S = 3.0
+"""How long shards wait for the main host to listen; a host that is slower is asked afterwards by whom each
+reaches."""
+
+
+class Collection:
+    """One round of questions to all hosts; the first one is the main host."""
+
+    def __init__(
+        self,
+        hosts: Sequence[HostEntry],
+        request_for: Callable[[HostEntry], AgentRequest],
+        opener: OpenConnection,
+        width: int,
+        on_done: OnHostDone | None,
+    ) -> None:
+        self.clocks: dict[str, ClockOffset] = {}
+        self.started = time.monotonic()
+        self._started_unix = time.time()
+        self._hosts = tuple(hosts)
+        self._request_for = request_for
+        self._opener = opener
+        self._width = width
+        self._on_done = on_done
+
+    def collect(self, probe: ReachabilityProbe | None, find_port: FindPort) -> Collected:
+        """Ask all hosts from this process."""
+        with AgentSessions(self._opener, self._hosts, width=self._width) as waiting:
+            gathered = gather_facts(
+                self._hosts,
+                self._request_for,
+                self._opener,
+                width=self._width,
+                on_done=self._note,
+                waiting=waiting if probe else None,
+            )
+            return gathered, self._probe(probe, find_port, gathered.facts, waiting)
+
+    def collect_sharded(
+        self, access: ShardAccess, count: int, probe: ReachabilityProbe | None, find_port: FindPort
+    ) -> Collected:
+        """Ask all hosts from `count` processes, which also let each connect to the main host.
+
+        This process holds the main host's listener meanwhile. Where that host listens too late, or has no
+        address but loopback, `probe` connects to the hosts again.
+        """
+        main, others = self._hosts[0], self._hosts[1:]
+        with (
+            Shards(access, count) as shards,
+            AgentSessions(self._opener, self._hosts, width=self._width) as waiting,
+        ):
+            first = _MainHost(main, self._request_for, self._opener, waiting if probe else None)
+            first.wait(_MAIN_HOST_S if probe else 0.0)
+            listener = self._listen(first, waiting, find_port, count) if probe else Listener(None)
+            gathered, reached = shards.gather(
+                others, self._request_for, targets=listener.targets, on_answer=self._note
+            )
+            listener.release_ports()
+            alone = first.result()
+            self._note(main, alone.facts.get(main.name) or alone.errors[main.name])
+            facts, errors = {**alone.facts, **gathered.facts}, {**alone.errors, **gathered.errors}
+            if listener.targets is None:
+                reached = self._probe(probe, find_port, facts, waiting)
+            return GatherResult(facts, errors), reached
+
+    def _listen(self, main: "_MainHost", waiting: AgentSessions, find_port: FindPort, count: int) -> Listener:
+        """Let the main host listen, where it has answered and has an address for others."""
+        facts = main.facts
+        if facts is None:
+            return Listener(None)
+        pair = (self._hosts[0], facts)
+        with suppress(LaunchRefused):
+            address, _ = choose_main_address([pair, pair])
+            if address != LOOPBACK:
+                width, callers = WIDTH * count, len(self._hosts)
+                start, port = waiting.start_program, find_port(facts)
+                return start_listener(
+                    self._hosts[0], start, address=address, port=port, callers=callers, width=width
+                )
+        return Listener(None)
+
+    def _probe(
+        self,
+        probe: ReachabilityProbe | None,
+        find_port: FindPort,
+        facts: Mapping[str, HostFacts],
+        waiting: AgentSessions,
+    ) -> tuple[Reach, ...]:
+        main = self._hosts[0].name
+        if probe is None or len(facts) < 2 or main not in facts:
+            return ()
+        order = [entry for entry in self._hosts if entry.name in facts]
+        return probe(order, facts, find_port(facts[main]), waiting.start_program)
+
+    def _note(
+        self, entry: HostEntry, result: HostFacts | GpulaunchError, answered_unix: float | None = None
+    ) -> None:
+        """Take one host's answer; when it came bounds how far its clock can be off."""
+        if isinstance(result, HostFacts) and not isinstance(result.identity, Missing):
+            now = result.identity.now_unix
+            self.clocks[entry.name] = (now - (answered_unix or time.time()), now - self._started_unix)
+        if self._on_done is not None:
+            self._on_done(entry, result)
+
+
+class _MainHost:
+    """The main host asked in a thread of its own: the others need not wait for one that is silent."""
+
+    def __init__(
+        self,
+        entry: HostEntry,
+        request_for: Callable[[HostEntry], AgentRequest],
+        opener: OpenConnection,
+        waiting: AgentSessions | None,
+    ) -> None:
+        self._entry = entry
+        self._result: GatherResult | None = None
+        self._failure: BaseException | None = None
+        self._arguments = (request_for, opener, waiting)
+        self._thread = threading.Thread(target=self._ask, daemon=True)
+        self._thread.start()
+
+    @property
+    def facts(self) -> HostFacts | None:
+        """Its facts, where it has answered so far."""
+        return None if self._result is None else self._result.facts.get(self._entry.name)
+
+    def wait(self, limit_s: float) -> None:
+        """Wait for its answer, for so long at most."""
+        self._thread.join(limit_s)
+
+    def result(self) -> GatherResult:
+        """Return what came of it, once it has. Raises an error that belongs to none of the hosts."""
+        self._thread.join()
+        if self._result is None:
+            raise self._failure or RuntimeError("the main host has no result")
+        return self._result
+
+    def _ask(self) -> None:
+        request_for, opener, waiting = self._arguments
+        try:
+            self._result = gather_facts([self._entry], request_for, opener, waiting=waiting)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+            self._failure = error

@@ -1,0 +1,219 @@
+"""Shards as their client sees them: started, asked, their answers merged as they come."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, BinaryIO, TypeAlias, cast
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, ShardEnded
+from launcher.remote.agent import AgentRequest, GatherResult, decode_document, merge_results
+from launcher.remote.reachability import ProbeTargets
+from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.frames import (
+    FrameWriter,
+    HostAnswer,
+    HostFailure,
+    Question,
+    QuestionAnswer,
+    ShardFinished,
+    ShardRequest,
+    read_frame,
+)
+from launcher.transports.base import Closing
+from preflight.facts.host import HostFacts, Reach
+
+FEWEST_HOSTS = 512
+"""From this number on several interpreters gain more than they take to start."""
+WIDTH = 256
+"""Hosts that one shard speaks to at once: an agent takes a second or two, its connection 5 ms of CPU."""
+_MOST_SHARDS = 8
+"""Each connects to a jump host for itself, where sshd drops connections from 10 unproven ones on
+(MaxStartups 10:30:100); and one process decodes and judges as fast as eight ask."""
+_HOSTS_EACH = 128
+_BACKLOG = 64
+"""Answers of each shard that may wait to be decoded before the shard waits too."""
+_END_S = 5.0
+
+# The modules are found where this process found them, whatever a project's directory holds.
+_BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from launcher.remote.shards.worker import main; sys.exit(main())"
+)
+_TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
+
+OnAnswer: TypeAlias = "Callable[[HostEntry, HostFacts | GpulaunchError, float | None], None]"
+"""Takes what came of a host, and the Unix time at which its answer had arrived."""
+
+
+def shard_count(hosts: int, cores: int = 0) -> int:
+    """Return how many shards ask so many hosts: none where one process is as fast.
+
+    `cores` 0: those that this process may use.
+    """
+    if hosts < FEWEST_HOSTS:
+        return 0
+    return max(1, min(cores or _usable_cores(), hosts // _HOSTS_EACH, _MOST_SHARDS))
+
+
+class Shards(Closing):
+    """The processes, started at once; closing ends them."""
+
+    def __init__(self, access: ShardAccess, count: int) -> None:
+        self._access = access
+        self._frames: queue.Queue[tuple[int, Any]] = queue.Queue(_BACKLOG * count)
+        self._processes = [_start() for _ in range(count)]
+        self._writers = [FrameWriter(cast("BinaryIO", each.stdin)) for each in self._processes]
+
+    def gather(
+        self,
+        entries: Sequence[HostEntry],
+        request_for: Callable[[HostEntry], AgentRequest],
+        *,
+        targets: ProbeTargets | None,
+        on_answer: OnAnswer,
+    ) -> tuple[GatherResult, tuple[Reach, ...]]:
+        """Ask the hosts, once. Return what came of them, and whom they reached, both in their order.
+
+        Hosts that a shard has not answered for when it ends are errors of their own: ShardEnded.
+        """
+        count = len(self._processes)
+        shares = [range(first, len(entries), count) for first in range(count)]
+        for index, share in enumerate(shares):
+            hosts = tuple((number, entries[number], request_for(entries[number])) for number in share)
+            self._send(index, self._request(hosts, targets))
+            threading.Thread(target=self._read, args=(index,), daemon=True).start()
+        merger = _Merger(entries, on_answer)
+        for index, frame in self._all_frames():
+            if isinstance(frame, HostAnswer):
+                merger.add_answer(frame)
+            elif isinstance(frame, HostFailure):
+                merger.add_error(frame.number, frame.error)
+            elif isinstance(frame, Question):
+                asked = self._access.person
+                text = asked.ask(index, frame.lines, frame.question, secret=frame.secret)
+                self._send(index, QuestionAnswer(text))
+            else:
+                self._conclude(index, frame, merger, shares[index])
+        return merger.result()
+
+    def _conclude(
+        self, index: int, last: ShardFinished | None, merger: "_Merger", share: Sequence[int]
+    ) -> None:
+        """Name the hosts that a shard has left open. Raises RuntimeError for a bug in it."""
+        if last is not None and last.bug:
+            raise RuntimeError(f"a shard failed:\n{last.bug}")
+        reason = "" if last is not None else self._exit_reason(index)
+        for number in share:
+            if number not in merger.results:
+                entry = merger.entries[number]
+                merger.add_error(
+                    number, ShardEnded(entry.name, f"not known: {reason or 'its shard left it out'}")
+                )
+
+    def _request(
+        self, hosts: tuple[tuple[int, HostEntry, AgentRequest], ...], targets: ProbeTargets | None
+    ) -> ShardRequest:
+        access = self._access
+        return ShardRequest(
+            hosts=hosts,
+            inventory=access.inventory,
+            width=WIDTH if access.width is None else max(1, access.width // len(self._processes)),
+            accept_new_host_keys=access.accept_new_host_keys,
+            can_ask=access.person.can_ask,
+            targets=targets,
+        )
+
+    def _all_frames(self) -> Iterator[tuple[int, Any]]:
+        """Yield the frames of all shards until each has sent its last."""
+        running = len(self._processes)
+        while running:
+            index, frame = self._frames.get()
+            running -= frame is None or isinstance(frame, ShardFinished)
+            yield index, frame
+
+    def _read(self, index: int) -> None:
+        stdout = cast("BinaryIO", self._processes[index].stdout)
+        frame: Any = ()
+        while frame is not None and not isinstance(frame, ShardFinished):
+            try:
+                frame = read_frame(stdout)
+            except Exception:  # noqa: BLE001 - half a frame: the shard has ended
+                frame = None
+            self._frames.put((index, frame))
+
+    def _send(self, index: int, frame: ShardRequest | QuestionAnswer) -> None:
+        with suppress(OSError):  # it has ended: its last frame says so
+            self._writers[index].write(frame)
+
+    def _exit_reason(self, index: int) -> str:
+        try:
+            status: int | None = self._processes[index].wait(_END_S)
+        except subprocess.TimeoutExpired:
+            status = None
+        how = "closed its pipe" if status is None else f"ended with exit code {status}"
+        if status is not None and status < 0:
+            how = f"was killed by signal {-status}"
+        return f"the local process that was to ask it {how}"
+
+    def close(self) -> None:
+        """End what still runs; idempotent."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    cast("BinaryIO", pipe).close()
+
+
+class _Merger:
+    """What has come of each host so far."""
+
+    def __init__(self, entries: Sequence[HostEntry], on_answer: OnAnswer) -> None:
+        self.entries = entries
+        self.results: dict[int, HostFacts | GpulaunchError] = {}
+        self._reach: dict[int, tuple[Reach, ...]] = {}
+        self._on_answer = on_answer
+
+    def add_answer(self, answer: HostAnswer) -> None:
+        """Take what a host said, or the error that it does not hold facts."""
+        entry = self.entries[answer.number]
+        try:
+            facts: HostFacts | GpulaunchError = decode_document(entry.name, answer.document, entry.name)
+        except GpulaunchError as error:
+            facts = error
+        self.results[answer.number] = facts
+        self._reach[answer.number] = answer.reach
+        self._on_answer(entry, facts, answer.answered_unix)
+
+    def add_error(self, number: int, error: GpulaunchError) -> None:
+        """Take the reason why a host gave no answer."""
+        self.results[number] = error
+        self._on_answer(self.entries[number], error, None)
+
+    def result(self) -> tuple[GatherResult, tuple[Reach, ...]]:
+        """Return all in the hosts' order. Raises an error that belongs to none of the hosts."""
+        order = range(len(self.entries))
+        merged = merge_results(self.entries, [self.results[number] for number in order])
+        return merged, tuple(each for number in order for each in self._reach.get(number, ()))
+
+
+def _start() -> subprocess.Popen[bytes]:
+    path = [_TOP, *(each for each in sys.path if each != _TOP)]
+    return subprocess.Popen(
+        [sys.executable, "-c", _BOOT, json.dumps(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _usable_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

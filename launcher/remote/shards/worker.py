@@ -1,0 +1,146 @@
+"""One shard: a process that asks its hosts and passes on what they answer, undecoded.
+
+stdin has the ShardRequest, then answers to questions; its end is the end of the client, and of this process.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from typing import BinaryIO
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError
+from launcher.local.places import Places
+from launcher.remote.agent import AgentRequest, read_document, start_agent
+from launcher.remote.fanout import fanout
+from launcher.remote.programs import frame_program
+from launcher.remote.reachability import probe_from
+from launcher.remote.shards.frames import (
+    FrameWriter,
+    HostAnswer,
+    HostFailure,
+    Question,
+    QuestionAnswer,
+    ShardFinished,
+    ShardRequest,
+    read_frame,
+)
+from launcher.transports.base import Connection, OpenOptions, Stream
+from launcher.transports.ssh.endpoint import opener_for
+
+HANDSHAKES = 32
+"""Connections set up at once: each waits for its turn at one interpreter, and more of them would make all of
+them slow, up to their timeouts. Silent hosts hold none of these places."""
+
+
+def main() -> int:
+    """Carry out the request on stdin."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the client too, which ends us
+    writer = FrameWriter(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+    request = read_frame(sys.stdin.buffer)
+    if not isinstance(request, ShardRequest):
+        return 1
+    person = _Person(writer)
+    threading.Thread(target=person.listen, args=(sys.stdin.buffer,), daemon=True).start()
+    try:
+        ask_hosts(request, writer, person)
+    except Exception:  # noqa: BLE001 - it is reported by the client
+        writer.write(ShardFinished(traceback.format_exc()))
+        return 1
+    writer.write(ShardFinished())
+    return 0
+
+
+def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> None:
+    """Ask every host of the request, and write what it answers."""
+    options = OpenOptions(
+        accept_new_host_keys=request.accept_new_host_keys,
+        prompt=person.ask_secret if request.can_ask else None,
+        confirm=person.ask_visibly if request.can_ask else None,
+    )
+    opener, places = opener_for(request.inventory, options), Places(HANDSHAKES)
+
+    def open_paced(entry: HostEntry) -> Connection:
+        with places.held():
+            return opener(entry)
+
+    def ask_one(host: tuple[int, HostEntry, AgentRequest]) -> None:
+        writer.write(_ask(host, open_paced, request))
+
+    def note_failure(host: tuple[int, HostEntry, AgentRequest], result: GpulaunchError | None) -> None:
+        if result is not None:
+            writer.write(HostFailure(host[0], result))
+
+    fanout(ask_one, request.hosts, width=request.width, on_done=note_failure)
+
+
+def _ask(
+    host: tuple[int, HostEntry, AgentRequest],
+    opener: Callable[[HostEntry], Connection],
+    request: ShardRequest,
+) -> HostAnswer:
+    number, entry, asked = host
+    targets = request.targets
+    with ExitStack() as held:
+        connection = held.enter_context(opener(entry))
+        stream = held.enter_context(closing(start_agent(connection, entry.python)))
+        document = read_document(stream, connection.name, entry.python, asked, stay=targets is not None)
+        answered = time.time()
+        reach = () if targets is None else probe_from(entry, _next_program(stream), targets)
+        return HostAnswer(number, document, answered, reach)
+
+
+def _next_program(stream: Stream) -> Callable[[str, bytes, bytes], Stream]:
+    """Return what starts a program where the agent waits."""
+
+    def begin(_host: str, source: bytes, payload: bytes) -> Stream:
+        stream.write(frame_program(source) + payload)
+        return stream
+
+    return begin
+
+
+class _Person:
+    """Asks the person at the client's terminal."""
+
+    def __init__(self, writer: FrameWriter) -> None:
+        self._writer = writer
+        self._lock = threading.Lock()  # one question at a time
+        self._answered = threading.Event()
+        self._answer: QuestionAnswer | None = None
+
+    def ask_secret(self, question: str) -> str:
+        """See `base.Prompt`."""
+        return self._ask((), question, secret=True)
+
+    def ask_visibly(self, lines: tuple[str, ...], question: str) -> str:
+        """See `base.Confirm`."""
+        return self._ask(lines, question, secret=False)
+
+    def listen(self, stdin: BinaryIO) -> None:
+        """Take answers until the client is gone, and end with it."""
+        while (frame := read_frame(stdin)) is not None:
+            if isinstance(frame, QuestionAnswer):
+                self._answer = frame
+                self._answered.set()
+        with suppress(OSError):
+            os._exit(1)
+
+    def _ask(self, lines: tuple[str, ...], question: str, *, secret: bool) -> str:
+        with self._lock:
+            self._answered.clear()
+            self._writer.write(Question(lines, question, secret))
+            self._answered.wait()
+            if self._answer is None or self._answer.text is None:
+                raise EOFError
+            return self._answer.text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
