@@ -12,6 +12,7 @@ from launcher.commands._confirm import confirm
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_end import conclude_job, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._preflight_report import todays_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
@@ -22,7 +23,6 @@ from launcher.follow.phases import Stopwatch, format_phases
 from launcher.follow.warm_start import WarmStarts
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json
-from launcher.host_checks.render_text import report_lines
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
@@ -186,7 +186,7 @@ def _prepared(
 
     def on_result(result: PreflightResult) -> None:
         told.append(result)
-        for line in report_lines(result):
+        for line in todays_report(result, verbose=options.verbose):
             screen.print_line(line)
 
     try:
@@ -228,7 +228,7 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
     from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415 - most launches do without it
 
     def told(result: PreflightResult) -> None:
-        for line in report_lines(result):
+        for line in todays_report(result, verbose=False):
             screen.print_line(line)
 
     def welcome(spare: HostEntry) -> None:

@@ -46,6 +46,7 @@ class LaunchOptions(HostOptions):
     grace: str
     logs: Path
     transport: Transport | None
+    verbose: bool = False
     guard: str = ""
     dry_run: bool = False
     show_secrets: bool = False

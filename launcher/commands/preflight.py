@@ -20,6 +20,7 @@ from launcher.commands._host_options import (
 )
 from launcher.commands._job_hosts import Transport, find_job, reach_job, transport_option
 from launcher.commands._param_types import PrecisionParam
+from launcher.commands._preflight_report import todays_report
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
 from launcher.config.rank_counts import resolve_rank_counts
@@ -142,7 +143,7 @@ class PreflightCommandOptions(HostOptions):
     metavar="FILE",
     help="Write a page to look at, too: one file, no network; - is standard output, for the page alone.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show what was read.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what was read, and all information.")
 @click.option(
     "--from",
     "recordings",
@@ -322,7 +323,9 @@ def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:
     elif options.as_json:
         echo_json_text(json_text(preflight_json(result, facts=options.facts), depth=_JSON_DEPTH))
     elif not options.is_page_alone:
-        echo_lines(report_lines(result, verbose=options.verbose))
+        files = options.recordings or options.smi_files
+        report = report_lines if files else todays_report
+        echo_lines(report(result, verbose=options.verbose))
     if options.page is not None:
         _write_page(result, options.page)
 

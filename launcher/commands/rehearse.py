@@ -7,10 +7,10 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._launch import build_launch, screen_for, sync_tree
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
+from launcher.commands._preflight_report import todays_report
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.preflight import PreflightResult
-from launcher.host_checks.render_text import report_lines
 from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
@@ -40,7 +40,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     screen = screen_for(options)
 
     def on_result(result: PreflightResult) -> None:
-        for line in report_lines(result):
+        for line in todays_report(result, verbose=options.verbose):
             screen.print_line(line)
 
     try:

@@ -85,6 +85,7 @@ MOST_WAIT_S = 7 * 86400.0
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
+@click.option("-v", "--verbose", is_flag=True, help="All that the checks of the hosts found and read.")
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
 @click.option(

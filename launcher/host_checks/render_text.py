@@ -131,16 +131,22 @@ def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
     return list(joined.values())
 
 
-def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[StyledLine]:
-    """Yield the whole report for people, line by line: two screens at most, unless `verbose`."""
+def report_lines(
+    result: PreflightResult, *, verbose: bool = False, repeated: frozenset[Finding] = frozenset()
+) -> Iterator[StyledLine]:
+    """Yield the whole report for people, line by line: two screens at most, unless `verbose`.
+
+    `repeated` are findings that the last line only counts: the user has seen them; `verbose` shows them.
+    """
+    repeated = frozenset() if verbose else repeated
     if verbose:
         for facts in result.facts.values():
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
-    end = [*_would_use_lines(result), _last_line(result)]
+    end = [*_would_use_lines(result), _last_line(result, repeated)]
     if result.not_collected:
         end.insert(0, f"not asked of this source: {' '.join(result.not_collected)}")
-    folded = group_findings(result.findings)
+    folded = group_findings(finding for finding in result.findings if finding not in repeated)
     if verbose:
         yield from _quiet_lines(result, quiet)
         for item in folded:
@@ -276,10 +282,12 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
     )
 
 
-def _last_line(result: PreflightResult) -> StyledLine:
+def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledLine:
     told = [each.finding for each in merge_findings(result.findings)]
     counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
+    seen = len(merge_findings(repeated))
+    words += f", {seen} of them shown in the last 24 h (-v shows them)" if seen else ""
     ignored = sum(f.ignored for f in told)
     words += f"{', ' if words else ''}{ignored} ignored" if ignored else ""
     hosts = len(result.facts) + len(result.errors)
