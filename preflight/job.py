@@ -67,6 +67,14 @@ class CommandRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class DeepSpeedConfig:
+    """The DeepSpeed config of a launch: a file, or the same said by keys of accelerate's config file."""
+
+    source: str  # as people know it: "ds.json"
+    text: str  # JSON, as it is written
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A run config after validation: it has one of `script`, `module` and `command.executable`, or none.
 
@@ -96,6 +104,7 @@ class Job:
     accelerate_config: dict[str, Any] | None = None  # keys of the user's config file for it; None: none named
     launcher_files: tuple[tuple[str, str], ...] = ()  # that these keys name: name in the run directory, text
     launcher_notes: tuple[str, ...] = ()  # keys that the plan replaces, a sentence each
+    deepspeed: DeepSpeedConfig | None = None  # None: there is none, or it does not lie on this machine
 
     def cpu_ranks(self, host: str) -> int:
         """Return how many ranks a host gets where they run on the CPU; 0: the mapping does not name it."""

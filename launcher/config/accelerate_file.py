@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config import yaml_nodes, yaml_tree
+from launcher.config.deepspeed_file import section_config
 from launcher.engines.accelerate_config import (
     AccelerateSettings,
     deepspeed_file,
@@ -20,6 +21,7 @@ from launcher.engines.command_line.records import OptionUse, ParsedCommand, Requ
 from launcher.engines.command_line.request import check_counts
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
+from preflight.job import DeepSpeedConfig
 
 DEEPSPEED_FILE = "deepspeed.json"
 """What a DeepSpeed config file is called in the run directory of every host."""
@@ -72,10 +74,14 @@ def accelerate_fields(
     if named:
         here = next((one for one in (_beside(folder, named), at_home(named)) if one.is_file()), None)
         if here is not None:
-            found["launcher_files"] = ((DEEPSPEED_FILE, _read_json(here)),)
+            text = _read_json(here)
+            found["launcher_files"] = ((DEEPSPEED_FILE, text),)
+            found["deepspeed"] = DeepSpeedConfig(named, text)
             found["accelerate_config"] = with_deepspeed_file(config, f"{RUN_DIR}/{DEEPSPEED_FILE}")
         else:
             notes.append(f"{named} is not a local file; every host must have it")
+    elif (said := section_config(config, settings.source)) is not None:
+        found["deepspeed"] = said
     found["launcher_notes"] = tuple(notes)
     return found
 

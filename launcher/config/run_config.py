@@ -18,6 +18,7 @@ from launcher.config.command_config import (
     missing_keys,
     read_command,
 )
+from launcher.config.deepspeed_file import argument_config
 from launcher.config.disconnect_options import (
     DEFAULT_GRACE_S,
     DEFAULT_TIMEOUT_S,
@@ -174,6 +175,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         folder=written.folder,
         given=data,
     )
+    data.setdefault("deepspeed", argument_config(data["args"], written.folder))
     job = Job(name=path.stem, **data)
     return RunConfig(
         path.stem,

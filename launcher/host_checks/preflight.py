@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import posixpath
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
@@ -15,7 +16,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.planning.plan import ScriptFile
-from launcher.planning.planner import decide_launch
+from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection
 from launcher.remote.fanout import WIDTH
 from launcher.remote.reachability import StartProgram, probe_reachability
@@ -23,7 +24,8 @@ from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.client import shard_count
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import ClockOffset
-from preflight.checks.runner import all_checks, check_cluster, check_host, checks_without_facts
+from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host, checks_without_facts
+from preflight.decide.deepspeed_config import offload_path
 from preflight.decide.ranks import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
@@ -156,6 +158,8 @@ def agent_request(entry: HostEntry, job: Job, manner: PreflightOptions | None = 
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
     if job.output:
         paths["output"] = job.output_in(workdir)
+    if offload := offload_path(job.deepspeed):
+        paths["offload"] = posixpath.join(workdir, offload)
     if "HF_HOME" in job.env or "HF_HOME" in entry.env:
         paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
     how = manner or PreflightOptions()
@@ -208,14 +212,18 @@ def evaluate_facts(
                 asked_only=how.from_file,
             )
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
-    if how.as_one_launch and not how.from_file:
-        expect = entries[0].expect
-        findings += check_cluster(
-            ordered, settled, reach, expect=expect, clocks=clocks or {}, ignore=how.ignore
-        )
     use: LaunchPreview | None = None
     if how.as_one_launch and not how.from_file:
-        use = _would_use(entries, gathered, settled, script)
+        use, decided = _would_use(entries, gathered, settled, script)
+        findings += check_cluster(
+            ordered,
+            settled if decided is None else replace(settled, accelerate_config=decided.job.accelerate_config),
+            reach,
+            expect=entries[0].expect,
+            clocks=clocks or {},
+            launch=PlannedLaunch({} if decided is None else decided.ranks, script),
+            ignore=how.ignore,
+        )
     return PreflightResult(
         job=settled,
         entries=tuple(entries),
@@ -267,21 +275,22 @@ def _port_to_use(main: HostFacts, *, job: Job) -> int:
 
 def _would_use(
     entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
-) -> LaunchPreview:
+) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        return LaunchPreview(problem=f"{short_host_range(tuple(gathered.errors))} cannot be used")
+        return LaunchPreview(problem=f"{short_host_range(tuple(gathered.errors))} cannot be used"), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         settled = decide_launch(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
-        return LaunchPreview(problem=refusal.message)
+        return LaunchPreview(problem=refusal.message), None
     because = settled.precision.reasons
-    return LaunchPreview(
+    preview = LaunchPreview(
         precision=settled.precision.mixed_precision,
         why_precision=because[0].text if because else "",
         main_port=settled.world.main_port,
         world_size=settled.world.size,
     )
+    return preview, settled
 
 
 def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, HostFacts]:

@@ -3,7 +3,8 @@
 A host check names the facts it reads as its parameters: any field of HostFacts, or `facts` (all of them),
 `job`, `expect`, `use` (the Selection of GPUs that the job wants on this host), `is_main` (ranks meet on this
 host). A cluster check names `hosts` (name -> HostFacts of all that answered), `job`, `expect`, `reach`
-(tuple[Reach, ...]), `clocks` (name -> ClockOffset). `preflight.checks.runner` calls them.
+(tuple[Reach, ...]), `clocks` (name -> ClockOffset), `ranks` (name -> NodeRanks; {} where no launch is
+possible), `script` (ScriptAnalysis or None). `preflight.checks.runner` calls them.
 """
 
 import inspect

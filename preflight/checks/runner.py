@@ -5,18 +5,29 @@ its place. A crash inside a check becomes an UNKNOWN finding too.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 import preflight.checks.table  # noqa: F401 - importing it fills the table
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
+from preflight.decide.decision import NodeRanks
 from preflight.decide.gpu_selection import GpuSelection, select_gpus
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
+from preflight.facts.script import ScriptAnalysis
+from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest, Job
 
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLaunch:
+    """What is known of a launch before it starts."""
+
+    ranks: Mapping[str, NodeRanks] = field(default_factory=dict)  # by host; {}: no launch is possible
+    script: ScriptAnalysis | None = None  # None: the script was not read
 
 
 def all_checks() -> dict[str, Check]:
@@ -63,15 +74,22 @@ def check_cluster(
     *,
     expect: Expect | None = None,
     clocks: Mapping[str, ClockOffset] | None = None,
+    launch: PlannedLaunch | None = None,
     ignore: frozenset[str] = frozenset(),
 ) -> tuple[Finding, ...]:
-    """Run every cluster check on the hosts that answered."""
+    """Run every cluster check on the hosts that answered.
+
+    `launch` is what is planned on them.
+    """
+    planned = launch or PlannedLaunch()
     supply = {
         "hosts": hosts,
         "job": job,
         "reach": reach,
         "expect": expect or Expect(),
         "clocks": clocks or {},
+        "ranks": planned.ranks,
+        "script": planned.script,
     }
     return tuple(
         _finding(check, problem, problem.hosts or tuple(hosts), ignore)

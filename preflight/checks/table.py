@@ -16,13 +16,17 @@ from preflight.checks import (  # noqa: I001 - the order of the table, not of th
     health,
     consistency,
     script,
+    deepspeed,
+    fsdp,
 )
 
 __all__ = [
     "compute_mode",
     "consistency",
+    "deepspeed",
     "driver",
     "environment",
+    "fsdp",
     "gpu_claims",
     "gpu_faults",
     "gpus",

@@ -187,7 +187,7 @@ class PathFacts:
     Of a file system that does not answer (a dead NFS server) every other fact is Missing with code "timeout".
     """
 
-    role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir"]
+    role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload"]
     path: str
     resolved: str
     exists: Fact[bool]

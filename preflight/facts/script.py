@@ -52,6 +52,17 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class LightningSize:
+    """How many processes a Trainer or Fabric of Lightning is to be."""
+
+    place: CodeLocation
+    call: str  # "Trainer", "Fabric"
+    devices: int  # on each node; -1: as many as the node has, 0: computed, and not known
+    nodes: int  # 0: not known
+    on_cpu: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptAnalysis:
     """All that the planner wants to know about a script. Evidence is `file:line: text`, "" when none.
 
@@ -73,4 +84,7 @@ class ScriptAnalysis:
     reads_rank: str = ""  # evidence that it is written for a launcher: it reads LOCAL_RANK, or joins a group
     imports: tuple[str, ...] = ()  # those of `LIBRARIES` that its own text imports
     refuses_local_rank: str = ""  # evidence that its own parser ends it where it gets --local_rank
+    classes: tuple[str, ...] = ()  # that it and its own modules define
+    reads_all: bool = True  # False: it imports modules of its own that could not be read
+    lightning: tuple[LightningSize, ...] = ()
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

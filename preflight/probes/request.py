@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .fact import Json
 
 _DEADLINE_S = 20.0  # when the request names none
-_ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir")
+_ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload")
 
 
 class ProbeRequest(NamedTuple):

@@ -6,19 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Literal, cast
 
-from preflight.facts.script import LIBRARIES, CodeLocation, Option, PrecisionSite, ScriptAnalysis, Style
+from preflight.facts.script import (
+    LIBRARIES,
+    CodeLocation,
+    LightningSize,
+    Option,
+    PrecisionSite,
+    ScriptAnalysis,
+    Style,
+)
 from preflight.frozen import dataclass
 from preflight.script.interpreter.arguments import DeclaredOption
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE, class_name
+from preflight.script.libraries.lightning_size import lightning_size
 from preflight.script.libraries.model import LibraryModel
 from preflight.script.libraries.training_step import trainings
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.names import root_and_last
 from preflight.script.rules.registry import Level
-from preflight.script.source import Finder, Parser, Sources
+from preflight.script.source import Finder, Parser, Sources, class_names
 from preflight.script.target import RankTarget
 
 _CAPABILITIES = ((7, 5), (8, 0))
@@ -53,6 +62,9 @@ class _Collected:
     scaler: CodeLocation | None = None
     autocast: CodeLocation | None = None
     manages: CodeLocation | None = None
+    lightning: dict[CodeLocation, LightningSize] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    reads_all: bool = True
     trained: set[tuple[str, CodeLocation | None]] = field(default_factory=set)
 
 
@@ -106,6 +118,9 @@ def analyze_script(
         trained_dtype=dtype,
         trained_dtype_evidence=_evidence(where, lines, path),
         manages_precision=_evidence(seen.manages, lines, path),
+        classes=seen.classes,
+        reads_all=seen.reads_all,
+        lightning=tuple(seen.lightning.values()),
     )
 
 
@@ -149,6 +164,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> tupl
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
+    seen.classes, seen.reads_all = class_names(sources), not (sources.problems or sources.unread())
     if not seen.trained:
         seen.trained = _built(it)
     return seen, it.complete and not it.excesses and not sources.problems and not sources.unread()
@@ -240,6 +256,8 @@ def _lightning(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     given = event.values.get("given", NONE) != NONE
     why = "" if given else "Lightning's default where precision is not given"
     call = "Fabric" if thing.get("who") == Const("Fabric") else "Lightning's Trainer"
+    if event.call is not None:
+        seen.lightning[event.place] = lightning_size(event.call, event.place, is_fabric=call == "Fabric")
     seen.sites.setdefault(
         event.place, PrecisionSite(event.place, call, value, binding=True, option="", why=why)
     )

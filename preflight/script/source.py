@@ -192,3 +192,9 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or "", node.level
+
+
+def class_names(sources: Sources) -> tuple[str, ...]:
+    """Return the names of the classes that the files of a script define."""
+    nodes = (node for source in sources.files() for node in ast.walk(source.tree))
+    return tuple(sorted({node.name for node in nodes if isinstance(node, ast.ClassDef)}))

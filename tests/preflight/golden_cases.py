@@ -1,6 +1,7 @@
 """Golden cases: an overlay on a healthy host, a job, and what the check must say. New cases are data."""
 
 import copy
+import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import Any
 import yaml
 
 from preflight.checks.finding import Finding
-from preflight.checks.runner import all_checks, check_cluster, check_host
+from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host
+from preflight.decide.ranks import map_ranks
+from preflight.errors import GpulaunchError
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode
-from preflight.job import EngineTraits, Expect, Job
+from preflight.facts.missing import Missing
+from preflight.job import DeepSpeedConfig, EngineTraits, Expect, Job
+from preflight.script.analyze import analyze_script
 
 CASES = Path(__file__).parent / "cases"
 
@@ -42,7 +47,7 @@ class Case:
             hosts = {name: host(overlay, name) for name, overlay in self.data["hosts"].items()}
             reach = tuple(decode(Reach, item) for item in self.data.get("reach", []))
             clocks = {name: (low, high) for name, (low, high) in self.data.get("clocks", {}).items()}
-            return check_cluster(hosts, job, reach, expect=expect, clocks=clocks)
+            return check_cluster(hosts, job, reach, expect=expect, clocks=clocks, launch=_launch(hosts, job))
         return check_host(
             host(self.data.get("facts", {})),
             job,
@@ -90,11 +95,25 @@ def _whole_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"namespace_pids": [row["pid"]], **row} for row in (*above, *rows)]
 
 
+def _launch(hosts: dict[str, HostFacts], job: Job) -> PlannedLaunch:
+    """Return the ranks that a launch would have, and what its script is found to do."""
+    found = next(iter(hosts.values())).script
+    text = "" if isinstance(found, Missing) or isinstance(found.text, Missing) else found.text
+    script = analyze_script(text, "train.py", args=job.args) if text else None
+    try:
+        return PlannedLaunch({name: map_ranks(facts, job) for name, facts in hosts.items()}, script)
+    except GpulaunchError:
+        return PlannedLaunch(script=script)
+
+
 def make_job(values: dict[str, Any]) -> Job:
     """Return a job; lists are tuples there."""
     values = _tuples(values)
     if "engine" in values:
         values["engine"] = EngineTraits(**values["engine"])
+    if "deepspeed" in values:
+        text = values["deepspeed"]
+        values["deepspeed"] = DeepSpeedConfig("ds.json", text if isinstance(text, str) else json.dumps(text))
     return Job(**values)
 
 

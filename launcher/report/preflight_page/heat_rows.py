@@ -80,6 +80,8 @@ def _was_judged(check: Check, result: PreflightResult) -> bool:
         return False
     if family_of(check.code) == "SCR":
         return result.script is not None or bool(result.job.script or result.job.module)
+    if family_of(check.code) == "SHARD":
+        return result.job.deepspeed is not None or bool(result.job.accelerate_config)
     return len(result.entries) > 1
 
 

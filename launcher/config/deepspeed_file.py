@@ -1,0 +1,48 @@
+"""The DeepSpeed config of a launch, read from where the job names it: script arguments, accelerate's file."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.local.home import at_home
+from preflight.job import DeepSpeedConfig
+
+_OPTIONS = ("--deepspeed", "--deepspeed_config", "--deepspeed-config", "--ds_config", "--ds-config")
+_LARGEST = 1_000_000
+
+
+def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | None:
+    """Return the config that arguments of the script name, None where they name no local file.
+
+    A relative name is looked for in `folder`: the directory of the command, whose tree lies on the hosts.
+    """
+    for place, word in enumerate(args):
+        option, equals, value = word.partition("=")
+        name = value if equals else next(iter(args[place + 1 : place + 2]), "")
+        if option in _OPTIONS and name and not name.startswith("-"):
+            text = _text(folder / at_home(name))
+            if text is not None:
+                return DeepSpeedConfig(name, text)
+    return None
+
+
+def section_config(config: Mapping[str, Any], source: str) -> DeepSpeedConfig | None:
+    """Return what keys of accelerate's `deepspeed_config` say, as a DeepSpeed config; None without them."""
+    section = config.get("deepspeed_config")
+    if config.get("distributed_type") != "DEEPSPEED" or not isinstance(section, Mapping):
+        return None
+    zero: dict[str, Any] = {"stage": section.get("zero_stage", 2)}
+    for what in ("optimizer", "param"):
+        device = section.get(f"offload_{what}_device")
+        if device not in (None, "none"):
+            path = section.get(f"offload_{what}_nvme_path")
+            zero[f"offload_{what}"] = {"device": device, **({"nvme_path": path} if path else {})}
+    return DeepSpeedConfig(source or "accelerate's options", json.dumps({"zero_optimization": zero}))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8-sig") if path.stat().st_size <= _LARGEST else None
+    except (OSError, ValueError):
+        return None
