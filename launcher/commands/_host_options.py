@@ -15,7 +15,7 @@ from launcher.remote.fanout import WIDTH
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
-from launcher.transports.base import Connection
+from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
 from preflight.frozen import dataclass
 
@@ -104,6 +104,13 @@ def open_host_access(asked: HostOptions) -> HostAccess:
     width = asked.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, asked.accept_new_host_keys, width)
     return HostAccess(loaded, opener_for(loaded, options), asked.parallel, shards=shards)
+
+
+def ask_options(asked: HostOptions) -> OpenOptions:
+    """Return what the user allows this time, for a question that is about no host."""
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    person = SharedAnswers(ask_secret, ask_visibly) if asks else SharedAnswers(None, None)
+    return person.options(accept_new_host_keys=asked.accept_new_host_keys)
 
 
 def _is_given(option: str) -> bool:

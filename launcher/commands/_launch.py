@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
+from launcher.commands._host_options import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_end import conclude_job, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
@@ -43,6 +44,8 @@ from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
+from launcher.transports.command_consent import consent_for
+from launcher.transports.end_command import run_end_command
 
 
 def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
@@ -69,6 +72,8 @@ def screen_for(options: LaunchOptions) -> Screen:
 def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = screen_for(options)
+    if what.config.on_end is not None and not what.config.on_end.is_typed and not options.dry_run:
+        consent_for(ask_options(options)).demand_end_command(what.config.on_end.words, what.config.path)
     launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
     try:
         with ExitStack() as queues:
@@ -107,8 +112,13 @@ def _launch_and_report(
     outcome = _with_stop_checkpoint(outcome, what.config, launch)
     print_outcome(outcome, screen)
     code = conclude_job(what, outcome, left_out, launch.follow.logs, screen.print_line)
+    document = {**outcome_json(outcome), "exit_code": int(code)}
     if options.as_json:
-        echo_json({**outcome_json(outcome), "exit_code": int(code)})
+        echo_json(document)
+    if config.on_end is not None and outcome.verdict != "detached":
+        failed = run_end_command(config.on_end.words, document)
+        if failed:
+            screen.notify(failed, bad=True)
     return code
 
 

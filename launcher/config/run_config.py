@@ -25,6 +25,7 @@ from launcher.config.disconnect_options import (
     MIN_TIMEOUT_S,
     DisconnectOptions,
 )
+from launcher.config.end_options import EndCommand
 from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST, user_config_dir
 from launcher.config.restart_options import RestartOptions
@@ -79,6 +80,7 @@ class RunConfig:
     disconnect: DisconnectOptions = DisconnectOptions()
     ignore: frozenset[str] = frozenset()
     slurm: SlurmSpec | None = None
+    on_end: EndCommand | None = None
     names_hosts: bool = True  # False: `hosts` is only the default where none are named
     command: ParsedCommand | None = None  # what it was made of
     base: Path = Path()  # what relative local paths start from: the folder with the gpulaunch/ of its file
@@ -155,6 +157,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     sync = data.pop("sync", None)
     ignore = frozenset(data.pop("ignore", ()))
     slurm: SlurmSpec | None = data.pop("slurm", None)
+    on_end: EndCommand | None = data.pop("on_end", None)
     restart: RestartOptions | None = data.pop("restart", None)
     restart = restart if restart is not None and restart.max else None
     disconnect = DisconnectOptions(
@@ -188,6 +191,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         disconnect,
         ignore,
         slurm=slurm,
+        on_end=on_end,
         names_hosts=bool(named),
         command=command,
     )

@@ -7,6 +7,7 @@ and docs/configuration.md (`reference`).
 from collections.abc import Callable
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
+from launcher.config.end_options import END_COMMAND
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.fields import (
     HOST_WORD,
@@ -339,6 +340,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
         RestartField(),
         "Start a run that failed again, from its own last checkpoint; see docs/reliability.md.",
         "{max: 2}",
+    ),
+    Field(
+        "on_end",
+        END_COMMAND,
+        "A local command that gets the outcome of a run as JSON on stdin; see docs/reliability.md.",
+        "[notify-run, --to, ana]",
     ),
     Field(
         "slurm",

@@ -100,23 +100,29 @@ def filled(text: str, host: str, command: str = "") -> str:
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
-def _words_problem(words: tuple[str, ...]) -> str:
+def command_problem(words: tuple[str, ...]) -> str:
+    """Return why words of a file cannot be a command that a person confirms; "" where they can."""
     if not words or len(words) > _MOST_WORDS or sum(map(len, words)) > _MOST_CHARACTERS:
         return f"expected 1 to {_MOST_WORDS} words of at most {_MOST_CHARACTERS} characters together"
     for word in words:
         if not word.isprintable():
             return f"{word!r} holds a character that cannot be shown"
-        unknown = [place for place in _PLACE.findall(word) if place not in _PLACES]
-        if unknown:
-            hint = nearest(unknown[0], _PLACES)
-            return f"{{{unknown[0]}}} is not filled in{hint}; expected {{host}} or {{command}}"
     program = words[0]
-    if "{" in program or program.startswith("-"):
+    if "{" in program or program.startswith("-") or not program:
         return f"{program!r} is not a program"
     away = program.startswith(("/", "~/")) and posixpath.normpath(program) == program
     if "/" in program and (not away or program.startswith(("/proc/", "/dev/"))):
         return f"{program!r} depends on the working directory; expected a name, an absolute path or ~/..."
     return ""
+
+
+def _words_problem(words: tuple[str, ...]) -> str:
+    for word in words[:_MOST_WORDS]:
+        unknown = [place for place in _PLACE.findall(word) if place not in _PLACES]
+        if unknown:
+            hint = nearest(unknown[0], _PLACES)
+            return f"{{{unknown[0]}}} is not filled in{hint}; expected {{host}} or {{command}}"
+    return command_problem(words)
 
 
 def _read(item: YamlNode) -> Via:

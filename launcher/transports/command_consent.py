@@ -1,8 +1,9 @@
 """Which commands of a hosts.yaml may run: those of the user's own file, and those that were confirmed.
 
-hosts.yaml may come with a repository, and a `via:` that is a list of words runs any program, locally or on a
-host, already in a preflight. OpenSSH reads ProxyCommand from the user's own files only. The presets need no
-consent: gpulaunch writes their commands, and a file adds nothing but checked names.
+hosts.yaml and run configs may come with a repository. A `via:` that is a list of words runs any program,
+locally or on a host, already in a preflight, and `on_end:` runs one locally after a run. OpenSSH reads
+ProxyCommand from the user's own files only. The presets need no consent: gpulaunch writes their commands, and
+a file adds nothing but checked names.
 """
 
 import json
@@ -15,16 +16,18 @@ from functools import lru_cache
 from pathlib import Path
 
 from launcher.config.inventory import user_config_dir
-from launcher.errors import CommandNotAllowed, PathRefused
+from launcher.errors import BadInput, CommandNotAllowed, PathRefused
 from launcher.local.safe_paths import write_below
+from launcher.text import one_line
 from launcher.transports.base import Endpoint, OpenOptions
 
 FILE_NAME = "allowed-commands"
-"""In the user's configuration directory: a JSON object a line, with `runs` (local, or host) and `words`."""
+"""In the user's configuration directory: a JSON object a line, with `runs` (local, host, end) and `words`."""
 Command = tuple[str, tuple[str, ...]]
-"""Where it runs, and its words."""
+"""Where it runs (or "end": locally, as `on_end:`), and its words."""
 _LARGEST_FILE = 1 << 20
 _LOCALLY = "locally"
+_AT_END = "end"
 _TRIES = 3
 _LINE = 300
 _QUESTION = "Run it now and from now on (yes/no)?"
@@ -43,27 +46,42 @@ class Consent:
         if endpoint.own_command:
             return
         command = command_of(endpoint)
-        with self._lock:
-            if command not in self._said:
-                self._said[command] = command in allowed_commands() or self._asked(endpoint, command)
-        if not self._said[command]:
+        where = _where(endpoint)
+        what = f"hosts.yaml of this project reaches {endpoint.name} by a command that runs {where}, as you:"
+        if not self.allows(command, what):
             shown = shlex.join(command[1])
             fix = (
                 "If you trust it: type the command at a terminal, and answer yes; or move the host to"
                 f" {user_config_dir() / 'hosts.yaml'}, which is yours alone"
             )
-            where = _where(endpoint)
             message = f"hosts.yaml of this project would run a command {where}, not allowed yet: {shown}"
             raise CommandNotAllowed(endpoint.name, message, fix)
 
-    def _asked(self, endpoint: Endpoint, command: Command) -> bool:
+    def demand_end_command(self, words: tuple[str, ...], config: Path) -> None:
+        """Raise BadInput unless the run config is the user's own, or the user allows its `on_end:`."""
+        what = (
+            f"{one_line(str(config), 200)} of this project runs a command locally when the run ends, as you:"
+        )
+        if is_users_own(config, config.name) or self.allows((_AT_END, words), what):
+            return
+        raise BadInput(
+            f"on_end of {one_line(str(config), 200)} would run a local command, not allowed yet:"
+            f" {shlex.join(words)}",
+            "If you trust it: run at a terminal, and answer yes; or run without it: --set on_end=",
+        )
+
+    def allows(self, command: Command, what: str) -> bool:
+        """Return whether the user allows a command, asked once at most; `what` heads the question."""
+        with self._lock:
+            if command not in self._said:
+                self._said[command] = command in allowed_commands() or self._asked(command, what)
+        return self._said[command]
+
+    def _asked(self, command: Command, what: str) -> bool:
         if self._options.confirm is None:
             return False
-        shown, where = shlex.join(command[1]), _where(endpoint)
-        lines: tuple[str, ...] = (
-            f"hosts.yaml of this project reaches {endpoint.name} by a command that runs {where}, as you:",
-            *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)),
-        )
+        shown = shlex.join(command[1])
+        lines: tuple[str, ...] = (what, *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)))
         question = _QUESTION
         with suppress(EOFError):
             for _ in range(_TRIES):
@@ -82,15 +100,15 @@ def consent_for(options: OpenOptions) -> Consent:
     return Consent(options)
 
 
-def is_users_own(path: Path | None) -> bool:
-    """Whether a hosts.yaml is the user's own: in the user's configuration directory, safe from others.
+def is_users_own(path: Path | None, name: str = "hosts.yaml") -> bool:
+    """Whether a file of this name is the user's own: in the user's configuration directory, safe from others.
 
     OpenSSH demands the same of ~/.ssh/config (`Bad owner or permissions`).
     """
     if path is None:
         return False
     with suppress(OSError):
-        if path.resolve() != (user_config_dir() / "hosts.yaml").resolve():
+        if path.resolve() != (user_config_dir() / name).resolve():
             return False
         return _is_private(path.stat()) and _is_private(path.resolve().parent.stat())
     return False

@@ -86,8 +86,11 @@ def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) ->
         "import os, sys\nsys.exit(7) if os.path.exists('x') else (open('x', 'w'), os.kill(os.getpid(), 9))",
         {"gpus": "none", "restart": {"max": 1, "backoff_s": 0, "retry_on": ["script"]}},
     )
-    done = user.gpulaunch("run", "-c", "./job.yaml", "--json")
+    on_end = 'on_end=[sh, -c, "cat > ended.json; echo $PPID; exit 3"]'
+    done = user.gpulaunch("run", "-c", "./job.yaml", "--json", "--set", on_end)
     told = json.loads(done.stdout)
+    assert json.loads((user.home / "ended.json").read_text()) == told  # once, at the end of all starts
+    assert "exit code 3: " in done.stderr
     assert done.returncode == 7, done.stderr
     assert [start["exit_code"] for start in told["restarts"]["starts"]] == [137, 7]
     assert told["restarts"]["stopped"] == "restarted once already, which is `max`"

@@ -46,6 +46,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "ignore",
         "slurm",
         "before_stop",
+        "on_end",
     }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {
         *("name", "rehearse_steps"),

@@ -1,0 +1,34 @@
+"""`on_end:` of a run config: the command that gets the outcome of a run."""
+
+from launcher.config.fields import Custom, ListOf, Schema, Text
+from launcher.config.via_options import command_problem
+from launcher.config.yaml_tree import YamlNode
+from preflight.frozen import dataclass
+
+_EXPECTED = "a command as a list of words, such as [notify-run, --to, ana]"
+
+
+@dataclass(frozen=True, slots=True)
+class EndCommand:
+    """Its words; `is_typed`: the user has typed them (--set), so they need no consent."""
+
+    words: tuple[str, ...]
+    is_typed: bool = False
+
+
+def _read(item: YamlNode) -> EndCommand:
+    parts = item.value if isinstance(item.value, tuple) else ()
+    words = tuple(each.value for each in parts if isinstance(each.value, str))
+    if len(words) != len(parts) or not words:
+        raise ValueError(_EXPECTED)
+    problem = command_problem(words)
+    if problem:
+        raise ValueError(f"{_EXPECTED} ({problem})")
+    return EndCommand(words, is_typed=item.source.startswith("--"))
+
+
+def _schema() -> Schema:
+    return {**ListOf(Text()).schema(), "minItems": 1}
+
+
+END_COMMAND = Custom(_EXPECTED, _read, _schema)

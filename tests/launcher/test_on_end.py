@@ -1,0 +1,95 @@
+"""`on_end:` of a run config: what it may say, whose command runs, and how its failures end."""
+
+import json
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.config.end_options import EndCommand
+from launcher.config.run_config import Overrides, load_run_config
+from launcher.errors import BadInput, ConfigError
+from launcher.transports.base import OpenOptions
+from launcher.transports.command_consent import Consent, allowed_commands
+from launcher.transports.end_command import run_end_command
+from tests.launcher.via_hosts import NOBODY
+
+WORDS = ("sh", "-c", "cat > {}")
+
+
+def test_the_outcome_comes_on_stdin(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    document = {"verdict": "failed", "why": "x" * 200_000}
+    assert run_end_command(("sh", "-c", f"cat > {shlex.quote(str(out))}; echo said"), document) == ""
+    assert json.loads(out.read_text()) == document
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("no-such-program",), "on_end: no-such-program: cannot be started: No such file or directory"),
+        (("~nobody-of-that-name/x",), "cannot be started: "),
+        (("sh", "-c", "echo first; printf '\\033[2Jlast' >&2; exit 9"), "exit code 9: first"),
+        (("sh", "-c", "kill -9 $$"), "exit code -9"),
+        (("true",), ""),  # it reads nothing of its stdin
+        (("sh", "-c", "sleep 60 &"), ""),  # what it leaves in the background holds nothing up
+    ],
+)
+def test_a_failure_is_one_harmless_line(words: tuple[str, ...], why: str) -> None:
+    said = run_end_command(words, {"why": "x" * 200_000})
+    assert (why in said) if why else said == ""
+    assert "\n" not in said
+    assert "\x1b" not in said
+
+
+def test_a_command_that_does_not_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    began = time.monotonic()
+    said = run_end_command(("sh", "-c", f"(sleep 3; touch {late}) & wait"), {}, timeout_s=0.3)
+    assert "ended after 0.3 s, which is all it has" in said
+    assert time.monotonic() - began < 3.0 or not late.exists()
+
+
+def config(folder: Path, on_end: str) -> Path:
+    path = folder / "job.yaml"
+    path.write_text(f"script: train.py\non_end: {on_end}\n")
+    return path
+
+
+def test_the_key(tmp_path: Path) -> None:
+    path = config(tmp_path, "[jq, '{text: .why}']")
+    assert load_run_config(str(path)).on_end == EndCommand(("jq", "{text: .why}"))
+    typed = load_run_config(str(path), Overrides(key_values=("on_end=[mail, ana]",))).on_end
+    assert typed == EndCommand(("mail", "ana"), is_typed=True)
+    assert load_run_config(str(path), Overrides(key_values=("on_end=",))).on_end is None
+
+
+@pytest.mark.parametrize(
+    "on_end", ["[]", "mail ana", "[./notify]", "[-x]", "[a/b]", "[[a]]", '["a\\eb"]', '[""]']
+)
+def test_what_is_no_command_is_refused(tmp_path: Path, on_end: str) -> None:
+    with pytest.raises(ConfigError, match="on_end"):
+        load_run_config(str(config(tmp_path, on_end)))
+
+
+def test_on_end_of_a_project_needs_a_yes_of_its_own(tmp_path: Path, config_home: Path) -> None:
+    project = config(tmp_path, "[true]")
+    (config_home / "allowed-commands").write_text('{"runs": "local", "words": ["true"]}\n')  # of a via:
+    (config_home / "allowed-commands").chmod(0o600)
+    with pytest.raises(BadInput, match="not allowed yet: true") as caught:
+        Consent(NOBODY).demand_end_command(("true",), project)
+    assert "--set on_end=" in caught.value.fix
+    asked: list[str] = []
+
+    def yes(lines: tuple[str, ...], _: str) -> str:
+        asked.extend(lines)
+        return "yes"
+
+    Consent(OpenOptions(confirm=yes)).demand_end_command(("true",), project)
+    assert asked[1] == "true"
+    assert ("end", ("true",)) in allowed_commands()
+    Consent(NOBODY).demand_end_command(("true",), project)  # from now on
+    with pytest.raises(BadInput):
+        Consent(OpenOptions(confirm=lambda *_: "no")).demand_end_command(("false",), project)
+    Consent(NOBODY).demand_end_command(("false",), config(config_home, "[false]"))  # the user's own
