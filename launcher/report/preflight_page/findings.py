@@ -80,6 +80,7 @@ def _section(section: CodeSection) -> Iterator[str]:
     yield "".join(f'<span id="{text(code)}"></span>' for code in section.others)
     codes = " ".join((section.code, *section.others))
     yield f"<h3>{text(codes)} <span>{text(_title(section.code))}</span></h3>"
+    yield from _about(section.code)
     for group in section.groups[:_MOST_GROUPS]:
         yield from _group(group)
     left = section.groups[_MOST_GROUPS:]
@@ -96,6 +97,15 @@ def _title(code: str) -> str:
         return f"true when it passes: {check.title}"
     kind = host_codes().get(code)
     return "" if kind is None else (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _about(code: str) -> Iterator[str]:
+    """Yield why it matters and what corrects it: the text of `gpulaunch explain`, folded."""
+    check = all_checks().get(code)
+    said = "" if check is None else check.text.partition("\n")[2].strip()
+    if said:
+        parts = (f"<p>{text(part)}</p>" for part in said.replace("\nSource:", "\n\nSource:").split("\n\n"))
+        yield f'<details class="about"><summary>Why {text(code)} matters</summary>{"".join(parts)}</details>'
 
 
 def _group(group: FindingGroup) -> Iterator[str]:
