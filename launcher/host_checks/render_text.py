@@ -287,7 +287,7 @@ def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledL
     counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     seen = len(merge_findings(repeated))
-    words += f", {seen} of them shown in the last 24 h (-v shows them)" if seen else ""
+    words += f", {seen} of them seen in the last 24 h: -v shows them" if seen else ""
     ignored = sum(f.ignored for f in told)
     words += f"{', ' if words else ''}{ignored} ignored" if ignored else ""
     hosts = len(result.facts) + len(result.errors)

@@ -178,6 +178,15 @@ def test_what_differs_is_listed_with_the_majority_first() -> None:
     assert differences(unread.facts)[0].values[1] == ("not read", ("l40s-01",))
 
 
+def test_what_no_host_has_said_is_not_called_equal() -> None:
+    silent = {"script": {"missing": "no such file", "code": "not-found"}}
+    whole = page(judged(host(silent), host(silent, "l40s-01")))
+    differ = between(whole, "<h2>What differs between the hosts</h2>", "<h2>")
+    assert "<p>Nothing.</p>" in differ
+    assert "Not read on any: machine, script (SHA-256)." in differ
+    assert "script" not in between(differ, "Equal on all", "</p>")
+
+
 def test_reach_is_a_matrix_of_the_ways_that_were_tried() -> None:
     reach = (
         Reach("b", "a", "192.0.2.1", 29500, ok=True, error="", ms=0.25),

@@ -28,15 +28,27 @@ def render_differences(result: PreflightResult) -> Iterator[str]:
         return
     yield "<h2>What differs between the hosts</h2>"
     found = differences(result.facts)
-    if not found:
-        yield f'<p class="soft">Nothing of what was compared: {", ".join(map(text, PROPERTIES))}.</p>'
-        return
-    yield '<table class="differences"><tbody>'
-    for each in found:
-        yield f'<tr><th scope="row">{text(each.name)}</th><td><ul>{"".join(_values(each))}</ul></td></tr>'
-    yield "</tbody></table>"
-    equal = [name for name in PROPERTIES if name not in {each.name for each in found}]
-    yield f'<p class="soft">Equal on all: {", ".join(map(text, equal)) or "nothing"}.</p>'
+    if found:
+        rows = (
+            f'<tr><th scope="row">{text(each.name)}</th><td><ul>{_values(each)}</ul></td></tr>'
+            for each in found
+        )
+        yield f'<table class="differences"><tbody>{"".join(rows)}</tbody></table>'
+    else:
+        yield "<p>Nothing.</p>"
+    yield from _rest(result.facts, {each.name for each in found})
+
+
+def _rest(facts: Mapping[str, HostFacts], differing: set[str]) -> Iterator[str]:
+    """Yield what is equal, and what no host has said: that is not known to be equal."""
+    first = next(iter(facts.values()))
+    rest = {name: read(first) for name, read in PROPERTIES.items() if name not in differing}
+    for words, names in (
+        ("Equal on all", [name for name, value in rest.items() if value != _NOT_READ]),
+        ("Not read on any", [name for name, value in rest.items() if value == _NOT_READ]),
+    ):
+        if names:
+            yield f'<p class="soft">{words}: {", ".join(map(text, names))}.</p>'
 
 
 def differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
@@ -52,14 +64,16 @@ def differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
     return tuple(found)
 
 
-def _values(each: Difference) -> Iterator[str]:
+def _values(each: Difference) -> str:
+    lines = []
     for place, (value, hosts) in enumerate(each.values[:_MOST_VALUES]):
         kind = "soft" if place == 0 and len(hosts) > len(each.values[1][1]) else "other"
         shown = "<i>not read</i>" if value == _NOT_READ else text(value)
         count = f' <span class="soft">({counted(len(hosts), "host")})</span>' if len(hosts) > 1 else ""
-        yield f'<li class="{kind}"><b>{shown}</b> on {host_list(hosts)}{count}</li>'
+        lines.append(f'<li class="{kind}"><b>{shown}</b> on {host_list(hosts)}{count}</li>')
     if len(each.values) > _MOST_VALUES:
-        yield f'<li class="soft">and {len(each.values) - _MOST_VALUES} more values</li>'
+        lines.append(f'<li class="soft">and {len(each.values) - _MOST_VALUES} more values</li>')
+    return "".join(lines)
 
 
 def _of_python(read: Callable[[PythonEnv], object]) -> Callable[[HostFacts], str]:
