@@ -38,7 +38,7 @@ def load_guard(folder: Path) -> Any:
 
 
 class Meter:
-    """Times a guard from outside: its entries, which all go through its Safety, and the steps it watches."""
+    """Times a guard from outside: its entries, all through its SafeCaller, and the steps it watches."""
 
     def __init__(self, guard: Any) -> None:
         self.guard = guard
@@ -47,7 +47,7 @@ class Meter:
         self.per_step: list[tuple[bool, float, float]] = []  # guard on, whole step, inside the guard
         self.began = time.process_time()
         self.on = True
-        for name in ("safely", "is_active"):
+        for name in ("call", "is_active"):
             self._time(name)
 
     def _time(self, name: str) -> None:

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-AFTER = {"cpu_scaler": "accelerate.accelerator", "pretended_gpus": "torch"}
+AFTER = {"cpu_scaler": "accelerate.accelerator", "pretended_gpus": "torch", "simulated_gpus": "torch"}
 
 
 class AfterImport:

@@ -1,0 +1,81 @@
+"""Every check on the real board, and some of them where we cause what they look for."""
+
+import json
+import socket
+from typing import Any
+
+from preflight.checks.finding import Severity
+from preflight.checks.runner import all_checks, check_host
+from preflight.job import Expect, Job
+from tests.gpu.board import Board
+from tests.gpu.cases.facts import record
+from tests.gpu.launches import Ended, Launch
+from tests.gpu.ledger import CannotRun, Ledger
+from tests.gpu.programs import holder
+
+CRASH = "the check itself failed"
+HELD_MIB = 1024
+
+
+def judge_board(board: Board, ledger: Ledger) -> None:
+    """Run every check on this machine's facts; a check that crashes is wrong, what it finds is noted."""
+    facts = record(board)
+    findings = check_host(facts, Job(gpus="auto"), Expect())
+    by_code: dict[str, list[str]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(f"{finding.severity.value}: {finding.message}")
+    crashed = [finding.code for finding in findings if finding.message.startswith(CRASH)]
+    for code, check in all_checks().items():
+        if check.scope == "host":
+            ledger.note(code, "; ".join(by_code.get(code, ["ok"])))
+    ledger.equal("checks that crashed", crashed or "none", "none")
+    unknown = sorted({f.code for f in findings if f.severity is Severity.UNKNOWN})
+    ledger.note("checks that could not be made", ", ".join(unknown) or "none")
+    place = Launch(board, "preflight")
+    ended = place.command("preflight", "localhost", "--json")
+    bad = any(f["severity"] in ("critical", "unknown") and not f["ignored"] for f in _findings(ended))
+    ledger.equal("exit code of preflight", ended.code, 1 if bad else 0)
+
+
+def cause_findings(board: Board, ledger: Ledger) -> None:
+    """A GPU that is held, a port that is taken, more GPUs than there are."""
+    place = Launch(board, "preflight")
+    before = codes(place.command("preflight", "localhost", "--json"))
+    ledger.note("findings of the machine at rest", ", ".join(sorted(before)) or "none")
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        place.configure(main_port=port, ignore=["ENV003"] if board.simulated else [])
+        found = codes(place.command("preflight", "-c", "job.yaml", "--json"))
+        ledger.check(
+            "a main port that is taken", sorted(found - before), ok="PORT001" in found, expected="PORT001"
+        )
+    place.configure(gpus=99)
+    ended = place.command("run", "-c", "job.yaml", "--dry-run", "--json")
+    ledger.check(
+        "99 GPUs asked for", ended.last_words, ok=ended.code not in (0, 70), expected="an error that says so"
+    )
+    try:
+        board.need_torch()
+    except CannotRun as reason:
+        ledger.unable("a GPU that is held", str(reason))
+        return
+    with holder(board, HELD_MIB) as (_, about):
+        ended = place.command("preflight", "localhost", "--json")
+        named = [
+            f for f in _findings(ended) if f["code"] not in before and str(about["pid"]) in json.dumps(f)
+        ]
+        shown = ", ".join(f"{f['code']} {f['message']}" for f in named)
+        ledger.check(
+            "a GPU that is held", shown, ok=bool(named), expected=f"a finding that names pid {about['pid']}"
+        )
+
+
+def _findings(ended: Ended) -> list[dict[str, Any]]:
+    return list(ended.document["findings"])
+
+
+def codes(ended: Ended) -> set[str]:
+    """Return the codes of what a preflight found."""
+    return {finding["code"] for finding in _findings(ended)}
