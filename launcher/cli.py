@@ -256,12 +256,12 @@ def _failure(error: BaseException) -> GpulaunchError:
             return _Interrupted("interrupted")
         with suppress(OSError):
             echo(err=True)  # the question is on this line
-        return _tell(ConfirmationRequired())
+        return _report(ConfirmationRequired())
     if isinstance(error, click.ClickException):
-        return _tell_usage(error)
+        return _report_usage(error)
     if isinstance(error, GpulaunchError):
-        return _tell(error)
-    return _tell(_of_system(error) if isinstance(error, OSError) else _bug(error))
+        return _report(error)
+    return _report(_of_system(error) if isinstance(error, OSError) else _bug(error))
 
 
 def _print_document(error: GpulaunchError, *, indent: int | None) -> None:
@@ -284,7 +284,7 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _tell(error: GpulaunchError) -> GpulaunchError:
+def _report(error: GpulaunchError) -> GpulaunchError:
     first, *more = error.message.split("\n")
     lines: list[StyledLine] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
     if error.fix:
@@ -295,7 +295,7 @@ def _tell(error: GpulaunchError) -> GpulaunchError:
     return error
 
 
-def _tell_usage(error: click.ClickException) -> GpulaunchError:
+def _report_usage(error: click.ClickException) -> GpulaunchError:
     """Report what click has found; words of the command line are in it."""
     if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
         error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)

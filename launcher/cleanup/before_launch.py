@@ -90,12 +90,17 @@ def _end(
 ) -> CleanResult:
     request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=_SKIP)
     pids = tuple(each.process.pid for each in approved)
-    manner = CleanOptions()
-    manner = replace(manner, filter=replace(manner.filter, pids=pids))
+    options = CleanOptions()
+    options = replace(options, filter=replace(options.filter, pids=pids))
     with connections.borrow(room.entry) as connection:
         python = room.entry.python
         done = clean(
-            connection, python, room.facts, approved, manner, lambda: query_agent(connection, python, request)
+            connection,
+            python,
+            room.facts,
+            approved,
+            options,
+            lambda: query_agent(connection, python, request),
         )
     try:
         write_audit(done, approved, user_state_dir())

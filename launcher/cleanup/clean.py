@@ -86,11 +86,11 @@ class CleanResult:
 
 
 def select_leftovers(
-    facts: HostFacts, manner: CleanOptions, earlier: ProcessTable | None = None
+    facts: HostFacts, options: CleanOptions, earlier: ProcessTable | None = None
 ) -> CleanSelection:
     """Choose among one host's processes."""
-    classified = classify(facts, all_users=manner.all_users, stopped_s=manner.stopped_s, earlier=earlier)
-    return select_to_kill(classified, manner.filter)
+    classified = classify(facts, all_users=options.all_users, stopped_s=options.stopped_s, earlier=earlier)
+    return select_to_kill(classified, options.filter)
 
 
 def clean(
@@ -98,7 +98,7 @@ def clean(
     python: str,
     before: HostFacts,
     approved: Iterable[ClassifiedProcess],
-    manner: CleanOptions,
+    options: CleanOptions,
     look: Inspect,
 ) -> CleanResult:
     """End the approved processes of one host and say what came free.
@@ -106,7 +106,7 @@ def clean(
     It inspects the host once more first, and leaves alone what is no longer chosen or is another process
     by now. Raises HostError when the host cannot be reached or does not answer.
     """
-    again = select_leftovers(look(), manner)
+    again = select_leftovers(look(), options)
     now = {_identity(each): each for each in (*again.automatic, *again.needs_confirmation)}
     wanted = tuple(approved)
     victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
@@ -116,7 +116,7 @@ def clean(
         for each in wanted
         if _identity(each) not in kept
     )
-    reaped, audit = _reap(connection, python, victims, manner) if victims else ((), "")
+    reaped, audit = _reap(connection, python, victims, options) if victims else ((), "")
     after = look()
     gone = _settled(changed, after)
     asked = tuple(sorted({port for each in wanted for port in each.held.ports}))
@@ -150,13 +150,13 @@ def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state
     return path
 
 
-def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
+def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
     """Refuse a GPU or a process that does not exist: to end nothing would look as if it had been free.
 
     Raises BadInput.
     """
     present = {gpu.index for gpu in facts.gpus} if not isinstance(facts.gpus, Missing) else set()
-    for index in sorted(set(wish.gpus) - present):
+    for index in sorted(set(filters.gpus) - present):
         if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
             raise BadInput(f"the GPUs of {facts.host} could not be read: {facts.gpus.reason}", "try again")
         have = f"it has GPU {', '.join(map(str, sorted(present)))}" if present else "it has none"
@@ -165,7 +165,7 @@ def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
         return
     seen = {process.pid: process for process in facts.processes.processes}
     known = {each.process.pid for each in classify(facts)}
-    for pid in wish.pids:
+    for pid in filters.pids:
         if pid not in seen:
             listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is running)"
             raise BadInput(f"{facts.host} has no process {pid}", listed)
@@ -217,7 +217,7 @@ def _identity(each: ClassifiedProcess) -> tuple[int, int]:
 
 
 def _reap(
-    connection: Connection, python: str, victims: tuple[ClassifiedProcess, ...], manner: CleanOptions
+    connection: Connection, python: str, victims: tuple[ClassifiedProcess, ...], options: CleanOptions
 ) -> tuple[tuple[KillResult, ...], str]:
     request = {
         "victims": [
@@ -234,11 +234,11 @@ def _reap(
             }
             for each in victims
         ],
-        "term_grace_s": manner.term_grace_s,
-        "kill_grace_s": manner.kill_grace_s,
+        "term_grace_s": options.term_grace_s,
+        "kill_grace_s": options.kill_grace_s,
         "note": "gpulaunch clean-zombies",
     }
-    patience_s = manner.term_grace_s + manner.kill_grace_s + _REAP_SLACK_S
+    patience_s = options.term_grace_s + options.kill_grace_s + _REAP_SLACK_S
     answer = rpc.call(
         connection,
         python,

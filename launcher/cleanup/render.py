@@ -33,22 +33,22 @@ def confirm_text(count: int) -> str:
     return f"End {count} process" + ("?" if count == 1 else "es?")
 
 
-def render_named_pids(facts: HostFacts, choice: CleanSelection, wish: CleanFilter) -> Iterator[str]:
+def render_named_pids(facts: HostFacts, choice: CleanSelection, filters: CleanFilter) -> Iterator[str]:
     """Yield lines on a named process or GPU that `render_selection` does not show."""
     shown_above = {
         each.process.pid for each in (*choice.automatic, *choice.needs_confirmation, *_worth_showing(choice))
     }
     shown = {each.process.pid: each for each in choice.kept}
     everybody = (*choice.automatic, *choice.needs_confirmation, *choice.kept)
-    for pid in wish.pids:
+    for pid in filters.pids:
         if pid in shown_above:
             continue
         if pid in shown:
             yield from _process_lines("keep", facts, shown[pid])
-    for index in wish.gpus:
+    for index in filters.gpus:
         if not any(index in (*each.held.gpus, *each.held.listed) for each in everybody):
             yield f"  gpu{index}: no process holds it, as far as can be seen"
-    for port in wish.ports:
+    for port in filters.ports:
         if not any(port in each.held.ports for each in everybody):
             yield f"  port {port}: {_unheld(facts, port)}"
 
@@ -130,7 +130,7 @@ def render_result(cleaned: CleanResult) -> list[str]:
     for each in cleaned.killed:
         signals = f" ({', '.join(each.signals)})" if each.signals else ""
         lines.append(f"{cleaned.host}: pid {each.pid}: {one_line(each.result)}{signals}")
-    lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _tells(gpu)]
+    lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _is_shown(gpu)]
     lines += [f"{cleaned.host}: port {port}: held -> free" for port in cleaned.ports_freed]
     lines += [f"{cleaned.host}: port {port} is still held" for port in cleaned.ports_still_held]
     if cleaned.audit:
@@ -138,7 +138,7 @@ def render_result(cleaned: CleanResult) -> list[str]:
     return lines
 
 
-def _tells(gpu: GpuMemoryChange) -> bool:
+def _is_shown(gpu: GpuMemoryChange) -> bool:
     return gpu.before_mib != gpu.after_mib or gpu.after_mib is None
 
 

@@ -110,9 +110,9 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
     wish = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
-    manner = CleanOptions(wish, all_users=options.all_users, term_grace_s=options.grace)
-    tell = _silent if options.as_json else echo_lines
-    return _CleanSession(ways, manner, tell).run(entries, options)
+    clean_options = CleanOptions(wish, all_users=options.all_users, term_grace_s=options.grace)
+    print_lines = _silent if options.as_json else echo_lines
+    return _CleanSession(ways, clean_options, print_lines).run(entries, options)
 
 
 def _silent(lines: Iterable[StyledLine]) -> None:
@@ -124,24 +124,24 @@ class _CleanSession:
     """One run of the command over several hosts."""
 
     ways: HostAccess
-    manner: CleanOptions
-    tell: Callable[[Iterable[StyledLine]], None]
+    clean_options: CleanOptions
+    print_lines: Callable[[Iterable[StyledLine]], None]
 
     def run(self, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
         """Inspect, show, confirm, end, report; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
-            refuse_unknown(host.facts, self.manner.filter)
+            refuse_unknown(host.facts, self.clean_options.filter)
         for host in found:
-            named = render_named_pids(host.facts, host.choice, self.manner.filter)
-            self.tell((*render_selection(host.facts, host.choice), *named))
+            named = render_named_pids(host.facts, host.choice, self.clean_options.filter)
+            self.print_lines((*render_selection(host.facts, host.choice), *named))
         for error in errors.values():
-            self.tell((error.message, *((f"  fix: {error.fix}",) if error.fix else ())))
+            self.print_lines((error.message, *((f"  fix: {error.fix}",) if error.fix else ())))
         approved = {} if options.dry_run else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():
-            self.tell(render_result(done))
+            self.print_lines(render_result(done))
         code = _exit_code(found, cleaned, errors, dry_run=options.dry_run)
         if options.as_json:
             parts = {
@@ -153,13 +153,13 @@ class _CleanSession:
         return code
 
     def _request(self, entry: HostEntry) -> AgentRequest:
-        ports = self.manner.filter.ports or (DEFAULT_MAIN_PORT,)
-        return AgentRequest(host=entry.name, ports=ports, pids=self.manner.filter.pids, skip=_SKIP)
+        ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)
+        return AgentRequest(host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=_SKIP)
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
         first = gather_facts(entries, self._request, self.ways.open, width=self.ways.width)
         earlier: dict[str, HostFacts] = {}
-        if self.manner.filter.include_suspect and first.facts:
+        if self.clean_options.filter.include_suspect and first.facts:
             time.sleep(RECHECK_DELAY_S)
             earlier = first.facts
             first = gather_facts(entries, self._request, self.ways.open, width=self.ways.width)
@@ -167,7 +167,7 @@ class _CleanSession:
             _Host(
                 entry,
                 first.facts[entry.name],
-                select_leftovers(first.facts[entry.name], self.manner, _table(earlier, entry)),
+                select_leftovers(first.facts[entry.name], self.clean_options, _table(earlier, entry)),
             )
             for entry in entries
             if entry.name in first.facts
@@ -183,7 +183,7 @@ class _CleanSession:
             asked > 0 and not options.as_json and _may_ask() and confirm(confirm_text(asked))
         )
         if asked and not yes:
-            self.tell((f"{asked} left as they are; add --yes to end what is shown as `end?`",))
+            self.print_lines((f"{asked} left as they are; add --yes to end what is shown as `end?`",))
         return {
             host.entry.name: (*host.choice.automatic, *(host.choice.needs_confirmation if yes else ()))
             for host in found
@@ -215,7 +215,7 @@ class _CleanSession:
     def _second_look(self, approved: tuple[ClassifiedProcess, ...]) -> CleanOptions:
         """What a single second look must still show: a suspect was approved by the person who saw it."""
         pids = tuple(each.process.pid for each in approved)
-        return replace(self.manner, filter=replace(self.manner.filter, pids=pids))
+        return replace(self.clean_options, filter=replace(self.clean_options.filter, pids=pids))
 
 
 def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | None:

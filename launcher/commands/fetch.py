@@ -92,7 +92,7 @@ def command(run: str, **given: Any) -> int:
     hosts = []
     results = list(fanout(one, nodes, width=ways.width))
     for (node, entry), result in zip(nodes, results, strict=True):
-        code = max(code, _tell(answer, node_name(node.host, entry.name), result))
+        code = max(code, _print_result(answer, node_name(node.host, entry.name), result))
         hosts.append({"host": node.host, **_fetched_json(result)})
     for path in _absent_paths(options.paths, results):
         answer.say(f"no host has {one_line(path)} in the output of {plan.run_id}", err=True)
@@ -136,7 +136,7 @@ def _fetched_json(result: FetchResult | GpulaunchError) -> dict[str, Any]:
     }
 
 
-def _tell(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
+def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
         answer.say(f"{host}: {one_line(detail, 400)}", err=True)

@@ -56,7 +56,7 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
     rows = name_hosts(entries, found)
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for row in rows:
-        _tell(answer, row)
+        _print_result(answer, row)
     place = ways.inventory.path or Path(FILE_NAME)
     files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
     if run is not None:
@@ -120,7 +120,7 @@ def _found(
     return found
 
 
-def _tell(answer: Answer, row: HostDraft) -> None:
+def _print_result(answer: Answer, row: HostDraft) -> None:
     chosen = best_interpreter(row.environments)
     if chosen is None:
         answer.say(f"{row.name}: no environment with torch among {len(row.environments)}")

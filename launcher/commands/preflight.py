@@ -179,7 +179,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if options.page is not None:
         _check_page(options.page, options)
     asked = _asked(hosts, options)
-    manner = PreflightOptions(
+    preflight_options = PreflightOptions(
         ignore=read_codes(options.ignore) | asked.ignore,
         as_one_launch=not options.separately,
         width=options.parallel,
@@ -189,10 +189,10 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if asked.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
     if options.recordings or options.smi_files:
-        result = _from_files(asked, options, manner)
+        result = _from_files(asked, options, preflight_options)
     else:
         ways = open_host_access(options)
-        result = _from_hosts(asked, ways, manner, options)
+        result = _from_hosts(asked, ways, preflight_options, options)
     _show(result, options)
     return result.exit_code
 
@@ -242,7 +242,10 @@ def parse_gpus(text: str) -> GpuRequest:
 
 
 def _from_hosts(
-    asked: _PreflightRequest, ways: HostAccess, manner: PreflightOptions, options: PreflightCommandOptions
+    asked: _PreflightRequest,
+    ways: HostAccess,
+    preflight_options: PreflightOptions,
+    options: PreflightCommandOptions,
 ) -> PreflightResult:
     slurm_job = find_job(options.transport, names_hosts=asked.names_hosts)
     if slurm_job is not None:
@@ -251,13 +254,13 @@ def _from_hosts(
         entries = resolve_local_entries(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
     try:
         job = resolve_rank_counts(asked.job, ways.inventory)
-        answers = _answers(job, manner, options) if len(entries) > 1 or options.as_jsonl else None
+        answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None
         with HostTable(entries) if answers is None else nullcontext(answers) as live:
             return preflight(
                 entries,
                 job,
                 ways.open,
-                manner=replace(manner, shards=ways.shards),
+                options=replace(preflight_options, shards=ways.shards),
                 probe=reachability_probe(width=ways.width),
                 on_done=live.host_done,
             )
@@ -266,17 +269,17 @@ def _from_hosts(
 
 
 def _answers(
-    job: Job, manner: PreflightOptions, options: PreflightCommandOptions
+    job: Job, preflight_options: PreflightOptions, options: PreflightCommandOptions
 ) -> TextAnswers | JsonLines | None:
     """Return what prints answers as they come; None at a terminal, which has a table, and for --json."""
     if options.as_jsonl:
-        return JsonLines(job, manner, facts=options.facts)
+        return JsonLines(job, preflight_options, facts=options.facts)
     quiet = options.as_json or options.is_page_alone or sys.stdout.isatty()
     return None if quiet else TextAnswers()
 
 
 def _from_files(
-    asked: _PreflightRequest, options: PreflightCommandOptions, manner: PreflightOptions
+    asked: _PreflightRequest, options: PreflightCommandOptions, preflight_options: PreflightOptions
 ) -> PreflightResult:
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
@@ -300,13 +303,13 @@ def _from_files(
     if len(named) < len(facts):
         raise BadInput("two files are of the same host", "judge them one after the other")
     entries = [HostEntry(name) for name in named]
-    together = manner.as_one_launch and len(facts) == 1
-    how = replace(manner, as_one_launch=together, from_file=bool(options.smi_files))
+    together = preflight_options.as_one_launch and len(facts) == 1
+    how = replace(preflight_options, as_one_launch=together, from_file=bool(options.smi_files))
     if options.as_jsonl:
         lines = JsonLines(job, how, facts=options.facts)
         for entry in entries:
             lines.host_done(entry, named[entry.name])
-    return evaluate_facts(entries, GatherResult(named, {}), job, manner=how)
+    return evaluate_facts(entries, GatherResult(named, {}), job, options=how)
 
 
 def _check_page(page: Path, options: PreflightCommandOptions) -> None:

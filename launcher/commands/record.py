@@ -42,7 +42,7 @@ def command(
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
         raise click.UsageError(f"{' '.join(hosts)} names {len(entries)} hosts; a recording is of one")
-    result = preflight(entries, Job(gpus="auto"), ways.open, manner=PreflightOptions(as_one_launch=False))
+    result = preflight(entries, Job(gpus="auto"), ways.open, options=PreflightOptions(as_one_launch=False))
     for error in result.errors.values():
         raise error
     facts = result.facts[entries[0].name]

@@ -24,10 +24,10 @@ class DetachPolicy:
     """Decides when to go. Until every host has promised, the run is attached, and ends if we die."""
 
     def __init__(
-        self, watch: RunState, now: float, *, quiet_s: float = NO_WORLD_TIMEOUT_S, at_once: bool = False
+        self, state: RunState, now: float, *, quiet_s: float = NO_WORLD_TIMEOUT_S, at_once: bool = False
     ) -> None:
         """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
-        self._watch = watch
+        self._state = state
         self._at_once = at_once
         self._quiet_s = quiet_s
         self._began = now
@@ -38,13 +38,13 @@ class DetachPolicy:
 
     def step(self, now: float) -> DetachStep:
         """Return what to do now; "detach" comes again where no promise follows."""
-        if self._watch.stopping or self._watch.nodes.refused or self._watch.nodes.lost:
+        if self._state.stopping or self._state.nodes.refused or self._state.nodes.lost:
             return "wait"  # it is ending: that is followed to its end
         if self._asked is not None:
             return self._await_promises(now, self._asked)
         if self._at_once:
             return self._ask_at_once(now)
-        verification = self._watch.verification
+        verification = self._state.verification
         if verification.all_reported and self._introduced is None:
             self._introduced = now
         if verification.devices_verified and self._placed is None:
@@ -58,22 +58,22 @@ class DetachPolicy:
         return "detach"
 
     def _ask_at_once(self, now: float) -> DetachStep:
-        if len(self._watch.nodes.run_dirs) < len(self._watch.hosts):
+        if len(self._state.nodes.run_dirs) < len(self._state.hosts):
             return "wait"
-        if self._watch.nodes.detached.issuperset(self._watch.open_hosts):
+        if self._state.nodes.detached.issuperset(self._state.open_hosts):
             return "leave"
         self._asked = self._asked_last = now
         return "detach"
 
     def _seen_enough(self, now: float) -> bool:
         """Return whether the guards have been compared, or this has been waited for long enough."""
-        return self._watch.ranks_compared or (self._placed is not None and now - self._placed > COMPARE_S)
+        return self._state.ranks_compared or (self._placed is not None and now - self._placed > COMPARE_S)
 
     def _await_promises(self, now: float, asked: float) -> DetachStep:
-        silent = set(self._watch.hosts) - self._watch.nodes.detached
+        silent = set(self._state.hosts) - self._state.nodes.detached
         if not silent:
             return "leave"
-        if now - asked > ACK_TIMEOUT_S and (self._at_once or not silent & self._watch.nodes.disconnected):
+        if now - asked > ACK_TIMEOUT_S and (self._at_once or not silent & self._state.nodes.disconnected):
             return "leave"
         if now - self._asked_last > RETRY_S:
             self._asked_last = now

@@ -10,21 +10,21 @@ from launcher.follow.run_state import RunState
 class DetachPromise:
     """Says when to ask every host to continue without us; asked again while one has not promised it."""
 
-    def __init__(self, watch: RunState) -> None:
-        self._watch = watch
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._asked = float("-inf")
 
     def due(self, now: float) -> bool:
         """Return whether to ask now."""
-        watch = self._watch
+        state = self._state
         if (
-            watch.stopping
-            or watch.nodes.refused
-            or watch.nodes.lost
-            or len(watch.nodes.run_dirs) < len(watch.hosts)
+            state.stopping
+            or state.nodes.refused
+            or state.nodes.lost
+            or len(state.nodes.run_dirs) < len(state.hosts)
         ):
             return False
-        if watch.nodes.detached.issuperset(watch.open_hosts) or now - self._asked < RETRY_S:
+        if state.nodes.detached.issuperset(state.open_hosts) or now - self._asked < RETRY_S:
             return False
         self._asked = now
         return True

@@ -29,10 +29,10 @@ class LiveLogScanner:
         self._rests[host, log] = rest[-_LONGEST_REST:]
         if not any(word in whole for word in _TELLING):
             return []
-        telling = [line for line in whole.split(b"\n") if any(word in line for word in _TELLING)]
+        matching = [line for line in whole.split(b"\n") if any(word in line for word in _TELLING)]
         return [
             _words(warning)
-            for line in _some(telling)
+            for line in _some(matching)
             for warning in self._diagnosis.feed(line.decode("utf-8", "replace"), int(rank[1]), host, at_s)
         ]
 

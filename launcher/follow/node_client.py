@@ -91,7 +91,7 @@ class NodeClient(threading.Thread):
         start: bytes | ResumePoint,
         *,
         patience_s: float,
-        happenings: "queue.Queue[RunEvent]",
+        events: "queue.Queue[RunEvent]",
         awake: AwakeClock | None = None,
     ) -> None:
         """`patience_s`: how long, awake, it may be silent; then its supervisor has ended its part of the
@@ -104,12 +104,12 @@ class NodeClient(threading.Thread):
         self._start_request = start if isinstance(start, bytes) else None
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
-        self._happenings = happenings
+        self._events = events
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
         self._offsets: dict[str, int] = dict(known.offsets)
-        self._wishes = known.options
+        self._options = known.options
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._awake = awake or AwakeClock()
@@ -160,14 +160,14 @@ class NodeClient(threading.Thread):
         except Exception as error:  # noqa: BLE001 - a thread's error must reach the loop, or the run would wait forever
             self._finish(HostLost(self.host, f"following it failed: {error!r}"))
 
-    def _put(self, happening: RunEvent) -> None:
+    def _put(self, event: RunEvent) -> None:
         """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live.
 
         If it has reported all and gone, or the link is, its reports are handed over all the same.
         """
         while not self._left:
             try:
-                self._happenings.put(happening, timeout=0.5)
+                self._events.put(event, timeout=0.5)
             except queue.Full:
                 if self._stream is not None:
                     with suppress(HostError):
@@ -206,7 +206,7 @@ class NodeClient(threading.Thread):
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
-                    body = protocol.follow_request(self._run_id, self._offsets, **self._wishes)
+                    body = protocol.follow_request(self._run_id, self._offsets, **self._options)
                     self._converse(connection, argv, body, self._on_follow)
                     return
             except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
@@ -341,7 +341,7 @@ class NodeClient(threading.Thread):
         here = self._offsets.get(log)
         if here is None:
             _demand("it reports more logs than a node has" if len(self._offsets) >= MAX_LOGS else "")
-            here = offset if "since" in self._wishes else 0
+            here = offset if "since" in self._options else 0
         _demand(f"{log!r} continues at byte {offset}, expected byte {here}" if offset != here else "")
         self._offsets[log] = offset + len(data)
         if log != EVENTS:

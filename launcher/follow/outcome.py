@@ -125,25 +125,25 @@ class Outcome:
     logs_incomplete: str = ""  # why the local directory is not complete; the hosts have it
 
 
-def build_outcome(watch: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
+def build_outcome(state: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
     """Return what a watched run came to."""
-    verdict, code, why = _verdict(watch)
+    verdict, code, why = _verdict(state)
     hosts = {
-        node.first_rank + slot.local_rank: node.host for node in watch.plan.nodes for slot in node.ranks.slots
+        node.first_rank + slot.local_rank: node.host for node in state.plan.nodes for slot in node.ranks.slots
     }
-    guarding = watch.guarding
+    guarding = state.guarding
     return Outcome(
-        plan=watch.plan,
+        plan=state.plan,
         verdict=verdict,
         exit_code=code,
         why=why,
-        cause=EndCause(watch.root_cause if verdict == "failed" else None),
-        ranks=tuple(RankExit(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
-        verification=_verification(watch.verification),
-        cleanup=_cleanup(watch),
+        cause=EndCause(state.root_cause if verdict == "failed" else None),
+        ranks=tuple(RankExit(rank, host, state.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
+        verification=_verification(state.verification),
+        cleanup=_cleanup(state),
         measurements=Measurements(rehearsal=dict(guarding.rehearsal), guard_events=tuple(guarding.events)),
         directory=directory,
-        run_dirs=watch.nodes.run_dirs,
+        run_dirs=state.nodes.run_dirs,
         seconds=seconds,
         attempts=attempts,
     )
@@ -159,15 +159,15 @@ def _verification(verifier: Verifier) -> Verification:
     )
 
 
-def _cleanup(watch: RunState) -> Cleanup:
-    ends = {host: ended.state.get("exit") or {} for host, ended in watch.nodes.ended.items()}
+def _cleanup(state: RunState) -> Cleanup:
+    ends = {host: ended.state.get("exit") or {} for host, ended in state.nodes.ended.items()}
     return Cleanup(
-        lost=watch.nodes.lost,
-        still_running=watch.nodes.going_on,
+        lost=state.nodes.lost,
+        still_running=state.nodes.going_on,
         remaining_pids={
             host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")
         },
-        port_free=ends.get(watch.hosts[0], {}).get("port_free"),
+        port_free=ends.get(state.hosts[0], {}).get("port_free"),
     )
 
 
@@ -176,25 +176,25 @@ def _follows(stopped_by: str, cause: Failure | None) -> bool:
     return cause is not None and one_line(cause.summary, 200) == stopped_by
 
 
-def _verdict(watch: RunState) -> tuple[Verdict, int, str]:
-    if watch.verification.mismatches:
-        return "verification_failed", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
-    if watch.nodes.refused:
-        first = watch.nodes.refused[0]
+def _verdict(state: RunState) -> tuple[Verdict, int, str]:
+    if state.verification.mismatches:
+        return "verification_failed", ExitCode.VERIFICATION_FAILED, state.verification.mismatches[0]
+    if state.nodes.refused:
+        first = state.nodes.refused[0]
         return "aborted", ExitCode.ABORTED, f"{first.host}: {first.why}"
-    cause = watch.root_cause
-    if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
-        return "interrupted", ExitCode.INTERRUPTED, watch.interrupted_by
-    if watch.stopped_by and not _follows(watch.stopped_by, cause):
-        return "interrupted", ExitCode.INTERRUPTED, watch.stopped_by
-    if watch.ended_unattended:
-        return "aborted", ExitCode.ABORTED, watch.ended_unattended
+    cause = state.root_cause
+    if state.interrupts and (cause is None or state.stopped_by_interrupt):
+        return "interrupted", ExitCode.INTERRUPTED, state.interrupted_by
+    if state.stopped_by and not _follows(state.stopped_by, cause):
+        return "interrupted", ExitCode.INTERRUPTED, state.stopped_by
+    if state.ended_unattended:
+        return "aborted", ExitCode.ABORTED, state.ended_unattended
     if cause is not None and cause.hung:
         return "failed", ExitCode.HUNG, cause.summary
     if cause is not None and cause.rank is not None:
         return "failed", shell_exit_code(cause.code), cause.summary
-    if watch.nodes.lost:
-        host, why = next(iter(watch.nodes.lost.items()))
+    if state.nodes.lost:
+        host, why = next(iter(state.nodes.lost.items()))
         return "aborted", ExitCode.ABORTED, f"{host} was lost: {why}"
     if cause is not None:
         return "failed", ExitCode.ABORTED, cause.summary

@@ -46,8 +46,8 @@ class Stopwatch:
 class Phases:
     """Sees by what a watched run reports which phase it is in. Times are of one clock."""
 
-    def __init__(self, watch: RunState) -> None:
-        self._watch = watch
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._began: float | None = None
         self._introduced: float | None = None
         self._verified: float | None = None
@@ -71,14 +71,14 @@ class Phases:
 
     def update(self, at: float) -> None:
         """Look at the watched run, at this time."""
-        verification = self._watch.verification
+        verification = self._state.verification
         self._began = at if self._began is None else min(at, self._began)
         self._last = max(at, self._last)
         if self._introduced is None and verification.all_reported:
             self._introduced = at
         if self._verified is None and verification.devices_verified:
             self._verified = at
-        if self._ending is None and (self._watch.stopping or self._watch.all_ranks_ended):
+        if self._ending is None and (self._state.stopping or self._state.all_ranks_ended):
             self._ending = at
 
     def finish(self) -> tuple[Phase, ...]:

@@ -110,13 +110,13 @@ def _beside(*names: str) -> list[tuple[str, str]]:
     return [(f"{name}.py", program_source(name).decode()) for name in names]
 
 
-def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) -> bytes:
+def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -> bytes:
     """Return the request that follows a run from these offsets on.
 
     Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what exists now, no more),
     `only` (names of logs), `since` ({"bytes": n}, {"lines": n} or {"seconds": n}).
     """
-    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **wishes})
+    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **options})
 
 
 class FrameReader:

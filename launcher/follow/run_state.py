@@ -1,4 +1,4 @@
-"""One run, watched: happenings in, actions out. No clock, no thread, no file, so a history can be replayed.
+"""One run, followed: events in, actions out. No clock, no thread, no file, so a history can be replayed.
 
 The first failing rank stops every node; so does a lost host, a rank that is not what was planned, and Ctrl-C.
 """
@@ -115,18 +115,18 @@ class RunState:
         """The first failure by what is known now, with the exception that the rank reported."""
         return root_cause(self.failures)
 
-    def handle(self, happening: RunEvent) -> Iterator[Action]:
+    def handle(self, event: RunEvent) -> Iterator[Action]:
         """Take what happened; yield what is to be done now."""
-        match happening:
+        match event:
             case HostStarted(host=host, run_dir=run_dir):
                 self.nodes[host].run_dir = run_dir
             case StartRefused():
-                self.nodes.close(happening.host).refused = happening
-                yield from self._stop_others(f"{happening.host}: {happening.why}")
+                self.nodes.close(event.host).refused = event
+                yield from self._stop_others(f"{event.host}: {event.why}")
             case HostReport():
-                yield from self._told(happening)
+                yield from self._told(event)
             case HostEnded():
-                yield from self._host_ended(happening)
+                yield from self._host_ended(event)
             case Disconnected(host=host, why=why):
                 if not self.nodes[host].disconnected:
                     self.nodes[host].disconnected = True
@@ -138,9 +138,9 @@ class RunState:
                 self.nodes[host].disconnected = False
                 yield Notify(f"{host}: connected again, nothing was lost")
             case HostLost():
-                yield from self._lost(happening)
+                yield from self._lost(event)
             case Interrupted():
-                yield from self._interrupted(happening)
+                yield from self._interrupted(event)
             case Tick(at=at):
                 yield from self._judge_quiet(at)
             case _:

@@ -10,24 +10,24 @@ WHY = "left at the second Ctrl-C, before it reported the end"
 class StopDeadline:
     """Counts what a person asks for: the first Ctrl-C stops a run, the second kills it and leaves."""
 
-    def __init__(self, watch: RunState) -> None:
-        self._watch = watch
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._leave_at = float("inf")
 
     @property
     def pressed(self) -> bool:
         """Whether the second has come."""
-        return self._watch.interrupts > 1
+        return self._state.interrupts > 1
 
     def leaves(self, now: float) -> bool:
         """Return whether to leave now."""
         if not self.pressed:
             return False
         self._leave_at = min(self._leave_at, now + LEAVE_AFTER_S)
-        return self._watch.interrupts > 2 or self._watch.all_ranks_ended or now >= self._leave_at
+        return self._state.interrupts > 2 or self._state.all_ranks_ended or now >= self._leave_at
 
     def give_up_hosts(self) -> None:
         """Note the hosts of which more was to come; they end the run themselves, as ordered."""
         if self.pressed:
-            for host in self._watch.open_hosts:
-                self._watch.nodes.give_up(host, WHY)
+            for host in self._state.open_hosts:
+                self._state.nodes.give_up(host, WHY)

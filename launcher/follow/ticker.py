@@ -13,9 +13,9 @@ class TickerQueue:
     """Takes from the run's queue; many chatty hosts never leave it empty, and what waits must be judged."""
 
     def __init__(
-        self, happenings: "queue.Queue[RunEvent]", *, clock: Callable[[], float] = time.monotonic
+        self, events: "queue.Queue[RunEvent]", *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._happenings = happenings
+        self._events = events
         self._clock = clock
         self._ticked = clock()
 
@@ -23,7 +23,7 @@ class TickerQueue:
         """Return what happened next; a Tick where the last is EVERY_S ago, or nothing comes for so long."""
         if self._clock() - self._ticked < EVERY_S:
             try:
-                return self._happenings.get(timeout=EVERY_S)
+                return self._events.get(timeout=EVERY_S)
             except queue.Empty:
                 pass
         self._ticked = self._clock()

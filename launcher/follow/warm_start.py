@@ -59,8 +59,8 @@ def early_request(
     module: str, run_id: str, *, python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str
 ) -> bytes:
     """Return what starts a node before its plan is known; `protocol.order` follows, or nothing at all."""
-    wish = {"python": python, "module": module, "env": dict(env), "unset": list(unset), "cwd": cwd}
-    return compress_supervisor("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
+    program = {"python": python, "module": module, "env": dict(env), "unset": list(unset), "cwd": cwd}
+    return compress_supervisor("warm_start", json.dumps({**program, "run_id": run_id}).encode())
 
 
 class WarmConnection(Closing):

@@ -42,10 +42,10 @@ class TextAnswers:
 class JsonLines:
     """Prints a line of JSON for each host, judged for itself, and one at the end for all together."""
 
-    def __init__(self, job: Job, manner: PreflightOptions, *, facts: bool) -> None:
+    def __init__(self, job: Job, options: PreflightOptions, *, facts: bool) -> None:
         self._started = time.monotonic()
         self._job = job
-        self._manner = replace(manner, as_one_launch=False)
+        self._manner = replace(options, as_one_launch=False)
         self._facts = facts
 
     def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
@@ -56,7 +56,7 @@ class JsonLines:
             gathered = GatherResult({}, {entry.name: result})
         else:
             return  # a mistake in the user's files: it ends the command with an error of its own
-        judged = evaluate_facts((entry,), gathered, self._job, manner=self._manner)
+        judged = evaluate_facts((entry,), gathered, self._job, options=self._manner)
         document = {
             "schema": HOST_SCHEMA,
             "host": entry.name,

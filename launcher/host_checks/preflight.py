@@ -107,7 +107,7 @@ def preflight(
     job: Job,
     opener: OpenConnection,
     *,
-    manner: PreflightOptions | None = None,
+    options: PreflightOptions | None = None,
     script: ScriptAnalysis | None = None,
     probe: ReachabilityProbe | None = None,
     on_done: OnHostDone | None = None,
@@ -117,7 +117,7 @@ def preflight(
     Hosts that cannot be reached become findings with the code of their error. `probe` tests the way between
     the nodes; without it that stays unknown. Raises BadInput for mistakes in the user's files only.
     """
-    how = manner or PreflightOptions()
+    how = options or PreflightOptions()
     hosts = tuple(entries)
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
     collection = Collection(hosts, lambda entry: agent_request(entry, job, how), opener, how.width, on_done)
@@ -128,7 +128,7 @@ def preflight(
     else:
         gathered, reached = collection.collect(probe, find_port)
     result = evaluate_facts(
-        hosts, gathered, job, reach=reached, manner=how, clocks=collection.clocks, script=script
+        hosts, gathered, job, reach=reached, options=how, clocks=collection.clocks, script=script
     )
     return replace(result, seconds=time.monotonic() - collection.started)
 
@@ -152,7 +152,7 @@ def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
     return probe
 
 
-def agent_request(entry: HostEntry, job: Job, manner: PreflightOptions | None = None) -> AgentRequest:
+def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None = None) -> AgentRequest:
     """Return the request to the agent of one host for this job."""
     workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
@@ -162,7 +162,7 @@ def agent_request(entry: HostEntry, job: Job, manner: PreflightOptions | None = 
         paths["offload"] = posixpath.join(workdir, offload)
     if "HF_HOME" in job.env or "HF_HOME" in entry.env:
         paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
-    how = manner or PreflightOptions()
+    how = options or PreflightOptions()
     return AgentRequest(
         host=entry.name,
         ports=(job.main_port,),
@@ -181,12 +181,12 @@ def evaluate_facts(
     job: Job,
     *,
     reach: tuple[Reach, ...] = (),
-    manner: PreflightOptions | None = None,
+    options: PreflightOptions | None = None,
     clocks: Mapping[str, ClockOffset] | None = None,
     script: ScriptAnalysis | None = None,
 ) -> PreflightResult:
     """Judge what was gathered; pure."""
-    how = manner or PreflightOptions()
+    how = options or PreflightOptions()
     if how.sent is not None:
         gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
     if how.script_after_sync is not None:

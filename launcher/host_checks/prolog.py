@@ -56,7 +56,7 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     facts = gathered.facts[entry.name]
     job = asked if _has_gpus(facts) else replace(asked, gpus="none")
     bad = [
-        each for each in evaluate_facts((entry,), gathered, job, manner=how).findings if _makes_unfit(each)
+        each for each in evaluate_facts((entry,), gathered, job, options=how).findings if _makes_unfit(each)
     ]
     seconds = time.monotonic() - began
     if not bad:

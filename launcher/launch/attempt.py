@@ -74,23 +74,23 @@ class Attempt:
         self._screen = screen
         self._book = LogStore(run_directory(launch.follow.logs, plan.run_id))
         disconnect = launch.follow.disconnect
-        self._watch = RunState(
+        self._state = RunState(
             plan,
             grace_s=disconnect.stop_s,
             stop_text=disconnect.stop_text,
             after_main_s=disconnect.after_main_s,
         )
-        self._telling = RunReporter(self._watch, screen, self._book)
-        self._happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-        departure = DetachPolicy(self._watch, time.monotonic(), quiet_s=launch.follow.quiet_s)
+        self._reporter = RunReporter(self._state, screen, self._book)
+        self._events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
+        departure = DetachPolicy(self._state, time.monotonic(), quiet_s=launch.follow.quiet_s)
         self._departure = departure if launch.follow.detach else None
-        self._promise = DetachPromise(self._watch) if launch.follow.disconnect.continues else None
+        self._promise = DetachPromise(self._state) if launch.follow.disconnect.continues else None
         self._left = False
         self._left_by = ""
         self._terminal_closed = False
-        self._hurry = StopDeadline(self._watch)
+        self._hurry = StopDeadline(self._state)
         self._awake = AwakeClock()
-        self._silence = ClientTimeout(self._watch, launch.follow.disconnect.timeout_s, self._awake)
+        self._silence = ClientTimeout(self._state, launch.follow.disconnect.timeout_s, self._awake)
         self._vigil = PeerCheck(targets or {}, self._knock)
         self._vigil_begun = False
         self._followers = {
@@ -111,7 +111,7 @@ class Attempt:
             patience_s=float("inf")
             if launch.follow.disconnect.continues
             else launch.follow.disconnect.timeout_s + FAILURE_GRACE_S,
-            happenings=self._happenings,
+            events=self._events,
             awake=self._awake,
         )
 
@@ -142,10 +142,10 @@ class Attempt:
             self._screen.show_ends(self._book.last_lines)
         self._screen.heed(lambda: False)
         self._hurry.give_up_hosts()
-        outcome = build_outcome(self._watch, directory, time.monotonic() - started, self._number)
+        outcome = build_outcome(self._state, directory, time.monotonic() - started, self._number)
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
-        outcome = self._telling.with_measurements(outcome, self._launch.earlier_phases)
+        outcome = self._reporter.with_measurements(outcome, self._launch.earlier_phases)
         if self._left:
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
@@ -167,8 +167,8 @@ class Attempt:
         return is_port_conflict([*lines, *(cause.last_lines if cause else ())])
 
     def _loop(self, interrupts: "SignalCounter") -> None:
-        ticking = TickerQueue(self._happenings)
-        while not self._watch.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
+        ticking = TickerQueue(self._events)
+        while not self._state.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
             try:
                 if by := interrupts.pop():
                     self._interrupted(by, asks=not interrupts.waiting)
@@ -197,29 +197,29 @@ class Attempt:
             drop_terminal()
         if by == TERMINAL_CLOSED and self._launch.follow.disconnect.continues:
             choice = "detach"
-        elif asks and by == CTRL_C and self._launch.follow.choose is not None and not self._watch.stopping:
+        elif asks and by == CTRL_C and self._launch.follow.choose is not None and not self._state.stopping:
             choice = self._launch.follow.choose()
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
             self._screen.stop(at_once=self._hurry.pressed)
         elif choice == "detach":
             self._left_by = by
-            self._departure = DetachPolicy(self._watch, time.monotonic(), at_once=True)
+            self._departure = DetachPolicy(self._state, time.monotonic(), at_once=True)
 
     def _look_after_the_silent(self) -> None:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
         if self._launch.follow.disconnect.continues and self._silence.is_over():
-            for host in self._watch.open_hosts:
+            for host in self._state.open_hosts:
                 self._followers[host].mark_lost("", still_running=True)
         if not self._vigil_begun:
-            if len(self._watch.nodes.run_dirs) == len(self._watch.hosts):
+            if len(self._state.nodes.run_dirs) == len(self._state.hosts):
                 self._vigil_begun = True
                 self._vigil.start()
                 if self._launch.on_started is not None:
                     self._launch.on_started()
             return
         silent = (
-            self._watch.nodes.disconnected - self._watch.nodes.ended.keys() - self._watch.nodes.lost.keys()
+            self._state.nodes.disconnected - self._state.nodes.ended.keys() - self._state.nodes.lost.keys()
         )
         for host, why in self._vigil.step(silent):
             self._followers[host].mark_lost(why)
@@ -235,7 +235,7 @@ class Attempt:
         if step == "detach":
             self._send_detach()
         if step == "leave":
-            silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.nodes.detached))
+            silent = ", ".join(sorted(set(self._state.hosts) - self._state.nodes.detached))
             if silent:
                 limit = f"{self._launch.follow.disconnect.host_timeout_s:g} s"
                 words = (
@@ -264,11 +264,11 @@ class Attempt:
             self._launch.follow.disconnect, self._plan.run_id, asks=asks, remote=remote
         )
 
-    def _act(self, happening: RunEvent) -> None:
-        if isinstance(happening, LogOutput):
-            self._telling.output(happening)
+    def _act(self, event: RunEvent) -> None:
+        if isinstance(event, LogOutput):
+            self._reporter.output(event)
             return
-        for stop in self._telling.handle(happening):
+        for stop in self._reporter.handle(event):
             self._screen.mute_launcher()
             self._screen.stop()
             for host in stop.hosts:
@@ -276,7 +276,7 @@ class Attempt:
 
     def _abandon(self) -> None:
         """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""
-        if self._watch.nodes.detached.issuperset(self._watch.hosts) and not self._watch.stopping:
+        if self._state.nodes.detached.issuperset(self._state.hosts) and not self._state.stopping:
             with suppress(OSError):  # the screen may be what failed
                 echo(f"the run continues: gpulaunch attach {self._plan.run_id}", err=True)
             self._leave()
@@ -284,9 +284,9 @@ class Attempt:
         for follower in self._followers.values():
             follower.stop_run(FAILURE_GRACE_S, "the client failed")
         deadline = time.monotonic() + FAILURE_GRACE_S + 5.0
-        while not self._watch.done and time.monotonic() < deadline:
+        while not self._state.done and time.monotonic() < deadline:
             try:
-                for _ in self._watch.handle(self._happenings.get(timeout=_POLL_S)):
+                for _ in self._state.handle(self._events.get(timeout=_POLL_S)):
                     pass
             except queue.Empty:
                 continue

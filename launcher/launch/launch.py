@@ -108,14 +108,16 @@ def preflight_or_raise(launch: LaunchRequest, on_result: Callable[[PreflightResu
 
 def preflight_hosts(launch: LaunchRequest) -> PreflightResult:
     """Preflight the hosts; what cannot be used is among the findings and errors."""
-    manner = PreflightOptions(
+    options = PreflightOptions(
         ignore=launch.ignore,
         shards=launch.shards,
         width=launch.width,
         sent=launch.sent,
         script_after_sync=launch.script_after_sync,
     )
-    return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
+    return preflight(
+        launch.entries, launch.job, launch.connections.borrow, options=options, probe=launch.probe
+    )
 
 
 def launch_and_follow(

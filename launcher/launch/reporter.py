@@ -25,11 +25,11 @@ _MAIN = "rank-0.log"
 
 
 class RunReporter:
-    """Takes every happening of a run: `take` yields the stops that follow from it, and does all else."""
+    """Takes every event of a run: `handle` yields the stops that follow from it, and does all else."""
 
     def __init__(
         self,
-        watch: RunState,
+        state: RunState,
         screen: Screen,
         book: LogStore,
         *,
@@ -38,9 +38,9 @@ class RunReporter:
     ) -> None:
         """`over`: the run has ended long ago; it is kept as it was, and nothing of it happens now."""
         self._over = over
-        self.usages = UsageTracker(watch.plan)
-        self.phases = Phases(watch)
-        self._watch = watch
+        self.usages = UsageTracker(state.plan)
+        self.phases = Phases(state)
+        self._state = state
         self._screen = screen
         self._book = book
         self._clock = clock
@@ -68,30 +68,30 @@ class RunReporter:
         if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
             self._note_checkpoints(output.host, new)
 
-    def handle(self, happening: RunEvent) -> Iterator[StopHosts]:
+    def handle(self, event: RunEvent) -> Iterator[StopHosts]:
         """Take all but output."""
-        at = getattr(happening, "at", None)
-        if isinstance(happening, Tick):
+        at = getattr(event, "at", None)
+        if isinstance(event, Tick):
             now = self._clock()
             self._screen.tick(now)
             self._say_what_failed()
             for text in () if self._over else self._live.stalled(now):
                 self.say(text, bad=True)
-        elif isinstance(happening, HostReport) and happening.event == "usage":
-            self._take_usage(happening)
-        elif isinstance(happening, HostReport) and happening.event == "script_exit":
-            self.usages.end(happening.host, happening.fields)
-        told_at = happening.at if isinstance(happening, HostReport) else None
-        if self._watch.all_ranks_fine:
+        elif isinstance(event, HostReport) and event.event == "usage":
+            self._take_usage(event)
+        elif isinstance(event, HostReport) and event.event == "script_exit":
+            self.usages.end(event.host, event.fields)
+        told_at = event.at if isinstance(event, HostReport) else None
+        if self._state.all_ranks_fine:
             self._screen.mute_launcher()  # torch's exit barrier: the last node misses the first one's store
-        for action in self._watch.handle(happening):
+        for action in self._state.handle(event):
             if isinstance(action, Notify):
                 self.say(action.text, bad=action.bad, at=told_at)
             else:
                 yield action
-        if isinstance(happening, HostReport):
-            self._note_end(happening)
-        if at is not None and not (self._over and isinstance(happening, Tick)):
+        if isinstance(event, HostReport):
+            self._note_end(event)
+        if at is not None and not (self._over and isinstance(event, Tick)):
             self._see_phase(float(at))
 
     def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
@@ -109,7 +109,7 @@ class RunReporter:
             words = (
                 f"local logs are no longer written ({self._book.failed}); {still_running}its hosts keep all"
             )
-            self._screen.notify(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
+            self._screen.notify(f"{words}: gpulaunch fetch {self._state.plan.run_id}", bad=True)
 
     def with_measurements(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:
         """Return the outcome with what was measured meanwhile; `before`: phases that came before this run."""

@@ -101,8 +101,8 @@ def _question(run: RemoteRun, way: HostEntry) -> str:
     target += f":{way.port}" if way.port else ""
     jump = f" through {', '.join(way.jump)}" if way.jump else ""
     inside = f", enter {way.via}," if way.via else ""
-    teller = ", ".join(dict.fromkeys(node.entry.name for node in run.nodes))
-    line = f"{way.name} is in no local file; {teller} says that {run.run_id} has runs, too"
+    source = ", ".join(dict.fromkeys(node.entry.name for node in run.nodes))
+    line = f"{way.name} is in no local file; {source} says that {run.run_id} has runs, too"
     return one_line(f"{line}. Log in to {target}{jump}{inside} and run {way.python}?", 400)
 
 

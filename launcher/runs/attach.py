@@ -60,11 +60,11 @@ class AttachedRun:
         self._choose = choose
         self._over = over = run.is_over
         self._book = LogStore(run_directory(logs, plan.run_id), again=True)
-        self._watch = RunState(plan, grace_s=run.grace_s, over=over)
-        self._telling = RunReporter(self._watch, screen, self._book, over=over)
-        self._hurry = StopDeadline(self._watch)
-        happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-        self._ticking = TickerQueue(happenings)
+        self._state = RunState(plan, grace_s=run.grace_s, over=over)
+        self._reporter = RunReporter(self._state, screen, self._book, over=over)
+        self._hurry = StopDeadline(self._state)
+        events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
+        self._ticking = TickerQueue(events)
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
         self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
@@ -75,7 +75,7 @@ class AttachedRun:
                 partial(open_entry, entry),
                 ResumePoint(self._here[node.host]),
                 patience_s=float("inf"),  # it continues on the host whether or not we reach it
-                happenings=happenings,
+                events=events,
             )
             for node, entry in zip(plan.nodes, entries, strict=True)
         }
@@ -98,7 +98,7 @@ class AttachedRun:
 
     def _loop(self, interrupts: SignalCounter) -> bool:
         """Return whether the run was left before it ended."""
-        while not self._watch.done and not self._hurry.leaves(time.monotonic()):
+        while not self._state.done and not self._hurry.leaves(time.monotonic()):
             if (by := interrupts.pop()) and self._interrupted(by):
                 return True
             self._act(self._ticking.get())
@@ -108,7 +108,7 @@ class AttachedRun:
         """Ask what Ctrl-C shall mean; return whether to leave. Raises KeyboardInterrupt for what is over."""
         if self._over:
             raise KeyboardInterrupt
-        choice: InterruptChoice = "stop" if self._watch.stopping else self._choice(by)
+        choice: InterruptChoice = "stop" if self._state.stopping else self._choice(by)
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
             self._screen.stop(at_once=self._hurry.pressed)
@@ -117,9 +117,9 @@ class AttachedRun:
         for follower in self._followers.values():
             follower.detach()
         deadline = time.monotonic() + ACK_TIMEOUT_S
-        while not self._watch.done and not self._watch.nodes.detached.issuperset(self._watch.hosts):
+        while not self._state.done and not self._state.nodes.detached.issuperset(self._state.hosts):
             if time.monotonic() > deadline:
-                silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.nodes.detached))
+                silent = ", ".join(sorted(set(self._state.hosts) - self._state.nodes.detached))
                 self._screen.notify(
                     f"{silent}: has not confirmed that the run continues without a client", bad=True
                 )
@@ -139,15 +139,15 @@ class AttachedRun:
             drop_terminal()
         return "detach"
 
-    def _act(self, happening: RunEvent) -> None:
-        if isinstance(happening, LogOutput):
-            shown_from = self._old.get((happening.host, happening.log), 0)
-            new_from = self._new.get((happening.host, happening.log), 0)
-            self._telling.output(happening, shown_from=shown_from, new_from=new_from)
+    def _act(self, event: RunEvent) -> None:
+        if isinstance(event, LogOutput):
+            shown_from = self._old.get((event.host, event.log), 0)
+            new_from = self._new.get((event.host, event.log), 0)
+            self._reporter.output(event, shown_from=shown_from, new_from=new_from)
             return
-        if isinstance(happening, HostStarted):
-            self._note_history(happening.host, happening.sizes)
-        for stop in self._telling.handle(happening):
+        if isinstance(event, HostStarted):
+            self._note_history(event.host, event.sizes)
+        for stop in self._reporter.handle(event):
             self._screen.stop()
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
@@ -164,14 +164,14 @@ class AttachedRun:
 
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""
-        outcome = build_outcome(self._watch, self._book.directory, self._duration(), 1)
+        outcome = build_outcome(self._state, self._book.directory, self._duration(), 1)
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
-        outcome = self._telling.with_measurements(outcome)
+        outcome = self._reporter.with_measurements(outcome)
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         outcome = replace(outcome, logs_incomplete=self._book.failed)
-        times = [ended.at for ended in self._watch.nodes.ended.values() if ended.at is not None]
+        times = [ended.at for ended in self._state.nodes.ended.values() if ended.at is not None]
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome
 
@@ -179,8 +179,8 @@ class AttachedRun:
         """Return how long it ran, by its hosts' clocks: this client followed a part of it only."""
         times = [
             float(end) - float(begin)
-            for ended in self._watch.nodes.ended.values()
+            for ended in self._state.nodes.ended.values()
             if isinstance(begin := ended.state.get("started"), int | float)
             and isinstance(end := ended.state.get("ended"), int | float)
         ]
-        return max(times, default=sum(phase.seconds for phase in self._telling.phases.finish()))
+        return max(times, default=sum(phase.seconds for phase in self._reporter.phases.finish()))

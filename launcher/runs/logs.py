@@ -87,25 +87,25 @@ def show_logs(
     plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: LogSelection, show: Sink
 ) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
-    happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
+    events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
     ways = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
     open_hosts = {node.host: node for node in selection.nodes(plan)}
     followers = []
     for node in open_hosts.values():
-        wishes: dict[str, object] = {
+        options: dict[str, object] = {
             "viewer": True,
             "only": selection.only(node),
             "once": not selection.follow,
         }
         if selection.since is not None:
-            wishes["since"] = dict(selection.since)
+            options["since"] = dict(selection.since)
         follower = NodeClient(
             plan.run_id,
             node,
             partial(open_entry, ways[node.host]),
-            ResumePoint(options=wishes),
+            ResumePoint(options=options),
             patience_s=PATIENCE_S,
-            happenings=happenings,
+            events=events,
         )
         follower.start()
         followers.append(follower)
@@ -113,7 +113,7 @@ def show_logs(
     states: dict[int, Mapping[str, Any]] = {}
     with capture_signals() as interrupts:
         while open_hosts and not interrupts.pop():
-            match _next(happenings):
+            match _next(events):
                 case LogOutput(host=host, log=log, data=data):
                     show(host, log, data, time.monotonic())
                 case HostEnded(host=host, state=state):
@@ -134,8 +134,8 @@ def show_logs(
     return LogsResult(lost, states)
 
 
-def _next(happenings: "queue.Queue[RunEvent]") -> RunEvent | None:
+def _next(events: "queue.Queue[RunEvent]") -> RunEvent | None:
     try:
-        return happenings.get(timeout=_POLL_S)
+        return events.get(timeout=_POLL_S)
     except queue.Empty:
         return None

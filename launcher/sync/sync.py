@@ -66,7 +66,7 @@ def send_tree(
         leaders = _leaders(sync.tree.root, opened)
         found = {each.entry.name: HostSync(each.root, leaders[each.entry.name]) for each in opened}
         lead = [each for each in opened if not leaders[each.entry.name]]
-        with _Progress(say, len(lead)).telling() as progress:
+        with _Progress(say, len(lead)).reporting() as progress:
             staged = _all(lambda each: _stage(sync, each, progress), lead, sync.width)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
         for each, host, done in zip(lead, staged, committed, strict=True):
@@ -195,9 +195,9 @@ class _Progress:
             self._sent += count
 
     @contextmanager
-    def telling(self) -> "Iterator[_Progress]":
+    def reporting(self) -> "Iterator[_Progress]":
         """Report progress while the body runs."""
-        thread = threading.Thread(target=self._tell, daemon=True)
+        thread = threading.Thread(target=self._report, daemon=True)
         thread.start()
         try:
             yield self
@@ -205,7 +205,7 @@ class _Progress:
             self._over.set()
             thread.join()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         while not self._over.wait(PROGRESS_S):
             with self._lock:
                 sent, wanted = self._sent / 2**20, self._wanted / 2**20

@@ -49,14 +49,14 @@ class ProgressParser:
 
     def __init__(self) -> None:
         self._tails: dict[int, bytes] = {}
-        self._telling: int | None = None
+        self._source_rank: int | None = None
         self._looked = float("-inf")
         self._reading = ProgressValues()
         self._pace: deque[tuple[float, int]] = deque(maxlen=_PACE_OVER)
 
     def feed(self, rank: int, data: bytes) -> None:
         """Take what a rank has printed."""
-        if self._telling is None or rank <= self._telling:
+        if self._source_rank is None or rank <= self._source_rank:
             self._tails[rank] = (self._tails.get(rank, b"") + data[-TAIL:])[-TAIL:]
 
     def read(self, now: float, bars: Sequence[str] = ()) -> ProgressValues:
@@ -65,7 +65,7 @@ class ProgressParser:
             whole, self._tails[rank] = _cut(self._tails[rank])
             found = _read(whole)
             if not found.empty:
-                self._telling = rank
+                self._source_rank = rank
                 self._reading = _newer(self._reading, found)
                 self._tails = {low: kept for low, kept in self._tails.items() if low <= rank}
                 break
@@ -75,7 +75,7 @@ class ProgressParser:
     def _due(self, now: float) -> list[int]:
         ranks = sorted(rank for rank, tail in self._tails.items() if tail)
         if now - self._looked < _PATIENCE_S:
-            return [rank for rank in ranks if rank in (0, self._telling)]
+            return [rank for rank in ranks if rank in (0, self._source_rank)]
         self._looked = now
         return ranks
 

@@ -92,7 +92,7 @@ def candidates(
     own = _user_exceptions(open_ends, hits, course)
     found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
-        found = [each for each in found if _tells_alone(each) and not course.continued(each.first.order)]
+        found = [each for each in found if _is_failure_alone(each) and not course.continued(each.first.order)]
     found = [_raised_above_waits(each, found) for each in found]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
@@ -225,7 +225,7 @@ def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Ca
     return candidate
 
 
-def _tells_alone(candidate: Candidate) -> bool:
+def _is_failure_alone(candidate: Candidate) -> bool:
     """Whether it counts where nothing else shows a failure."""
     text = candidate.cause.evidence[0].text
     row = first_match(text)

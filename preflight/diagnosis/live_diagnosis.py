@@ -40,7 +40,7 @@ class LiveDiagnosis:
 
     def __init__(self) -> None:
         self._recent: deque[Line] = deque(maxlen=KEPT_LINES)
-        self._telling: deque[Line] = deque(maxlen=KEPT_DEFINITIVE)
+        self._definitive: deque[Line] = deque(maxlen=KEPT_DEFINITIVE)
         self._points: dict[tuple[str, int | None], deque[Point]] = {}
         self._said: set[tuple[str, str, int | None]] = set()
         self._paces: dict[tuple[str, int | None], deque[float]] = {}
@@ -71,7 +71,7 @@ class LiveDiagnosis:
 
     def finish(self, context: Context | None = None) -> Diagnosis:
         """Return the diagnosis of what was kept: what says something, and the last lines."""
-        kept = {line.order: line for line in (*self._telling, *self._recent)}
+        kept = {line.order: line for line in (*self._definitive, *self._recent)}
         lines = [replace(kept[order], order=index) for index, order in enumerate(sorted(kept))]
         return diagnose_lines(lines, context)
 
@@ -92,7 +92,7 @@ class LiveDiagnosis:
         if any(header in bare for header in _HEADERS):
             self._remaining[key] = _AFTER_HEADER
         if self._remaining.get(key, 0) > 0 or first_match(bare) is not None:
-            self._telling.append(line)
+            self._definitive.append(line)
             self._remaining[key] = self._remaining.get(key, 0) - 1
         point = self._reader.point_of(line)
         return self._step(key, point, at_s) if point is not None else []

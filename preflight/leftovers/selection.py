@@ -26,26 +26,26 @@ class CleanSelection:
     kept: tuple[ClassifiedProcess, ...]
 
 
-def select_to_kill(classified: tuple[ClassifiedProcess, ...], wish: CleanFilter) -> CleanSelection:
+def select_to_kill(classified: tuple[ClassifiedProcess, ...], filters: CleanFilter) -> CleanSelection:
     """Split the classified processes by what may be done with them under this wish.
 
     A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
     and a true zombie cannot be. Of what was named by pid, GPU or port nothing else is shown.
     """
-    asked = [each for each in classified if _asked(each, wish)]
+    asked = [each for each in classified if _asked(each, filters)]
     at_once = tuple(each for each in asked if each.kind in ENDED_BY_DEFAULT)
-    after_yes = tuple(each for each in asked if _after_yes(each, wish))
+    after_yes = tuple(each for each in asked if _after_yes(each, filters))
     chosen = {each.process.pid for each in (*at_once, *after_yes)}
-    shown = (each for each in classified if each.process.pid not in chosen and _meant(each, wish))
+    shown = (each for each in classified if each.process.pid not in chosen and _meant(each, filters))
     return CleanSelection(at_once, after_yes, tuple(shown))
 
 
-def _after_yes(each: ClassifiedProcess, wish: CleanFilter) -> bool:
-    named = each.process.pid in wish.pids
+def _after_yes(each: ClassifiedProcess, filters: CleanFilter) -> bool:
+    named = each.process.pid in filters.pids
     if each.kind in ENDED_AFTER_YES:
         return True
     if each.kind is ProcessClass.SUSPECT:
-        return wish.include_suspect or named
+        return filters.include_suspect or named
     return each.kind is ProcessClass.LIVE and named and not confirmation_of(each)
 
 
@@ -54,17 +54,17 @@ def confirmation_of(each: ClassifiedProcess) -> bool:
     return "it is part of the session that asks" in each.evidence
 
 
-def _asked(each: ClassifiedProcess, wish: CleanFilter) -> bool:
+def _asked(each: ClassifiedProcess, filters: CleanFilter) -> bool:
     """Whether it may be ended under this wish: what only the driver says of its GPUs does not count."""
-    return _meant(each, wish) and (not wish.gpus or bool(set(wish.gpus) & set(each.held.gpus)))
+    return _meant(each, filters) and (not filters.gpus or bool(set(filters.gpus) & set(each.held.gpus)))
 
 
-def _meant(each: ClassifiedProcess, wish: CleanFilter) -> bool:
-    if wish.pids and each.process.pid not in wish.pids:
+def _meant(each: ClassifiedProcess, filters: CleanFilter) -> bool:
+    if filters.pids and each.process.pid not in filters.pids:
         return False
-    if wish.gpus and not set(wish.gpus) & {*each.held.gpus, *each.held.listed}:
+    if filters.gpus and not set(filters.gpus) & {*each.held.gpus, *each.held.listed}:
         return False
-    return not wish.ports or bool(set(wish.ports) & set(each.held.ports))
+    return not filters.ports or bool(set(filters.ports) & set(each.held.ports))
 
 
 def advice_for(each: ClassifiedProcess) -> str:

@@ -112,11 +112,9 @@ def only_ours(read: Callable[[], object]) -> None:
 
 def followed(*sent: bytes, wishes: dict[str, object] | None = None) -> list[RunEvent]:
     """Return what becomes of one connection to a host that sends this."""
-    happenings: queue.Queue[RunEvent] = queue.Queue()
+    events: queue.Queue[RunEvent] = queue.Queue()
     host = Host(MARKER + b"".join(sent))
     running = ResumePoint(options=wishes or {})
-    follower = NodeClient(
-        PLAN.run_id, PLAN.nodes[0], lambda: host, running, patience_s=0.0, happenings=happenings
-    )
+    follower = NodeClient(PLAN.run_id, PLAN.nodes[0], lambda: host, running, patience_s=0.0, events=events)
     follower.run()
-    return list(happenings.queue)
+    return list(events.queue)

@@ -30,7 +30,7 @@ def placed(host: str, rank: int, world: int, **fields: Any) -> HostReport:
 
 
 def replay(watch: RunState, history: Iterable[RunEvent]) -> list[Action]:
-    return [action for happening in history for action in watch.handle(happening)]
+    return [action for event in history for action in watch.handle(event)]
 
 
 def come_to(watch: RunState) -> Outcome:

@@ -97,14 +97,14 @@ def test_a_host_whose_link_breaks_before_it_promised_is_waited_for_and_a_lost_on
 
 
 def test_a_run_that_is_ending_is_followed_to_its_end_and_never_left() -> None:
-    for happening in (
+    for event in (
         placed("b", 1, 3),
         StartRefused("b", "no space"),
         told("b", "rank_exit", rank=1, code=1),
     ):
         watch = RunState(plan(CPU, CPU))
         departure = DetachPolicy(watch, 0.0)
-        replay(watch, [placed("a", 0, 2), happening])
+        replay(watch, [placed("a", 0, 2), event])
         assert departure.step(VERIFY_S + 1.0) == "wait"
 
 

@@ -133,10 +133,10 @@ def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_al
     assert not promise.due(9.0 + RETRY_S)
 
 
-@pytest.mark.parametrize("happening", [StartRefused("b", "no space"), HostLost("b", "gone"), Interrupted()])
-def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(happening: RunEvent) -> None:
+@pytest.mark.parametrize("event", [StartRefused("b", "no space"), HostLost("b", "gone"), Interrupted()])
+def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(event: RunEvent) -> None:
     watch = RunState(plan(CPU, CPU))
-    replay(watch, [*BOTH, happening])
+    replay(watch, [*BOTH, event])
     assert not DetachPromise(watch).due(1.0)
 
 
@@ -276,7 +276,7 @@ def answer(text: str) -> bytes:
 
 def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[RunEvent]:
     """Return what happens while one host is followed over these ways; None: it cannot be reached."""
-    happenings: queue.Queue[RunEvent] = queue.Queue()
+    events: queue.Queue[RunEvent] = queue.Queue()
     left = iter(ways)
 
     def open_way() -> Any:
@@ -292,11 +292,11 @@ def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Ru
         open_way,
         b"start",
         patience_s=patience_s,
-        happenings=happenings,
+        events=events,
         awake=AwakeClock(clock),
     )
     follower.run()
-    return [happenings.get_nowait() for _ in range(happenings.qsize())]
+    return [events.get_nowait() for _ in range(events.qsize())]
 
 
 def sleeper(clock: Clock) -> Way:

@@ -187,9 +187,9 @@ def test_phases_begin_with_the_run_whatever_was_heard_first() -> None:
     watch = RunState(plan(CPU))
     phases = Phases(watch)
     phases.update(100.0)
-    for happening in (told("a", "started", 10.0), placed("a", 0, 1)):
-        replay(watch, [happening])
-        phases.update(12.0 if happening.event == "state" else 10.0)
+    for event in (told("a", "started", 10.0), placed("a", 0, 1)):
+        replay(watch, [event])
+        phases.update(12.0 if event.event == "state" else 10.0)
     assert phases.start is not None
     assert phases.start.seconds == 2.0
 

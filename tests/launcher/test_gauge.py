@@ -129,17 +129,17 @@ def test_what_is_used_reaches_the_client_as_told(tmp_path: Path, monkeypatch: py
     planned = plan((None,))
     node = dataclasses.replace(planned.nodes[0], argv=argv, files=files, python=sys.executable)
     planned = dataclasses.replace(planned, nodes=(node,))
-    happenings: queue.Queue[RunEvent] = queue.Queue()
+    events: queue.Queue[RunEvent] = queue.Queue()
     follower = NodeClient(
         "r1",
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
         protocol.start_request(planned, node, DisconnectOptions()),
         patience_s=5.0,
-        happenings=happenings,
+        events=events,
     )
     follower.run()
-    came = [happenings.get_nowait() for _ in range(happenings.qsize())]
+    came = [events.get_nowait() for _ in range(events.qsize())]
     (used,) = [each for each in came if isinstance(each, HostReport) and each.event == "usage"]
     assert used.fields["ranks"]["0"]["rss_mib"] > 0
     assert isinstance(came[-1], HostEnded)

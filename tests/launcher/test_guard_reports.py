@@ -69,8 +69,8 @@ def told(rank: int, host: str = "a", **fields: Any) -> HostReport:
     return HostReport(host, "guard", event, at=1.0)
 
 
-def feed(watch: RunState, *happenings: Any) -> list[Action]:
-    return [action for happening in happenings for action in watch.handle(happening)]
+def feed(watch: RunState, *events: Any) -> list[Action]:
+    return [action for event in events for action in watch.handle(event)]
 
 
 def test_a_stop_of_the_guard_ends_every_node_and_is_the_root_cause() -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 RUN = plan((None,)).run_id
 
 
-def follower(script: str, happenings: "queue.Queue[RunEvent]") -> NodeClient:
+def follower(script: str, events: "queue.Queue[RunEvent]") -> NodeClient:
     """Return what starts and follows a run of one rank on this machine."""
     argv = (sys.executable, "{run_dir}/launch.py", "1", "{run_dir}/rank.py", "{run_dir}/s/x.py")
     files = (("launch.py", LAUNCHER), ("s/x.py", script))
@@ -36,7 +36,7 @@ def follower(script: str, happenings: "queue.Queue[RunEvent]") -> NodeClient:
         lambda: LocalConnection(Endpoint("a", "local", "")),
         protocol.start_request(planned, node, DisconnectOptions()),
         patience_s=30.0,
-        happenings=happenings,
+        events=events,
     )
 
 
@@ -53,15 +53,15 @@ def test_a_host_that_has_told_all_and_gone_is_still_heard_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    happenings: queue.Queue[RunEvent] = queue.Queue(1)
-    following = follower("print('x' * 30_000)", happenings)
+    events: queue.Queue[RunEvent] = queue.Queue(1)
+    following = follower("print('x' * 30_000)", events)
     following.start()
     run_dir = tmp_path / "gpulaunch" / "runs" / node_name() / RUN
     ended(run_dir)
-    time.sleep(2.5)  # the client, busy with the first happening, says meanwhile that it lives: to nobody
-    came = [happenings.get(timeout=20)]
+    time.sleep(2.5)  # the client, busy with the first event, says meanwhile that it lives: to nobody
+    came = [events.get(timeout=20)]
     while not isinstance(came[-1], HostEnded):
-        came.append(happenings.get(timeout=20))
+        came.append(events.get(timeout=20))
     following.join(20)
     log = [each.data for each in came if isinstance(each, LogOutput) and each.log == "rank-0.log"]
     assert b"".join(log) == (run_dir / "rank-0.log").read_bytes() == b"x" * 30_000 + b"\n"

@@ -119,16 +119,16 @@ LOG = {"log": "rank-0.log", "offset": 0, "size": 4}
 @given(JSON | mutated(ANSWER), st.lists(mutated(LOG) | mutated({"end": STATE, "t": 1.0}) | JSON, max_size=4))
 @settings(max_examples=60)
 def test_a_run_that_is_followed(answer: Any, later: list[Any]) -> None:
-    happenings: queue.Queue[RunEvent] = queue.Queue()
+    events: queue.Queue[RunEvent] = queue.Queue()
     sent = frames(answer, *later)
     follower = NodeClient(
-        PLAN.run_id, PLAN.nodes[0], lambda: Host(sent), ResumePoint(), patience_s=0.0, happenings=happenings
+        PLAN.run_id, PLAN.nodes[0], lambda: Host(sent), ResumePoint(), patience_s=0.0, events=events
     )
     follower.close()
     follower.run()
-    while not happenings.empty():
-        happening = happenings.get()
-        assert not (isinstance(happening, HostLost | StartRefused) and "following it failed" in happening.why)
+    while not events.empty():
+        event = events.get()
+        assert not (isinstance(event, HostLost | StartRefused) and "following it failed" in event.why)
 
 
 EVENTS: tuple[dict[str, Any], ...] = (
@@ -186,8 +186,8 @@ def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any)
         history += [HostReport("a", event["event"], event, float(event["t"])) for event in fit]
         states = [end if not validate_state(end) and isinstance(end, dict) else STATE, STATE]
         history += [HostEnded("a", states[0]), HostEnded("b", STATE)]
-        for happening in history:
-            list(telling.handle(happening))
+        for event in history:
+            list(telling.handle(event))
         telling.output(LogOutput("a", "rank-0.log", 0, b"x"))
         outcome = telling.with_measurements(build_outcome(watch, Path(folder), 1.0, 1))
         json.dumps(outcome_json(outcome))

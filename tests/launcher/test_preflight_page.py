@@ -45,7 +45,7 @@ def judged(*facts: HostFacts, reach: tuple[Reach, ...] = (), apart: bool = False
     found = {each.host: each for each in facts}
     how = PreflightOptions(as_one_launch=not apart)
     entries = [HostEntry(name) for name in found]
-    return evaluate_facts(entries, GatherResult(found, {}), Job(), reach=reach, manner=how)
+    return evaluate_facts(entries, GatherResult(found, {}), Job(), reach=reach, options=how)
 
 
 def between(text: str, begin: str, end: str) -> str:
@@ -135,7 +135,7 @@ def test_what_was_not_judged_is_no_column_and_what_was_not_asked_has_not_passed(
     from_file = PreflightOptions(as_one_launch=False, from_file=True)
     job = Job(gpus="all")
     entries = [HostEntry("titan")]
-    result = evaluate_facts(entries, GatherResult({"titan": facts}, {}), job, manner=from_file)
+    result = evaluate_facts(entries, GatherResult({"titan": facts}, {}), job, options=from_file)
     columns = families(result)
     (row,) = heat_rows(result, columns)
     states = {name: cell.state for name, cell in zip(columns, row.cells, strict=True)}

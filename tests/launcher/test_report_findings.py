@@ -31,14 +31,14 @@ RESET: dict[str, object] = {"gpus.0.recovery_action": "gpu_reset"}
 def result_of(
     overlays: dict[str, dict[str, object]],
     errors: dict[str, HostError] | None = None,
-    manner: PreflightOptions | None = None,
+    options: PreflightOptions | None = None,
 ) -> PreflightResult:
     facts: dict[str, HostFacts] = {name: host(overlay, name) for name, overlay in overlays.items()}
     names = [*overlays, *(errors or {})]
     main = names[0]
     reach = tuple(Reach(name, main, "10.0.0.5", 29500, ok=True, error="", ms=0.3) for name in names[1:])
     entries = [HostEntry(name) for name in names]
-    return evaluate_facts(entries, GatherResult(facts, errors or {}), Job(), reach=reach, manner=manner)
+    return evaluate_facts(entries, GatherResult(facts, errors or {}), Job(), reach=reach, options=options)
 
 
 def text(result: PreflightResult) -> str:
@@ -183,7 +183,7 @@ def test_text_from_hosts_cannot_steer_the_terminal() -> None:
 
 
 def test_ignored_findings_are_shown_and_do_not_count() -> None:
-    result = result_of({"titan": RESET}, manner=PreflightOptions(ignore=frozenset({"HEAL001"})))
+    result = result_of({"titan": RESET}, options=PreflightOptions(ignore=frozenset({"HEAL001"})))
     assert result.exit_code == 0
     assert "IGNORED   HEAL001 on titan gpu0" in text(result)
     assert text(result).endswith("1 host: ok (1 ignored)")

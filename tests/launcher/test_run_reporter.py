@@ -1,4 +1,4 @@
-"""What becomes of the happenings of a run: phases, what ranks used, notes for the report."""
+"""What a reporter does with the events of a run: phases, what ranks used, notes for the report."""
 
 import io
 import json
@@ -41,19 +41,19 @@ class Followed:
         self.telling = RunReporter(self.watch, Screen(self.stream), self.book, clock=lambda: 0.0)
 
     def take(self, *history: RunEvent) -> None:
-        for happening in history:
-            if isinstance(happening, LogOutput):
-                self.telling.output(happening)
+        for event in history:
+            if isinstance(event, LogOutput):
+                self.telling.output(event)
             else:
-                list(self.telling.handle(happening))
+                list(self.telling.handle(event))
 
     def notes(self) -> list[str]:
         lines = (self.book.directory / "events.jsonl").read_text().splitlines()
         return [json.loads(line)["text"] for line in lines]
 
 
-def at(seconds: float, happening: HostReport) -> HostReport:
-    return HostReport(happening.host, happening.event, happening.fields, seconds)
+def at(seconds: float, event: HostReport) -> HostReport:
+    return HostReport(event.host, event.event, event.fields, seconds)
 
 
 def test_start_ends_when_every_rank_is_verified() -> None:

@@ -45,7 +45,7 @@ def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
 
 
 def test_launchers_fall_silent_once_every_rank_has_ended_well() -> None:
-    last = next(i for i, happening in enumerate(GOOD) if happening == GOOD[-5])
+    last = next(i for i, event in enumerate(GOOD) if event == GOOD[-5])
     watch = RunState(plan(CPU, CPU))
     replay(watch, GOOD[:last])
     assert not watch.all_ranks_fine

@@ -8,14 +8,14 @@ from launcher.follow.ticker import TickerQueue
 
 
 def test_a_queue_that_is_never_empty_does_not_stop_the_clock() -> None:
-    happenings: queue.Queue[RunEvent] = queue.Queue()
+    events: queue.Queue[RunEvent] = queue.Queue()
     for _ in range(100):
-        happenings.put(Reconnected("a"))
+        events.put(Reconnected("a"))
     thirtieths = (number / 30 for number in count())
-    ticking = TickerQueue(happenings, clock=lambda: next(thirtieths))
+    ticking = TickerQueue(events, clock=lambda: next(thirtieths))
     taken = [ticking.get() for _ in range(60)]
     assert 10 <= sum(isinstance(each, Tick) for each in taken) <= 20
-    assert happenings.qsize() == 100 - sum(isinstance(each, Reconnected) for each in taken)
+    assert events.qsize() == 100 - sum(isinstance(each, Reconnected) for each in taken)
 
 
 def test_a_queue_that_stays_empty_ticks() -> None:

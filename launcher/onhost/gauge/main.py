@@ -109,7 +109,7 @@ class Gauge:
         if self.gpus.silent_s() > NVML_TIMEOUT_S and not self.reported_silence:
             self.reported_silence = True
             error = "%s; the driver may hang" % missing
-            self._tell("internal_error", what="the attempt to read the GPUs", error=error)
+            self._report("internal_error", what="the attempt to read the GPUs", error=error)
 
     def _judge(self, line: dict[str, Any], *, life: bool) -> None:
         """Report how long the run has been idle; a run without a live rank is not judged."""
@@ -120,7 +120,7 @@ class Gauge:
             self.ranks.families.look_for_new()
         told = self.idle.update(time.monotonic(), life=life, longest_s=3 * self.every_s)
         if told is not None:
-            self._tell(told.pop("event"), **told)
+            self._report(told.pop("event"), **told)
 
     def _output_grew(self) -> bool:
         before, self.sizes = self.sizes, {}
@@ -139,7 +139,7 @@ class Gauge:
             written = os.write(self.usage, data)
             self.torn = b"" if written == len(data) else b"\n"
 
-    def _tell(self, name: str, **fields: object) -> None:
+    def _report(self, name: str, **fields: object) -> None:
         line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
         with contextlib.suppress(OSError):
             os.write(self.events_out, json.dumps(line).encode() + b"\n")

@@ -33,15 +33,15 @@ class Guard:
         training = self.training = TrainingState(place, tools)
         self.leaving = GuardExit(tools.report, self._finish)
         self.safety = SafeCaller(training, self.leaving)
-        self.teller = GuardReporter(training, self.leaving, stops=stops)
+        self.reporter = GuardReporter(training, self.leaving, stops=stops)
         self.readings = AsyncReads()
         self.rehearsal = self._rehearsal_of(steps) if steps else None
         self.evidence = SamplingPolicy(every_step=steps > 0)
         heard = self.rehearsal.on_value if self.rehearsal else _ignore
         skipped = self.rehearsal.stepped if self.rehearsal else _ignore
-        self.notes = LossMonitor(training, self.teller, self.readings, self.evidence, heard)
-        self.values = FiniteMonitor(training, self.teller, self.readings, self.evidence)
-        self.scaling = ScalerMonitor(training, self.teller, skipped)
+        self.notes = LossMonitor(training, self.reporter, self.readings, self.evidence, heard)
+        self.values = FiniteMonitor(training, self.reporter, self.readings, self.evidence)
+        self.scaling = ScalerMonitor(training, self.reporter, skipped)
         self.rows = checks(self.values)
         self._steps_file = StepFile(place)
 
@@ -81,7 +81,7 @@ class Guard:
 
     def _look(self, look: Callable[[Step], Iterable[Violation]], step: Step) -> None:
         for wrong in look(step):
-            self.teller.tell(wrong, step.number)
+            self.reporter.report(wrong, step.number)
 
     def _after_step(self, optimizer: Any) -> None:
         if not self.safety.is_active():
@@ -118,7 +118,7 @@ class Guard:
 
     def _finish(self) -> None:
         """Report the outstanding results, and shut down the threads that would block the exit."""
-        self.teller.stops = False  # too late to stop the rank, not to report
+        self.reporter.stops = False  # too late to stop the rank, not to report
         with contextlib.suppress(Exception):
             cuda = self.training.torch.cuda
             if cuda.is_initialized():

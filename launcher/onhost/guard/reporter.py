@@ -22,7 +22,7 @@ class GuardReporter:
         self._leaving = leaving
         self._said: dict[str, int] = {}
 
-    def tell(self, wrong: Violation, step: int) -> None:
+    def report(self, wrong: Violation, step: int) -> None:
         """Report a violation once; end the rank where the policy is to stop."""
         stops = wrong.fatal and self.stops
         key = "%s %s" % (wrong.code, wrong.message[:12])

@@ -69,13 +69,13 @@ def detach_run(run_dir: str) -> None:
         os.close(events)
 
 
-def request_stop(run_dir: str, wish: StopRequest) -> bool:
+def request_stop(run_dir: str, request: StopRequest) -> bool:
     """Write the stop request and signal the supervisor; return False when no supervisor runs."""
     state = read_state(run_dir)
     if not is_on_this_node(state) or not state.get("supervisor"):
         return False
     with contextlib.suppress(OSError):  # the signal alone means: stop with the default grace
-        said = {"grace_s": wish.grace_s, "why": wish.why, "stacks": wish.stacks}
+        said = {"grace_s": request.grace_s, "why": request.why, "stacks": request.stacks}
         write_file(os.path.join(run_dir, STOP), json.dumps(said))
     pid, ticks = state["supervisor"]
     if not is_same(pid, ticks):

@@ -85,8 +85,8 @@ launch.main()
 class WarmStart:
     """Handles of the waiting processes on each other; each process uses its own part."""
 
-    def __init__(self, wish: dict[str, Any]) -> None:
-        self.request = wish
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = request
         self.code = b""  # of every module that was imported before the plan arrived
         self.orders = -1  # the client side's end of the pipe to the guardian
         self.ready = -1

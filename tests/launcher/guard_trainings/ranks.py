@@ -126,7 +126,7 @@ def fake_gpus(kit: Kit) -> Any:
     with open(f"{training.place.run_dir}/expected.json", "w") as file:  # noqa: PTH123
         json.dump({"gpus": ["GPU-1"]}, file)
     training.tools = training.tools._replace(gpu_uuid=lambda _: "GPU-0")
-    guard.teller.stops = False
+    guard.reporter.stops = False
     training.fired = 1
     seen = training.record(optimizer)
     seen.tries = seen.fired = 1
@@ -134,7 +134,7 @@ def fake_gpus(kit: Kit) -> Any:
     for row in guard.rows:
         if row.what == "judge dtypes":
             for wrong in row.look(step):
-                guard.teller.tell(wrong, 1)
+                guard.reporter.report(wrong, 1)
     return "told"
 
 

@@ -19,11 +19,11 @@ class ScalerMonitor:
     """Monitor of this rank's scalers; `skipped` is called after each step that one has skipped."""
 
     def __init__(
-        self, training: TrainingState, teller: GuardReporter, skipped: Callable[[WatchedOptimizer], None]
+        self, training: TrainingState, reporter: GuardReporter, skipped: Callable[[WatchedOptimizer], None]
     ) -> None:
         self.scale = math.nan  # as last read
         self._training = training
-        self._teller = teller
+        self._reporter = reporter
         self._skipped = skipped
         self._skips_allowed = int(os.environ.get("GPULAUNCH_GUARD_SKIPS", "") or SKIPS_IN_A_ROW)
         self._skips_in_a_row = 0
@@ -36,7 +36,7 @@ class ScalerMonitor:
             return  # FSDP's own: it unscales fp16 gradients on purpose
         step = self._training.step_now() + 1
         for wrong in _cannot_be_unscaled(self._training.torch, optimizer):
-            self._teller.tell(wrong, step)
+            self._reporter.report(wrong, step)
 
     def stepped(self, optimizer: Any, skipped: bool) -> None:  # noqa: FBT001 - through safely()
         """Count a step that a scaler has performed or skipped."""
@@ -70,7 +70,7 @@ class ScalerMonitor:
         if number < 1.0:
             text = "the GradScaler's scale has fallen below 1 (%g)" % number
             fix = "the gradients overflow whatever the scale: use bf16 or no mixed precision"
-            self._teller.tell(Violation("G5", text, fix), self._training.step_now())
+            self._reporter.report(Violation("G5", text, fix), self._training.step_now())
 
     def _count(self, seen: WatchedOptimizer, *, skipped: bool) -> None:
         self._skips_in_a_row = self._skips_in_a_row + 1 if skipped else 0
@@ -85,7 +85,7 @@ class ScalerMonitor:
             )
             self._skips_in_a_row = 0
             first = seen.tries - self._skips_allowed + 1
-            self._teller.tell(Violation("G5", text % (self._skips_allowed, self.scale), fix, True), first)
+            self._reporter.report(Violation("G5", text % (self._skips_allowed, self.scale), fix, True), first)
         self._skipped(seen)
 
 

@@ -23,13 +23,13 @@ class LossMonitor:
     def __init__(
         self,
         training: TrainingState,
-        teller: GuardReporter,
+        reporter: GuardReporter,
         readings: AsyncReads,
         evidence: SamplingPolicy,
         heard: Callable[[str, float], None],
     ) -> None:
         self._training = training
-        self._teller = teller
+        self._reporter = reporter
         self._readings = readings
         self._evidence = evidence
         self._heard = heard
@@ -101,4 +101,4 @@ class LossMonitor:
         self._evidence.record_suspicion(what, step)
         if not has_scaler:
             fix = "look at this step's data, the learning rate, and fp16 that overflows in the forward"
-            self._teller.tell(Violation("G4", "the %s is not finite" % what, fix), step)
+            self._reporter.report(Violation("G4", "the %s is not finite" % what, fix), step)

@@ -24,10 +24,10 @@ class FiniteMonitor:
     """Monitor that computes one number per device, finite if all values are; sums propagate NaN and Inf."""
 
     def __init__(
-        self, training: TrainingState, teller: GuardReporter, readings: AsyncReads, evidence: SamplingPolicy
+        self, training: TrainingState, reporter: GuardReporter, readings: AsyncReads, evidence: SamplingPolicy
     ) -> None:
         self._training = training
-        self._teller = teller
+        self._reporter = reporter
         self._readings = readings
         self._evidence = evidence
         self._born_bad: set[int] = set()  # not finite before the first step: masks, unused rows
@@ -108,7 +108,7 @@ class FiniteMonitor:
         self._evidence.record_suspicion("gradients", step)
         text = "gradients are not finite, and no GradScaler will skip this step: the weights are lost by it"
         fix = "the forward overflows (fp16 without autocast?) or the loss does; find the first bad batch"
-        self._teller.tell(Violation("G4", text, fix, parameters=bad), step)
+        self._reporter.report(Violation("G4", text, fix, parameters=bad), step)
 
     def _judge_weights(self, step: int, about: Any, reading: AsyncRead) -> None:
         optimizer = about()
@@ -136,7 +136,7 @@ class FiniteMonitor:
             text += "; gradients were finite"
         torch = self._training.torch
         fix = FIX_FP16 if any(p.dtype is torch.float16 for p in bad) else FIX_LOST
-        self._teller.tell(Violation("G4", text, fix, True, bad), first)
+        self._reporter.report(Violation("G4", text, fix, True, bad), first)
 
 
 def _all_finite(reading: AsyncRead) -> bool:

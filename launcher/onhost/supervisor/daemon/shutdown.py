@@ -47,31 +47,31 @@ class Shutdown:
         """Whether the run is ending."""
         return self._stage != RUNNING
 
-    def start(self, wish: StopRequest) -> None:
+    def start(self, request: StopRequest) -> None:
         """Start to end the run, or shorten the grace of an end in progress."""
-        until = time.monotonic() + wish.grace_s
+        until = time.monotonic() + request.grace_s
         if self.started:
             self._grace_until = min(self._grace_until, until)
-            if self._stage == RANKS_WARNED and wish.grace_s < self._wait_s():
+            if self._stage == RANKS_WARNED and request.grace_s < self._wait_s():
                 self._stage_until = time.monotonic()  # the newer request is the more urgent one
             return
-        self.why = wish.why
-        self.requested = wish.requested
+        self.why = request.why
+        self.requested = request.requested
         self.since = time.time()
         self._grace_until = self._stage_until = until
-        if wish.why:
-            self._run.emit("stopping", why=wish.why, grace_s=wish.grace_s, requested=wish.requested)
+        if request.why:
+            self._run.emit("stopping", why=request.why, grace_s=request.grace_s, requested=request.requested)
         self._run.save("stopping")
-        if not self._warn(wish):
-            self._ask_ranks(wish.grace_s)
+        if not self._warn(request):
+            self._ask_ranks(request.grace_s)
 
-    def _warn(self, wish: StopRequest) -> bool:
+    def _warn(self, request: StopRequest) -> bool:
         """Signal the ranks with `before_stop`, if the request leaves that much time.
 
         Return whether it was sent.
         """
         before, wait_s = self._run.spec.get("before_stop") or {}, self._wait_s()
-        if not wait_s or wish.grace_s < wait_s:
+        if not wait_s or request.grace_s < wait_s:
             return False
         number = getattr(signal, "SIG" + before["signal"])
         first_only = before["ranks"] == "0"

@@ -75,22 +75,22 @@ class Supervisor:
 
     def _look_around(self) -> None:
         self._see_ends()
-        wish = None if self._ending.started else self._attachment.check()
-        if wish is not None:
-            self._ending.start(wish)
-        wish = self._hang.check(stopping=self._ending.started)
-        if wish is not None:
-            self._ending.start(wish)
+        request = None if self._ending.started else self._attachment.check()
+        if request is not None:
+            self._ending.start(request)
+        request = self._hang.check(stopping=self._ending.started)
+        if request is not None:
+            self._ending.start(request)
         self._rescue.check([*self._ranks.living, self._launcher.pid, self._gauge.pid])
         self._records.run()
         if self._bell.pop_sigterm():
             self._obey(read_stop_request(self._run.dir, self._run.grace_s))
 
-    def _obey(self, wish: StopRequest) -> None:
-        if not wish.stacks:
-            self._ending.start(wish)
+    def _obey(self, request: StopRequest) -> None:
+        if not request.stacks:
+            self._ending.start(request)
         elif not self._ending.started:
-            self._hang.begin(wish)
+            self._hang.begin(request)
 
     def _see_ends(self) -> None:
         """Read the events of ranks and gauge, and detect exits."""
