@@ -15,6 +15,7 @@ from tests.gpu.ledger import Stopped
 
 COMMAND = (sys.executable, "-m", "launcher")
 READY_S = 60.0
+REST = "rest.json"
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,21 @@ class Launch:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def _run_words(self, *words: str) -> list[str]:
-        known = (
-            ["--ignore", "ENV003"] if self.board.simulated else []
-        )  # torch on a simulated board is the CPU's
-        return ["run", "-c", "job.yaml", *known, *words]
+        return ["run", "-c", "job.yaml", *self.ignored(), *words]
+
+    def ignored(self) -> list[str]:
+        """Return the option that ignores what stops launches on this machine at rest (the case `rest`)."""
+        codes = json.loads(self._rest.read_text()) if self._rest.exists() else []
+        codes += ["ENV003"] if self.board.simulated else []  # its torch is the CPU's
+        return ["--ignore", ",".join(codes)] if codes else []
+
+    @property
+    def _rest(self) -> Path:
+        return self.board.scratch.parent / REST
+
+    def ignore_from_now_on(self, codes: Sequence[str]) -> None:
+        """Have the runs of all cases that follow ignore these findings."""
+        self._rest.write_text(json.dumps(list(codes)))
 
     # --- what the newest run left locally ---
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import tarfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 from tests.gpu import report, smi
 from tests.gpu.board import ROOT, Board
 from tests.gpu.ledger import Observation
-from tests.gpu.suite import Result
+from tests.gpu.suite import Result, Status
+
+LARGEST_KEPT = 1 << 19
 
 
 class Reporter:
@@ -46,6 +49,17 @@ class Reporter:
         recording = self._board.scratch / "recording" / "recording.json"
         if recording.exists():
             shutil.copyfile(recording, self._out / f"{self._stem}.recording.json")
+        failed = [each.name for each in self._results if each.status is Status.FAILED]
+        if failed:
+            self._pack(failed)
+
+    def _pack(self, cases: list[str]) -> None:
+        """Keep what failed cases and their runs wrote; the GPU may be gone when it is looked at."""
+        with tarfile.open(self._out / f"{self._stem}.failed.tar.gz", "w:gz") as archive:
+            for name in (*cases, "state"):
+                path = self._board.scratch / name
+                if path.exists():
+                    archive.add(path, name, filter=_small)
 
     def _masked(self, one: Observation) -> Observation:
         what, observed, expected = (self._mask(text) for text in (one.what, one.observed, one.expected))
@@ -63,6 +77,10 @@ class Reporter:
         _replace(
             self.page_path, report.page(self._title, self._about, self._results, seconds, complete=complete)
         )
+
+
+def _small(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return entry if entry.isdir() or (entry.isfile() and entry.size <= LARGEST_KEPT) else None
 
 
 def _masks(board: Board, xml: str) -> dict[str, str]:

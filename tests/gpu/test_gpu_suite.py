@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,9 @@ def test_a_report_names_neither_machine_nor_board(tmp_path: Path, monkeypatch: p
     reporter.add(Result("facts", "title", Status.FAILED, 1.0, f"on {uuid}", [one]))
     page = reporter.page_path.read_text()
     assert "The suite has not ended" in page
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "stderr").write_text("why it failed")
+    (tmp_path / "facts" / "large").write_bytes(bytes(1 << 20))
     reporter.finish()
     page = reporter.page_path.read_text()
     assert "has not ended" not in page
@@ -182,7 +186,9 @@ def test_a_report_names_neither_machine_nor_board(tmp_path: Path, monkeypatch: p
     assert document["complete"] is True
     assert document["counts"] == {"failed": 1}
     assert document["cases"][0]["observations"][0]["verdict"] == "wrong"
-    assert all(uuid not in path.read_text() for path in (tmp_path / "out").iterdir())
+    with tarfile.open(next((tmp_path / "out").glob("*.failed.tar.gz"))) as kept:
+        assert kept.getnames() == ["facts", "facts/stderr"]
+    assert all(uuid not in path.read_text() for path in (tmp_path / "out").iterdir() if path.suffix != ".gz")
 
 
 def test_the_page_about_the_suite_lists_every_case() -> None:

@@ -11,6 +11,7 @@ CASES: tuple[Case, ...] = (
         "gpulaunch record --mask hides names and is judged as the machine was",
         end_to_end.keep_recording,
     ),
+    Case("rest", "nothing stops a launch on this machine", checks.look_at_rest),
     Case("checks", "every check on this board", checks.judge_board),
     Case("causes", "a held GPU, a taken port, too many GPUs are found", checks.cause_findings),
     Case("memory", "a process on the GPU: listing and memory accounting", processes.account_memory),

@@ -47,8 +47,8 @@ def rehearse_packaged(board: Board, ledger: Ledger) -> None:
     board.need_torch()
     board.need_modules(*MODULES)
     place = _packaged(board, "rehearsed")
-    words = ["--ignore", "ENV003"] if board.simulated else []
-    ended = place.command("rehearse", "-c", "job.yaml", "--steps", "5", "--json", *words, limit_s=150)
+    words = ("rehearse", "-c", "job.yaml", "--steps", "5", "--json")
+    ended = place.command(*words, *place.ignored(), limit_s=150)
     document = ended.document
     ledger.note("what it says", json.dumps(document.get("ranks", document))[:500])
     said = f"{ended.code}: {ended.last_words}"

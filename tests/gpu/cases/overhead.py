@@ -10,19 +10,16 @@ from tests.gpu.launches import Launch
 from tests.gpu.ledger import Ledger, Stopped
 
 WARM = 50
+LARGE = "--steps 400 --width 4096 --batch 2048"  # steps of 10 to 100 ms: as long as those of real trainings
+SMALL = "--steps 100"
 MOST_PERCENT = 5.0
 
 
 def compare_steps(board: Board, ledger: Ledger) -> None:
     """Medians of the steps, alone and in a run: supervisor and gauge beside it, guard in it."""
     board.need_torch()
-    words = [
-        "--steps",
-        "100" if board.simulated else "1500",
-        "--times",
-        "--width",
-        "256" if board.simulated else "2048",
-    ]
+    sizes = SMALL if board.simulated else LARGE
+    words = ["--times", *sizes.split()]
     alone = _alone(board, words)
     ledger.note("python train.py, ms per step", alone)
     for name, guard in (("run without guard", "off"), ("run with guard", "stop")):

@@ -21,6 +21,7 @@ from launcher.remote.programs import program_source
 DEVICE = torch.device("cuda", 0)
 REAL = torch.version.cuda is not None
 WIDTH, BATCH = (512, 256) if REAL else (32, 16)
+LARGE = (4096, 2048) if REAL else (32, 16)  # steps of 10 to 100 ms: as long as those of real trainings
 SLEEP_S = 0.3
 EVENTS: list[Any] = []
 
@@ -54,13 +55,14 @@ class Switched:
 class Training:
     """A small model, its optimizer, and a step."""
 
-    def __init__(self, kind: str = "float32") -> None:
+    def __init__(self, kind: str = "float32", width: int = WIDTH, batch: int = BATCH) -> None:
         torch.manual_seed(0)
-        layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU(), torch.nn.LayerNorm(WIDTH)] * 3
-        self.model = torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 1)).to(DEVICE)
+        layers = [torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.LayerNorm(width)]
+        more = [torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.Linear(width, 1)]
+        self.model = torch.nn.Sequential(*layers, *more).to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
-        self.inputs = torch.randn(BATCH, WIDTH).to(DEVICE)
-        self.targets = torch.randn(BATCH, 1).to(DEVICE)
+        self.inputs = torch.randn(batch, width).to(DEVICE)
+        self.targets = torch.randn(batch, 1).to(DEVICE)
         self.half = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(kind.split(maxsplit=1)[0])
         self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0) if "scaler" in kind else None
 
@@ -141,7 +143,7 @@ def calls(guard: Switched) -> dict[str, Any]:
             found[name] = {
                 k: n for k, n in counted.items() if k.startswith("cuda") and any(w in k for w in wanted)
             }
-    except RuntimeError as error:
+    except Exception as error:  # noqa: BLE001 - whatever the profiler lacks on this machine is the answer
         found["error"] = f"the profiler fails: {' '.join(str(error).split())[:200]}"
     guard.on = False
     if not found["error"] and not found["plain"]:
@@ -175,7 +177,7 @@ def running(guard: Switched) -> dict[int, Any]:
 
 def cost(guard: Switched, steps: int) -> dict[str, float]:
     inside = Meter(guard)
-    training, block = Training(), 10
+    training, block = Training("float32", *LARGE), 10
     guard.on = True
     for _ in range(2 * block):
         training.step()
