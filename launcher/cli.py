@@ -49,6 +49,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         ),
         "run": CommandEntry("launcher.commands.run", "Check, launch on all hosts, follow to the end."),
         "submit": CommandEntry("launcher.commands.submit", "Submit a run to Slurm as one batch job."),
+        "bench": CommandEntry(
+            "launcher.commands.bench", "Measure every free GPU and the links between hosts."
+        ),
         "clean-zombies": CommandEntry(
             "launcher.commands.clean_zombies", "End what dead runs left: ranks, ports, GPU memory."
         ),

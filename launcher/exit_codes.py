@@ -49,6 +49,7 @@ MEANINGS: dict[ExitCode, str] = {
 NEGATIVE_MEANS: dict[str, str] = {
     "preflight": "something is critical or could not be checked, a host that could not be reached included",
     "run": "findings stop the launch",
+    "bench": "something is slow, computes wrong or could not be measured, a GPU in use included",
     "rehearse": "it ran to its end, and something is not proven",
     "lint": "errors, or something was not judged",
     "clean-zombies": "something that may be ended still runs, or something could not be judged;"

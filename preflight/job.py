@@ -147,3 +147,7 @@ class Expect:
     fatal_xids: tuple[int, ...] = (48, 74, 79, 95, 119, 120, 140)  # the GPU needs a reset or a technician
     program_xids: tuple[int, ...] = (13, 31, 43, 45)  # usually a program's own fault, or its end
     stopped_s: float = 600.0  # a stopped process older than this is half dead
+    gemm_tflops: float | None = None  # measured floors, for the deep checks
+    memory_gbs: float | None = None
+    h2d_gbs: float | None = None
+    allreduce_gbs: float | None = None

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from launcher.commands._completion import complete_codes, complete_configs
+from launcher.commands._deep_options import deep_flag, deep_options
 from launcher.commands._host_options import (
     HostAccess,
     HostOptions,
@@ -41,8 +42,9 @@ from launcher.local.atomic_write import check_writable, write_atomic
 from launcher.planning.plan import ScriptFile
 from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.remote.agent import GatherResult
+from launcher.report.deep import DeepReport, deep_json, deep_lines
 from launcher.terminal.json_text import json_text
-from launcher.terminal.output import echo, echo_json_text, echo_lines
+from launcher.terminal.output import echo, echo_json_text, echo_lines, no_utf8
 from launcher.version import version
 from preflight.frozen import dataclass
 from preflight.job import GpuRequest, Job, PrecisionRequest
@@ -93,6 +95,14 @@ class PreflightCommandOptions(HostOptions):
     smi_files: tuple[Path, ...]
     transport: Transport | None
     prolog: bool
+    deep: bool
+    seconds: float
+    save_expect: bool
+
+    @property
+    def is_document_alone(self) -> bool:
+        """Whether standard output is for one document."""
+        return self.as_json or self.as_jsonl or self.is_page_alone
 
     @property
     def is_page_alone(self) -> bool:
@@ -163,6 +173,8 @@ class PreflightCommandOptions(HostOptions):
     is_flag=True,
     help="Only the health of this node: one line, exit code 0 or 1, less than 10 s.",
 )
+@deep_flag
+@deep_options
 @transport_option
 @host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
@@ -188,12 +200,13 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     )
     if asked.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
+    deep: DeepReport | None = None
     if options.recordings or options.smi_files:
         result = _from_files(asked, options, preflight_options)
     else:
         ways = open_host_access(options)
-        result = _from_hosts(asked, ways, preflight_options, options)
-    _show(result, options)
+        result, deep = _from_hosts(asked, ways, preflight_options, options)
+    _show(result, options, deep)
     return result.exit_code
 
 
@@ -246,7 +259,7 @@ def _from_hosts(
     ways: HostAccess,
     preflight_options: PreflightOptions,
     options: PreflightCommandOptions,
-) -> PreflightResult:
+) -> tuple[PreflightResult, DeepReport | None]:
     slurm_job = find_job(options.transport, names_hosts=asked.names_hosts)
     if slurm_job is not None:
         ways, entries = reach_job(ways, slurm_job, options.transport, asked.base)
@@ -256,7 +269,7 @@ def _from_hosts(
         job = resolve_rank_counts(asked.job, ways.inventory)
         answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None
         with HostTable(entries) if answers is None else nullcontext(answers) as live:
-            return preflight(
+            result = preflight(
                 entries,
                 job,
                 ways.open,
@@ -264,6 +277,13 @@ def _from_hosts(
                 probe=reachability_probe(width=ways.width),
                 on_done=live.host_done,
             )
+        if not options.deep:
+            return result, None
+        from launcher.commands._deep import measure_after  # noqa: PLC0415 - loads all of a launch
+
+        return measure_after(
+            result, job, ways, options, ignore=preflight_options.ignore, to_stderr=options.is_document_alone
+        )
     finally:
         ways.close()
 
@@ -320,12 +340,17 @@ def _check_page(page: Path, options: PreflightCommandOptions) -> None:
         raise BadInput("--html - and --json would both be on standard output", "give --html a file")
 
 
-def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:
+def _show(result: PreflightResult, options: PreflightCommandOptions, deep: DeepReport | None = None) -> None:
     if options.as_jsonl:
         echo_json_text(json.dumps(summary_json(result)))
     elif options.as_json:
-        echo_json_text(json_text(preflight_json(result, facts=options.facts), depth=_JSON_DEPTH))
+        document = preflight_json(result, facts=options.facts)
+        if deep is not None:
+            document["deep"] = deep_json(deep)
+        echo_json_text(json_text(document, depth=_JSON_DEPTH))
     elif not options.is_page_alone:
+        if deep is not None:
+            echo_lines(deep_lines(deep_json(deep), ascii_only=no_utf8()))
         files = options.recordings or options.smi_files
         report = report_lines if files else todays_report
         echo_lines(report(result, verbose=options.verbose))

@@ -1,6 +1,5 @@
 """gpulaunch report: a run that is kept locally, as text, as one HTML file, or as a document for programs."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -13,7 +12,7 @@ from launcher.report.html.page import render_page
 from launcher.report.summary import summary_json, summary_lines
 from launcher.rundir.layout import RunFiles, read_run
 from launcher.rundir.log_files import find_local_run
-from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.terminal.output import echo, echo_json, echo_lines, no_utf8
 
 
 @click.command("report")
@@ -45,8 +44,7 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     if as_json:
         echo_json({**summary_json(found), "exit_code": int(ExitCode.OK)})
     elif target is None:
-        plain = "utf" not in (sys.stdout.encoding or "").lower()
-        echo_lines(summary_lines(found, ascii_only=plain))
+        echo_lines(summary_lines(found, ascii_only=no_utf8()))
 
 
 def _write(found: RunFiles, target: Path) -> None:

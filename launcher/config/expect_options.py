@@ -50,5 +50,20 @@ EXPECT_KEYS: tuple[Field, ...] = (
     ),
     _expect("fatal_xids", _XIDS, "Xids after which a GPU needs a reset or a technician."),
     _expect("program_xids", _XIDS, "Xids that are usually a program's own fault, or its end."),
+    _expect(
+        "gemm_tflops", Number(), "Deep checks: the least rate of matrix products on a GPU, in TFLOPS.", "600"
+    ),
+    _expect(
+        "memory_gbs", Number(), "Deep checks: the least rate of copies in a GPU's memory, in GB/s.", "2400"
+    ),
+    _expect(
+        "h2d_gbs", Number(), "Deep checks: the least rate of copies from the host to a GPU, in GB/s.", "48"
+    ),
+    _expect(
+        "allreduce_gbs",
+        Number(),
+        "Deep checks: the least bus rate of an all-reduce within the host, in GB/s.",
+        "430",
+    ),
     _expect("stopped_s", Duration(), "A stopped process older than this is half dead."),
 )

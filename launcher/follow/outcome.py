@@ -80,6 +80,7 @@ class Measurements:
     rehearsal: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # by rank: what its guard measured
+    deep: Mapping[int, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)  # rank -> its reports
     guard_events: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
 
@@ -141,7 +142,11 @@ def build_outcome(state: RunState, directory: Path, seconds: float, attempts: in
         ranks=tuple(RankExit(rank, host, state.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
         verification=_verification(state.verification),
         cleanup=_cleanup(state),
-        measurements=Measurements(rehearsal=dict(guarding.rehearsal), guard_events=tuple(guarding.events)),
+        measurements=Measurements(
+            rehearsal=dict(guarding.rehearsal),
+            deep=state.deep.by_rank(hosts),
+            guard_events=tuple(guarding.events),
+        ),
         directory=directory,
         run_dirs=state.nodes.run_dirs,
         seconds=seconds,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.follow.deep_reports import DeepReports
 from launcher.follow.events import (
     Disconnected,
     HostEnded,
@@ -77,6 +78,7 @@ class RunState:
         self.hosts = tuple(node.host for node in plan.nodes)
         self.verification = Verifier(plan)
         self.guarding = GuardReports(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
+        self.deep = DeepReports()
         self.failures: list[Failure] = []
         self.nodes = Nodes(self.hosts)
         self.rank_codes: dict[int, int | None] = {}
@@ -170,6 +172,8 @@ class RunState:
             yield from self._fail(Failure(told.host, told.at, None, None, "the supervisor was killed"))
         elif told.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
             yield from self._guard_told(told, rank)
+        elif told.event == "deep" and isinstance(rank, int):
+            self.deep.add(told.host, rank, told.fields)
         elif told.event == "internal_error":
             yield Notify(
                 f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True

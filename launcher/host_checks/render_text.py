@@ -156,6 +156,12 @@ def report_lines(
     yield from end
 
 
+def finding_lines(findings: Iterable[Finding]) -> Iterator[StyledLine]:
+    """Yield findings alone, all of them."""
+    for item in group_findings(findings):
+        yield from _finding_lines(item, short_host_range)
+
+
 def _fit(quiet: list[StyledLine], folded: tuple[FindingGroup, ...], rows: int) -> Iterator[StyledLine]:
     """Yield what fits: all, else one group for each code, else as many of these as there is room for."""
     shown, more = _shortened(folded)

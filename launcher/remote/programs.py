@@ -17,7 +17,7 @@ _ON_HOST = _TOP / "launcher" / "onhost"
 _DOORS = {"warm_start": _ON_HOST / "supervisor" / "warm_start.py"}
 """Doors of a program besides its main.py: they share its other modules."""
 
-_SHARED = ("answer", "procfs")
+_SHARED = ("answer", "nvml", "procfs")
 """Modules of launcher/onhost/ that travel with every program that imports them, beside its own modules."""
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)

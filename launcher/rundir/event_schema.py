@@ -107,6 +107,13 @@ class _Rehearsal:
     samples_per_step_here: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Deep:
+    rank: int
+    kind: str
+    step: str
+
+
 _SHAPES: dict[str, type[Any]] = {
     "rank": _OfRank,
     "state": _OfRank,
@@ -120,6 +127,7 @@ _SHAPES: dict[str, type[Any]] = {
     "guard": _Guard,
     "guard_facts": _GuardFacts,
     "rehearsal": _Rehearsal,
+    "deep": _Deep,
 }
 
 

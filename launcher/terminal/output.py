@@ -56,6 +56,11 @@ def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def no_utf8() -> bool:
+    """Return whether standard output takes ASCII alone."""
+    return "utf" not in (sys.stdout.encoding or "").lower()
+
+
 def ask_visibly(lines: tuple[str, ...], question: str) -> str:
     """Show lines and ask a question below them, on standard error. Raises EOFError where no answer comes."""
     echo_lines((one_line(line, _LONGEST_QUESTION) for line in lines), err=True)

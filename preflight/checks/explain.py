@@ -5,6 +5,12 @@ from collections.abc import Iterable
 from preflight.checks.registry import Check
 from preflight.checks.runner import all_checks
 
+_SCOPES = {
+    "host": "about one host",
+    "cluster": "about the hosts of a launch together",
+    "deep": "measured by `preflight --deep`, `run --deep` and `bench`",
+}
+
 
 def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
     """Return every code a finding can have; `others` are those of hosts that could not be used."""
@@ -15,7 +21,7 @@ def heading(check: Check) -> str:
     """Return "critical, a gate, about one host, GPU jobs only"."""
     words = [check.severity.value]
     words += ["a gate: what cannot be checked stops a launch"] if check.gate else []
-    words.append("about one host" if check.scope == "host" else "about the hosts of a launch together")
+    words.append(_SCOPES[check.scope])
     words += ["jobs with GPUs only"] if check.gpu_only else []
     return ", ".join(words)
 

@@ -4,7 +4,8 @@ A host check names the facts it reads as its parameters: any field of HostFacts,
 `job`, `expect`, `use` (the Selection of GPUs that the job wants on this host), `is_main` (ranks meet on this
 host). A cluster check names `hosts` (name -> HostFacts of all that answered), `job`, `expect`, `reach`
 (tuple[Reach, ...]), `clocks` (name -> ClockOffset), `ranks` (name -> NodeRanks; {} where no launch is
-possible), `script` (ScriptAnalysis or None). `preflight.checks.runner` calls them.
+possible), `script` (ScriptAnalysis or None). A deep check takes `deep` (DeepRun), which a launch of its own
+has measured. `preflight.checks.runner` calls them.
 """
 
 import inspect
@@ -31,7 +32,7 @@ class Check:
     text: str
     severity: Severity
     gate: bool
-    scope: str  # "host" or "cluster"
+    scope: str  # "host", "cluster" or "deep"
     needs: tuple[str, ...]
     function: CheckFunction
     gpu_only: bool  # has nothing to say about a job with gpus: none
@@ -52,6 +53,11 @@ def cluster_check(
 ) -> Callable[[CheckFunction], CheckFunction]:
     """Register a function that judges the hosts of one launch together."""
     return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="cluster")
+
+
+def deep_check(code: str, severity: Severity = Severity.CRITICAL) -> Callable[[CheckFunction], CheckFunction]:
+    """Register a function that judges what a run of the deep checks measured."""
+    return _register(code, severity, gate=False, gpu_only=False, scope="deep")
 
 
 def _register(

@@ -13,6 +13,7 @@ from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
 from preflight.decide.decision import NodeRanks
 from preflight.decide.gpu_selection import GpuSelection, select_gpus
+from preflight.deep.records import DeepRun
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
@@ -96,6 +97,23 @@ def check_cluster(
         for check in _applicable("cluster", job)
         for problem in _ask(check, supply)
     )
+
+
+def check_deep(deep: DeepRun, *, ignore: Mapping[str, frozenset[str]] | None = None) -> tuple[Finding, ...]:
+    """Run every deep check; `ignore` are the codes that stop nothing, by host."""
+    job = Job()
+    return tuple(
+        _finding(check, problem, hosts, _ignored_by_all(hosts, ignore or {}))
+        for check in _applicable("deep", job)
+        for problem in _ask(check, {"deep": deep})
+        for hosts in [problem.hosts or deep.hosts]
+    )
+
+
+def _ignored_by_all(hosts: tuple[str, ...], ignore: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return what is ignored on every host that a finding is about."""
+    sets = [ignore.get(host, frozenset()) for host in hosts]
+    return frozenset.intersection(*sets) if sets else frozenset()
 
 
 def checks_without_facts(facts: HostFacts) -> tuple[str, ...]:

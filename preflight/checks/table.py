@@ -18,11 +18,13 @@ from preflight.checks import (  # noqa: I001 - the order of the table, not of th
     script,
     deepspeed,
     fsdp,
+    deep,
 )
 
 __all__ = [
     "compute_mode",
     "consistency",
+    "deep",
     "deepspeed",
     "driver",
     "environment",

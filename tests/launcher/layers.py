@@ -12,7 +12,7 @@ LAYERS = {
         ("cli",),
         ("commands", "crash_log"),
         ("restart",),
-        ("rehearsal", "runs"),
+        ("deep", "rehearsal", "runs"),
         ("launch",),
         ("report",),
         ("cleanup", "host_checks", "scaffold", "sync"),
@@ -27,7 +27,7 @@ LAYERS = {
     ),
     "preflight": (
         ("checks", "diagnosis", "smi_reports"),
-        ("agent", "decide", "leftovers", "script"),
+        ("agent", "decide", "deep", "leftovers", "script"),
         ("facts", "probes"),
         ("errors", "job"),
         ("frozen",),

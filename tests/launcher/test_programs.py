@@ -99,6 +99,7 @@ PROGRAMS = {
             ("gauge", "gauge", "main", 2),
             ("rank", "rank", "main", 2),
             ("guard", "guard", "main", 2),
+            ("deep", "deep", "main", 2),
         )
     },
 }
@@ -126,7 +127,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
-    shared = {module: parts.pop(module) for module in ("answer", "procfs") if module in parts}
+    shared = {module: parts.pop(module) for module in ("answer", "nvml", "procfs") if module in parts}
     for module, text in shared.items():
         assert program(text) == program((root / f"launcher/onhost/{module}.py").read_text())
     for module, text in {name: main, **parts}.items():

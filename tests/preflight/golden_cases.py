@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from preflight.checks.finding import Finding
-from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host
+from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_deep, check_host
 from preflight.decide.ranks import map_ranks
 from preflight.errors import GpulaunchError
 from preflight.facts.host import HostFacts, Reach
@@ -18,6 +18,7 @@ from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 from preflight.job import DeepSpeedConfig, EngineTraits, Expect, Job
 from preflight.script.analyze import analyze_script
+from tests.preflight.deep_runs import deep_run
 
 CASES = Path(__file__).parent / "cases"
 
@@ -43,6 +44,8 @@ class Case:
         """Run all checks of the case's scope and return all findings."""
         job = make_job(self.data.get("job", {}))
         expect = Expect(**_tuples(self.data.get("expect", {})))
+        if "deep" in self.data:
+            return check_deep(deep_run(**self.data["deep"]))
         if "hosts" in self.data:
             hosts = {name: host(overlay, name) for name, overlay in self.data["hosts"].items()}
             reach = tuple(decode(Reach, item) for item in self.data.get("reach", []))

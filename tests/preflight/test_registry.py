@@ -36,7 +36,7 @@ def test_a_code_is_taken_once() -> None:
 
 
 def test_every_check_reads_facts_that_exist() -> None:
-    supplied = {"facts", "job", "expect", "use", "is_main", "hosts", "reach", "clocks", "ranks"}
+    supplied = {"facts", "job", "expect", "use", "is_main", "hosts", "reach", "clocks", "ranks", "deep"}
     known = supplied | set(type(host()).__dataclass_fields__)
     assert all(set(check.needs) <= known for check in all_checks().values())
 

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from .nvml import Nvml
+from ..nvml import Nvml
 
 ANSWER_S = 1.0  # how long a sample waits for NVML
 RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later

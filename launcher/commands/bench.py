@@ -1,0 +1,77 @@
+"""gpulaunch bench: measure every free GPU of hosts and the links between them, as a table to keep."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.commands._deep_options import deep_options
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
+from launcher.commands._job_hosts import Transport, find_job, reach_job, transport_option
+from launcher.config.inventory import LOCALHOST
+from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
+from launcher.host_checks.preflight import PreflightOptions, preflight
+from launcher.host_checks.render_text import finding_lines
+from launcher.report.deep import deep_json, deep_lines
+from launcher.terminal.output import echo_json, echo_lines, no_utf8
+from preflight.checks.finding import exit_code
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+_EXAMPLES = """\b
+Examples:
+  gpulaunch bench titan
+  gpulaunch bench "l40s-[01-04]" --seconds 60 --json > bench.json
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions(HostOptions):
+    """The values of what `bench` takes."""
+
+    gpus: str
+    as_json: bool
+    transport: Transport | None
+    seconds: float
+    save_expect: bool
+
+
+@click.command("bench", epilog=_EXAMPLES)
+@hosts_argument
+@click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or a list of indices or UUIDs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@deep_options
+@transport_option
+@host_access_options
+def command(hosts: tuple[str, ...], **given: Any) -> int:
+    """Measure the GPUs of HOSTS and the links between them (default: localhost).
+
+    As `preflight --deep`, without the other checks: a launch on every free GPU, all at once, which uses the
+    torch of the hosts and installs nothing. Exit code 0: all was measured and is as expected; 1: something is
+    not, or could not be measured.
+    """
+    from launcher.commands._deep import measure_after  # noqa: PLC0415 - loads all of a launch
+    from launcher.commands.preflight import parse_gpus  # noqa: PLC0415 - as above
+
+    options = BenchOptions(**given)
+    job = Job(gpus=parse_gpus(options.gpus) if options.gpus else "auto")
+    ways = open_host_access(options)
+    slurm_job = find_job(options.transport, names_hosts=bool(hosts))
+    if slurm_job is not None:
+        ways, entries = reach_job(ways, slurm_job, options.transport, Path())
+    else:
+        entries = resolve_local_entries(ways.inventory.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
+    try:
+        asked = PreflightOptions(as_one_launch=False, width=ways.width)
+        result = preflight(entries, job, ways.open, options=asked)
+        _, report = measure_after(result, job, ways, options, to_stderr=options.as_json)
+    finally:
+        ways.close()
+    code = exit_code(report.findings)
+    document = deep_json(report)
+    if options.as_json:
+        echo_json({**document, "exit_code": code})
+    else:
+        echo_lines(deep_lines(document, ascii_only=no_utf8()))
+        echo_lines(finding_lines(report.findings))
+    return code

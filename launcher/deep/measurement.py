@@ -1,0 +1,157 @@
+"""The deep checks as a launch: hosts chosen, ranks started, their reports put together and judged."""
+
+import json
+from dataclasses import replace
+
+from launcher.config.disconnect_options import DisconnectOptions
+from launcher.deep.best_values import BestValues
+from launcher.deep.targets import (
+    SCRIPT,
+    DeepOptions,
+    blocked_hosts,
+    choose_hosts,
+    deep_job,
+    entries_without,
+    settle_gpus,
+)
+from launcher.errors import GpulaunchError
+from launcher.follow.outcome import Outcome
+from launcher.host_checks.preflight import PreflightResult
+from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_hosts
+from launcher.launch.request import LaunchRequest
+from launcher.planning.plan import ScriptFile
+from launcher.remote.programs import program_source
+from launcher.report.deep import DOCUMENT, DeepReport, deep_json
+from launcher.rundir.log_store import LogStore
+from launcher.terminal.screen import Screen
+from launcher.text import one_line
+from preflight.checks.finding import Finding, blocks_launch
+from preflight.checks.runner import check_deep
+from preflight.deep.records import DeepRun, RankDeep, Unmeasured
+from preflight.deep.reports import add_reports
+from preflight.frozen import dataclass
+from preflight.job import Expect
+
+ATTENDED = DisconnectOptions("stop", 60.0)
+"""Only a client reads what it measures."""
+_ROUNDS = 3
+_SHOWN_FRAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A launch that may happen, or why none of the hosts can be measured."""
+
+    checked: CheckedLaunch | None
+    left_out: tuple[Unmeasured, ...]
+
+
+def measure_hosts(
+    launch: LaunchRequest, result: PreflightResult, screen: Screen, options: DeepOptions
+) -> DeepReport:
+    """Measure what `result` found free, judge it, keep it beside the logs of its run.
+
+    `launch` says which hosts, for which job, how they are reached and where logs go. Raises what a launch
+    raises; what cannot be measured is among the findings.
+    """
+    prepared = _prepare(launch, result, options)
+    if prepared.checked is None:
+        return judge_run(DeepRun((), prepared.left_out), launch)
+    outcome = launch_and_follow(prepared.checked, screen)
+    run = build_run(outcome, prepared.left_out)
+    store = BestValues.load()
+    run = replace(run, bests=store.bests(), expect=_expectations(launch))
+    report = judge_run(run, launch, interrupted=outcome.verdict == "interrupted")
+    store.add(report.readings)
+    LogStore(outcome.directory).store(DOCUMENT, json.dumps(deep_json(report), indent=1) + "\n")
+    return report
+
+
+def judge_run(run: DeepRun, launch: LaunchRequest, *, interrupted: bool = False) -> DeepReport:
+    """Return the run with its readings and findings."""
+    ignore = {entry.name: launch.ignore | entry.ignore for entry in launch.entries}
+    return DeepReport.of(run, check_deep(run, ignore=ignore), interrupted=interrupted)
+
+
+def _expectations(launch: LaunchRequest) -> dict[str, Expect]:
+    return {entry.name: entry.expect for entry in launch.entries}
+
+
+def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOptions) -> _Prepared:
+    """Check the hosts for the measuring launch, without those that cannot take part in it."""
+    job = settle_gpus(deep_job(launch.job, options), result)
+    entries, left_out = choose_hosts(result, job)
+    if not entries:
+        return _Prepared(None, left_out)
+    source = program_source("deep").decode()
+    attended = replace(ATTENDED, slurm_job=launch.follow.disconnect.slurm_job)
+    request = replace(
+        launch,
+        entries=entries,
+        job=job,
+        sent=ScriptFile(SCRIPT, source),
+        script_after_sync=None,
+        follow=replace(launch.follow, disconnect=attended, detach=False),
+        warm_starts=None,
+        extra_files=(),
+    )
+    for _ in range(_ROUNDS):
+        checked = preflight_hosts(request)
+        bad = {name: one_line(error.detail, 200) for name, error in checked.errors.items()}
+        bad |= blocked_hosts(checked)
+        left_out += tuple(Unmeasured(name, None, why) for name, why in bad.items())
+        if not bad:
+            return _without_cluster_findings(request, checked, left_out)
+        request = replace(request, entries=entries_without(request.entries, bad))
+        if not request.entries:
+            break
+    return _Prepared(None, left_out)
+
+
+def _without_cluster_findings(
+    request: LaunchRequest, result: PreflightResult, left_out: tuple[Unmeasured, ...]
+) -> _Prepared:
+    """Return the launch, unless findings about several hosts, or the plan itself, are against it."""
+    stopping = [finding for finding in result.findings if blocks_launch(finding)]
+    launch = CheckedLaunch(request, result, result.script)
+    why = "; ".join(f"{finding.code}: {one_line(finding.message, 200)}" for finding in stopping[:2])
+    if not why:
+        try:
+            launch.plan()
+        except GpulaunchError as refusal:
+            why = one_line(refusal.message, 300)
+    if not why:
+        return _Prepared(launch, left_out)
+    more = tuple(Unmeasured(entry.name, None, why) for entry in request.entries)
+    return _Prepared(None, (*left_out, *more))
+
+
+def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRun:
+    """Return what the ranks of a run reported, by the plan's own ranks and GPUs."""
+    ranks = []
+    for node in outcome.plan.nodes:
+        for slot in node.ranks.slots:
+            number = node.first_rank + slot.local_rank
+            rank = RankDeep(number, node.host, slot.gpu_index, local_rank=slot.local_rank)
+            ranks.append(add_reports(rank, outcome.measurements.deep.get(number, ())))
+    failure, hang = outcome.cause.failure, outcome.cause.hang
+    stacks = {
+        each.rank: tuple(frame.description for frame in each.frames[:_SHOWN_FRAMES])
+        for each in (hang.stacks if hang is not None else ())
+    }
+    return DeepRun(
+        ranks=tuple(ranks),
+        unmeasured=left_out,
+        ended="" if outcome.verdict == "finished" else one_line(outcome.why or outcome.verdict, 300),
+        failed_rank=failure.rank if failure is not None and not failure.hung else None,
+        hung=failure is not None and failure.hung,
+        stacks=stacks,
+        run_id=outcome.plan.run_id,
+        seconds=outcome.seconds,
+    )
+
+
+def findings_with(result: PreflightResult, report: DeepReport) -> PreflightResult:
+    """Return the preflight's result with the deep findings beside its own."""
+    more: tuple[Finding, ...] = report.findings
+    return replace(result, findings=(*result.findings, *more))

@@ -1,0 +1,47 @@
+"""What was measured, less 5 %, as `expect:` of the hosts in hosts.yaml."""
+
+from collections.abc import Iterable, Iterator
+
+from launcher.config.expect_edit import set_expectations
+from launcher.config.inventory import Inventory
+from launcher.errors import BadInput
+from launcher.local.atomic_write import write_atomic
+from launcher.text import one_line
+from preflight.deep.readings import Reading
+
+SHARE = 0.95
+KEYS = ("gemm_tflops", "memory_gbs", "h2d_gbs", "allreduce_gbs")
+
+
+def measured_floors(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
+    """Return the floors of each host: its slowest GPU's; a value that was judged bad is left out."""
+    found: dict[str, dict[str, float]] = {}
+    bad = set()
+    for reading in readings:
+        if reading.name not in KEYS:
+            continue
+        if reading.verdict != "ok":
+            bad.add((reading.host, reading.name))
+        values = found.setdefault(reading.host, {})
+        floor = float(f"{SHARE * reading.value:.3g}")
+        values[reading.name] = min(floor, values.get(reading.name, floor))
+    kept = {
+        host: {name: value for name, value in values.items() if (host, name) not in bad}
+        for host, values in found.items()
+    }
+    return {host: values for host, values in kept.items() if values}
+
+
+def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[str]:
+    """Write the floors; yield what was done. Raises BadInput where hosts.yaml cannot be edited."""
+    floors = measured_floors(readings)
+    if not floors:
+        yield "nothing was saved: no value was measured that is fine"
+        return
+    if inventory.path is None:
+        raise BadInput("--save-expect: there is no hosts.yaml to write to", "gpulaunch init makes one")
+    text = inventory.path.read_text(encoding="utf-8")
+    write_atomic(inventory.path, set_expectations(text, floors))
+    for host, values in floors.items():
+        words = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        yield f"{one_line(str(inventory.path), 200)}: {host} expects {words}"

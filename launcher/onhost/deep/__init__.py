@@ -1,0 +1,1 @@
+"""The deep checks inside a rank: GPUs and links measured, reported step by step."""

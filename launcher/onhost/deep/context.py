@@ -1,0 +1,95 @@
+"""Position of this rank, the report of what it measures, and the deadline of each step."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+
+EVENTS = "events.jsonl"
+STACK_LINES = 40
+REPORT_SETTLE_S = 2.0  # for the watchdogs of the other ranks to report first
+STOP_WAIT_S = 120.0  # the client collects stacks, then stops the run; without one the rank ends itself
+POLL_S = 0.2
+HUNG_EXIT = 124
+
+
+class RankPlace:
+    """Position of this rank in the world, from the variables that torch's launcher sets."""
+
+    def __init__(self) -> None:
+        env = os.environ
+        self.rank = int(env["RANK"])
+        self.world = int(env["WORLD_SIZE"])
+        self.local_rank = int(env["LOCAL_RANK"])
+        self.local_world = int(env["LOCAL_WORLD_SIZE"])
+        self.node = int(env.get("GROUP_RANK", "0"))
+
+
+class Reporter:
+    """Appends one line per report to events.jsonl of the run directory, each in one write."""
+
+    def __init__(self, run_dir: str, rank: int) -> None:
+        self._path = os.path.join(run_dir, EVENTS)
+        self._rank = rank
+
+    def report(self, kind: str, step: str, **fields: object) -> None:
+        """Report the start, the result or the hang of a step."""
+        self._write({"event": "deep", "kind": kind, "step": step, **fields})
+
+    def report_hang(self, why: str) -> None:
+        """Have the run ended as one that hangs: the stacks of all ranks are collected first."""
+        self._write({"event": "hung", "why": why})
+
+    def _write(self, fields: dict[str, object]) -> None:
+        line = {**fields, "rank": self._rank, "t": time.time(), "m": time.monotonic()}
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, json.dumps(line, default=str).encode() + b"\n")
+        finally:
+            os.close(fd)
+
+
+class StepWatchdog:
+    """A thread that reports a step which misses its deadline, with the stack of the main thread.
+
+    A rank that is stopped or whose interpreter is blocked reports nothing: its silence among the reports of
+    the others names it.
+    """
+
+    def __init__(self, reporter: Reporter, timeout_s: float) -> None:
+        self._reporter = reporter
+        self._timeout_s = timeout_s
+        self._main = threading.get_ident()
+        self._step = ""
+        self._until = float("inf")
+        self.waiting = False  # in the barrier after the step: the rank's own part is done
+        threading.Thread(target=self._watch, name="deadline", daemon=True).start()
+
+    def begin(self, step: str, seconds: float) -> None:
+        """Start the deadline of a step that is to take `seconds`."""
+        self.waiting = False
+        self._step = step
+        self._until = time.monotonic() + seconds + self._timeout_s
+
+    def end(self) -> None:
+        """Stop the deadline."""
+        self._until = float("inf")
+
+    def _watch(self) -> None:
+        while time.monotonic() < self._until:
+            time.sleep(POLL_S)
+        step, waiting = self._step, self.waiting
+        self._reporter.report("stuck", step, waiting=waiting, stack=self._stack())
+        time.sleep(REPORT_SETTLE_S)
+        self._reporter.report_hang("hung: the step %s of the deep checks missed its deadline" % step)
+        time.sleep(STOP_WAIT_S)
+        os._exit(HUNG_EXIT)
+
+    def _stack(self) -> list[str]:
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001 - documented, in spite of its name
+        lines = "".join(traceback.format_stack(frame)).splitlines() if frame is not None else []
+        return [line.strip()[:300] for line in lines[-STACK_LINES:]]

@@ -1,0 +1,277 @@
+"""The deep checks: what a launch measured, against peers, the GPU's own best, its peak and `expect:`."""
+
+from collections.abc import Iterator
+
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import deep_check
+from preflight.deep.culprits import Culprit, find_culprits, has_reported, hung_step, takes_part
+from preflight.deep.digests import judge_digests
+from preflight.deep.margins import FADE
+from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
+from preflight.deep.readings import Reading, read_values
+from preflight.deep.records import STEP_CODES, DeepRun, RankDeep
+from preflight.deep.words import describe_sensors, describe_shortfall, fade_of, plain
+
+_SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL}
+
+
+@deep_check("DEEP001")
+def the_memory_keeps_what_was_written(deep: DeepRun) -> Iterator[Problem]:
+    """Every GPU was measured, and its memory gave back two patterns as they were written.
+
+    An address pattern and its inverse fill four fifths of the free memory. A word that comes back changed
+    is memory that ECC does not correct, or an address line that is stuck. A GPU in use is not
+    measured, which is unknown and never fine.
+
+    Fix: `nvidia-smi -q -d ECC,ROW_REMAPPER`; take the GPU out of service.
+    Source: a launch of gpulaunch's own script: torch alone, no other program on the hosts.
+    """
+    for each in deep.unmeasured:
+        subject = "" if each.gpu is None else f"gpu{each.gpu}"
+        fix = each.fix or f"gpulaunch preflight {each.host}"
+        yield Problem(f"not measured: {each.why}", fix, subject, Severity.UNKNOWN, hosts=(each.host,))
+    for rank in deep.ranks:
+        if rank.memory is not None and rank.memory.bad_words:
+            words = f"{rank.memory.bad_words} words of its memory came back changed"
+            offset = f", the first at offset {(rank.memory.first_bad or 0) / 2**20:.0f} MiB"
+            fix = "nvidia-smi -q -d ECC,ROW_REMAPPER shows what the driver knows; take it out of service"
+            yield _problem(rank, words + offset, fix)
+    yield from _unfinished(deep, "DEEP001")
+
+
+@deep_check("DEEP002")
+def products_are_as_fast_as_those_of_peers(deep: DeepRun) -> Iterator[Problem]:
+    """Every GPU multiplies matrices as fast as its peers, as itself before, and as its clock allows.
+
+    All GPUs multiply at the same time (8192 x 8192, bf16, fp16 below compute capability 8.0), and the rate
+    is that of the second, warm half. NVML's clock, power, temperature and throttle reasons are sampled
+    beside it. One slow GPU sets the pace of every rank. Below 93 % of the median of the other GPUs of its
+    model is a warning, below 85 % critical; below 95 % of its own best, or 60 % of its calculated peak
+    (boards of 250 W and more), a warning. CPU ranks have wide margins: 55 and 40 %.
+
+    Fix: compare clocks, power limit and cooling with a good GPU: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE.
+    Source: peers of the run; ~/.local/state/gpulaunch/deep; SMs x clock x FMA per clock of the model.
+    """
+    for reading in _slow(deep, "DEEP002"):
+        rank = _rank_of(deep, reading)
+        words = f"{describe_shortfall(reading)}{describe_sensors(rank)}"
+        fix = f"gpulaunch preflight {rank.host}; compare clocks, power limit and cooling with a good GPU"
+        yield _problem(rank, words, fix, _severity(reading))
+    for rank in deep.ranks:
+        fade = fade_of(rank)
+        if fade is not None and fade < FADE:
+            words = f"matrix products fell to {fade:.0%} of their first rate{describe_sensors(rank)}"
+            yield _problem(
+                rank, words, "look at cooling and power: nvidia-smi -q -d PERFORMANCE", Severity.WARNING
+            )
+    yield from _unfinished(deep, "DEEP002")
+
+
+@deep_check("DEEP003")
+def equal_gpus_compute_equal_results(deep: DeepRun) -> Iterator[Problem]:
+    """GPUs of one model with one torch compute the same bits from the same numbers, twice.
+
+    A GPU that computes something else corrupts every gradient without an error. One that differs from
+    itself needs no witness; else a majority of three or more names the odd one, and two that differ are
+    unknown.
+
+    Fix: take the GPU out of service and have the vendor's diagnostics run on it.
+    Source: seeded products of each rank, as SHA-256.
+    """
+    verdict = judge_digests(deep.ranks)
+    fix = "take it out of service; the vendor's diagnostics (dcgmi diag -r 3) can confirm it"
+    for rank in verdict.unstable:
+        yield _problem(rank, "the same product gave other bits a second time: silent corruption", fix)
+    for rank in verdict.odd:
+        words = "its products have other bits than those of all others of its model: silent corruption"
+        yield _problem(rank, words, fix)
+    for group in verdict.divided:
+        for rank in group:
+            others = ", ".join(each.name for each in group if each is not rank)
+            words = f"its products differ from those of {others}, and two do not show which is right"
+            yield _problem(rank, words, "measure them together with a third of the model", Severity.UNKNOWN)
+    yield from _unfinished(deep, "DEEP003")
+
+
+@deep_check("DEEP004")
+def the_memory_is_as_fast_as_that_of_peers(deep: DeepRun) -> Iterator[Problem]:
+    """Every GPU copies within its memory as fast as its peers, as itself before, and as its bus allows.
+
+    Copies of 1 GiB, each byte counted as read and written. The margins are those of DEEP002; 65 % of the
+    peak that memory clock and bus width give.
+
+    Fix: nvidia-smi -q -d CLOCK,ECC,ROW_REMAPPER; compare with a good GPU.
+    Source: peers of the run; ~/.local/state/gpulaunch/deep; memory clock x 2 x bus width.
+    """
+    yield from _shortfalls(
+        deep, "DEEP004", "nvidia-smi -q -d CLOCK,ECC,ROW_REMAPPER; compare with a good GPU"
+    )
+    yield from _unfinished(deep, "DEEP004")
+
+
+@deep_check("DEEP005")
+def the_host_is_reached_as_fast_as_by_peers(deep: DeepRun) -> Iterator[Problem]:
+    """Every GPU copies to and from the host's memory as fast as its peers, alone and all at once.
+
+    Pinned memory, 256 MiB each way. Alone it shows a link that has trained down (Gen3, x8), all at once a
+    switch or a NUMA node that is shared. Below 85 % of the other GPUs is a warning, below 70 % critical.
+
+    Fix: nvidia-smi -q -d PCI shows generation and width; reseat the card, or look at the BIOS.
+    Source: peers of the run; ~/.local/state/gpulaunch/deep.
+    """
+    yield from _shortfalls(deep, "DEEP005", "nvidia-smi -q -d PCI shows the link's generation and width")
+    yield from _unfinished(deep, "DEEP005")
+
+
+@deep_check("DEEP006")
+def gpus_of_a_host_reach_each_other(deep: DeepRun) -> Iterator[Problem]:
+    """Every two GPUs of a host exchange data, unchanged, and no pair is far slower than most.
+
+    Rounds of disjoint pairs, over what the ranks would use: NVLink, PCIe or the host's memory. Below 85 % of
+    what most pairs reach is a warning, since topology alone makes for that; bytes that change are critical.
+
+    Fix: nvidia-smi topo -p2p r shows which pairs may reach each other, nvidia-smi nvlink -s the links.
+    Source: send and receive between the ranks of a host.
+    """
+    fix = "nvidia-smi topo -m and nvidia-smi nvlink -s show the links"
+    for matrix in peer_matrices(deep):
+        host = matrix.title.removeprefix("pairs within ")
+        for one, other in matrix.wrong:
+            words = f"bytes between {one} and {other} arrived changed"
+            yield Problem(words, fix, f"{one} {other}", Severity.CRITICAL, hosts=(host,))
+        for name in matrix.verdict.nodes:
+            words = f"{name} exchanges with all others at {_of_most(matrix, name)}"
+            yield Problem(words, fix, name, Severity.WARNING, hosts=(host,))
+        for one, other in (*matrix.verdict.links, *matrix.verdict.unresolved):
+            words = f"{one} and {other} exchange at {_of_most(matrix, one, other)}"
+            yield Problem(words, fix, f"{one} {other}", Severity.WARNING, hosts=(host,))
+    yield from _unfinished(deep, "DEEP006")
+
+
+@deep_check("DEEP007")
+def sums_within_a_host_are_right_and_as_fast_as_elsewhere(deep: DeepRun) -> Iterator[Problem]:
+    """The all-reduce within each host gives the right sums, as fast as on hosts with as many GPUs.
+
+    Bus rate = 2 (n-1) / n x bytes / time for 1 GiB. Below 85 % of the other hosts is a warning, below 70 %
+    critical; `expect: {allreduce_gbs: N}` says what a site has measured.
+
+    Fix: NCCL_DEBUG=INFO says which transport the ranks chose; nvidia-smi nvlink -s shows the links.
+    Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
+    """
+    for rank in deep.ranks:
+        if rank.node is not None and not rank.node.correct:
+            yield _problem(
+                rank, "the all-reduce within its host gave a wrong sum", "take the host out of service"
+            )
+    fix = "NCCL_DEBUG=INFO says which transport the ranks chose; nvidia-smi nvlink -s shows the links"
+    yield from _shortfalls(deep, "DEEP007", fix)
+    yield from _unfinished(deep, "DEEP007")
+
+
+@deep_check("DEEP008")
+def sums_over_the_world_are_right(deep: DeepRun) -> Iterator[Problem]:
+    """All ranks join one world, and its all-reduce gives the right sums.
+
+    The rate over all hosts has no peer to compare it with: what is slow in it, DEEP009 names by pairs.
+
+    Fix: see the finding; NCCL_DEBUG=INFO says what NCCL tried.
+    Source: all-reduce of 1 GiB over every rank.
+    """
+    for rank in deep.ranks:
+        if rank.world is not None and not rank.world.correct:
+            words = "the all-reduce over the world gave this rank a wrong sum"
+            yield _problem(rank, words, "DEEP003, DEEP006 and DEEP009 say where bits change")
+    yield from _shortfalls(deep, "DEEP008", "DEEP009 names the slow node or link")
+    yield from _unfinished(deep, "DEEP008")
+
+
+@deep_check("DEEP009")
+def every_pair_of_nodes_is_as_fast_as_most(deep: DeepRun) -> Iterator[Problem]:
+    """Every two hosts exchange data, unchanged, as fast as most pairs do.
+
+    In each round of the circle method every host exchanges with another one, both ways, first with one rank
+    and then with all of them, rail by rail; up to 16 hosts meet all others, more meet three. A host that is
+    slow with several partners is named, and a pair that is slow while both are fast elsewhere is a link.
+    Below 85 % of what most pairs reach counts as slow (CPU ranks: 45 %).
+
+    Fix: look at the named host's link and port counters (ethtool -S, ibstat, perfquery), then at the switch.
+    Source: send and receive between hosts; the circle method of round-robin tournaments.
+    """
+    counters = "look at its link and port counters: ethtool -S, ibstat, perfquery"
+    for matrix in node_matrices(deep):
+        for one, other in matrix.wrong:
+            words = f"bytes between {one} and {other} arrived changed"
+            yield Problem(words, counters, "link", Severity.CRITICAL, hosts=(one, other))
+        for name in matrix.verdict.nodes:
+            words = f"{name} is slow with every partner: {_of_most(matrix, name)} ({matrix.title})"
+            yield Problem(words, counters, "node", Severity.CRITICAL, hosts=(name,))
+        for one, other in matrix.verdict.links:
+            words = f"the link between {one} and {other} is slow: {_of_most(matrix, one, other)}"
+            words += f"; both are fast with others ({matrix.title})"
+            yield Problem(words, counters, "link", Severity.CRITICAL, hosts=(one, other))
+        for one, other in matrix.verdict.unresolved:
+            words = f"{one} and {other} are slow with each other: {_of_most(matrix, one, other)}"
+            words += ", and this does not show whether a host or the link is"
+            yield Problem(words, "measure them with more hosts", "link", Severity.WARNING, hosts=(one, other))
+    yield from _unfinished(deep, "DEEP009")
+
+
+def _slow(deep: DeepRun, code: str) -> Iterator[Reading]:
+    return (each for each in read_values(deep) if each.code == code and each.verdict != "ok")
+
+
+def _shortfalls(deep: DeepRun, code: str, fix: str) -> Iterator[Problem]:
+    for reading in _slow(deep, code):
+        yield _problem(_rank_of(deep, reading), describe_shortfall(reading), fix, _severity(reading))
+
+
+def _severity(reading: Reading) -> Severity:
+    return _SEVERITIES[reading.verdict]
+
+
+def _rank_of(deep: DeepRun, reading: Reading) -> RankDeep:
+    return next(rank for rank in deep.ranks if rank.rank == reading.rank)
+
+
+def _problem(rank: RankDeep, words: str, fix: str, severity: Severity = Severity.CRITICAL) -> Problem:
+    subject = f"gpu{rank.gpu}" if rank.gpu is not None else f"rank {rank.rank}"
+    return Problem(words, fix, subject, severity, hosts=(rank.host,))
+
+
+def _of_most(matrix: PairMatrix, *names: str) -> str:
+    """Return "1.2 of the 9.8 GB/s that most pairs reach", for the pairs that hold all these names."""
+    rates = [rate for pair, rate in matrix.rates.items() if set(names) <= set(pair)]
+    return f"{plain(max(rates))} of the {plain(matrix.verdict.reference or 0.0)} GB/s that most pairs reach"
+
+
+def _unfinished(deep: DeepRun, code: str) -> Iterator[Problem]:
+    """Yield what the steps of this check could not measure, and who hung or ended in one."""
+    culprits = find_culprits(deep) if deep.hung else ()
+    for step in (name for name, of in STEP_CODES.items() if of == code):
+        if deep.hung and hung_step(deep) == step:
+            yield from _hang(deep, step, culprits)
+            continue
+        for rank in deep.ranks:
+            if has_reported(rank, step) or not takes_part(deep, step):
+                continue
+            if step in rank.failed:
+                words, fix = f"{step} could not be measured: {rank.failed[step]}", "see the rank's log"
+            elif deep.failed_rank == rank.rank and step == (rank.begun or ("join",))[-1]:
+                yield _problem(rank, f"the rank ended in the step {step}: {deep.ended}", "see the rank's log")
+                continue
+            elif deep.ended:
+                words, fix = f"{step} not measured: {deep.ended}", "repair that, then measure again"
+            else:
+                words, fix = f"{step} not measured: the rank reported nothing", "see the rank's log"
+            yield _problem(rank, words, fix, Severity.UNKNOWN)
+
+
+def _hang(deep: DeepRun, step: str, culprits: tuple[Culprit, ...]) -> Iterator[Problem]:
+    for culprit in culprits:
+        stack = f"; its stack: {' < '.join(culprit.stack)}" if culprit.stack else ""
+        words = f"{culprit.rank.name} hung in the step {step}: {culprit.why}{stack}"
+        yield _problem(culprit.rank, words, f"gpulaunch report {deep.run_id} shows the stacks of all ranks")
+    if not culprits:
+        fix = f"gpulaunch report {deep.run_id} shows the stacks of all ranks"
+        words = f"the step {step} hung, and no rank differs from the others"
+        yield Problem(words, fix, step, Severity.UNKNOWN, hosts=deep.hosts)

@@ -1,0 +1,72 @@
+"""Which rank a run of the deep checks hung or failed at. Pure."""
+
+from preflight.deep.records import STEP_CODES, DeepRun, RankDeep
+from preflight.frozen import dataclass
+
+_COLLECTIVE = ("all_reduce", "batch_isend_irecv", "work.wait", "barrier", "all_gather", "init_process_group")
+_SHOWN_FRAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A rank to blame for the end of a run, in which step, and why it is this one."""
+
+    rank: RankDeep
+    step: str
+    why: str
+    stack: tuple[str, ...] = ()
+
+
+def hung_step(run: DeepRun) -> str:
+    """Return the step that a hung run was in: the latest that any rank was in."""
+    order = list(STEP_CODES)
+    begun = [order.index(step) for rank in run.ranks for step in rank.begun]
+    return order[max(begun)] if begun else "join"
+
+
+def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
+    """Return who a hung run waited for; () where no rank differs from the others.
+
+    In this order: who was not in the step of the others; who missed the deadline and reported nothing, as a
+    stopped process does; who was still in its own part while others waited; who was in no collective.
+    """
+    step = hung_step(run)
+    late = [rank for rank in run.ranks if step not in rank.begun]
+    if late and len(late) < len(run.ranks):
+        return tuple(
+            _blame(run, rank, step, "it never began the step that the others were in") for rank in late
+        )
+    silent = [rank for rank in run.ranks if rank.stuck is None]
+    if silent and len(silent) < len(run.ranks):
+        why = "it missed the deadline and reported nothing: it is stopped, or its interpreter is blocked"
+        return tuple(_blame(run, rank, step, why) for rank in silent)
+    busy = [rank for rank in run.ranks if rank.stuck is not None and not rank.stuck.waiting]
+    if busy and len(busy) < len(run.ranks):
+        return tuple(_blame(run, rank, step, "the others had finished and waited for it") for rank in busy)
+    apart = [rank for rank in run.ranks if rank.stuck is not None and not _in_collective(rank.stuck.stack)]
+    if apart and len(apart) < len(run.ranks):
+        why = "it stood outside of the collective that the others waited in"
+        return tuple(_blame(run, rank, step, why) for rank in apart)
+    return ()
+
+
+def _blame(run: DeepRun, rank: RankDeep, step: str, why: str) -> Culprit:
+    own = tuple(rank.stuck.stack[-_SHOWN_FRAMES * 2 :]) if rank.stuck is not None else ()
+    return Culprit(rank, step, why, own or run.stacks.get(rank.rank, ())[:_SHOWN_FRAMES])
+
+
+def _in_collective(stack: tuple[str, ...]) -> bool:
+    return any(word in line for line in stack[-6:] for word in _COLLECTIVE)
+
+
+def takes_part(run: DeepRun, step: str) -> bool:
+    """Return whether a run has such a step at all: links need others, within a host or between hosts."""
+    if step in ("peer", "node"):
+        return len(run.hosts) < len(run.ranks)
+    return len(run.hosts) > 1 if step in ("world", "pairs") else True
+
+
+def has_reported(rank: RankDeep, step: str) -> bool:
+    """Return whether a rank reported the result of a step."""
+    name = {"join": "facts", "host": "host_copies"}.get(step, step)
+    return getattr(rank, name) is not None

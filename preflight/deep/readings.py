@@ -1,0 +1,244 @@
+"""Measured values beside their expectations: peers of the run, the GPU's own best, then its peak."""
+
+from collections.abc import Callable, Iterator
+from statistics import fmean, median
+from typing import Literal, TypeAlias
+
+from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins
+from preflight.deep.peak import is_power_bound, peak_gbs, peak_tflops
+from preflight.deep.records import DeepRun, RankDeep
+from preflight.frozen import dataclass
+
+Verdict: TypeAlias = Literal["ok", "warning", "critical"]
+Source: TypeAlias = Literal["peers", "own best", "peak", "expect", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a value is held against: below `floor` is a warning, below `critical` critical."""
+
+    source: Source
+    value: float
+    floor: float
+    critical: float = 0.0
+
+    def judge(self, value: float) -> Verdict:
+        """Return the verdict on a value."""
+        if value < self.critical:
+            return "critical"
+        return "warning" if value < self.floor else "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One measured value of one rank. `expected` is None where there is nothing to compare it with yet."""
+
+    code: str
+    name: str  # the value: "gemm_tflops"
+    label: str  # for people: "matrix products"
+    rank: int
+    host: str
+    gpu: int | None
+    uuid: str
+    model: str
+    value: float
+    unit: str
+    samples: tuple[float, ...]
+    expected: Expectation | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that every rank may have: how it is taken from a rank, and what it is held against."""
+
+    code: str
+    name: str
+    label: str
+    unit: str
+    samples: Callable[[RankDeep], tuple[float, ...]]
+    typical: Callable[[tuple[float, ...], bool], float]
+    margins: dict[str, Margins]
+    peak: Callable[[RankDeep], float | None]
+    peak_floor: float = 0.0
+    floor_key: str = ""  # of `expect:`
+    group: Callable[[RankDeep], object] = lambda _: None  # only ranks of one group are peers
+
+
+def sustained(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+    """Return what a device keeps up: on a GPU the median of the second half, which is warm.
+
+    On a CPU the mean: each window is what the other processes left of it.
+    """
+    return median(samples[len(samples) // 2 :]) if on_gpu else fmean(samples)
+
+
+def best(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+    """Return what a path can carry: one disturbed copy is not the path's fault."""
+    return median(samples) if on_gpu else max(samples)
+
+
+def _no_peak(rank: RankDeep) -> float | None:
+    del rank
+    return None
+
+
+def _compute_peak(rank: RankDeep) -> float | None:
+    facts = rank.facts
+    return None if facts is None or is_power_bound(facts) else peak_tflops(facts)
+
+
+def _memory_peak(rank: RankDeep) -> float | None:
+    facts = rank.facts
+    return None if facts is None or is_power_bound(facts) else peak_gbs(facts)
+
+
+def _members(rank: RankDeep) -> object:
+    return None if rank.node is None else rank.node.members
+
+
+VALUES: tuple[Value, ...] = (
+    Value(
+        *("DEEP002", "gemm_tflops", "matrix products", "TFLOPS"),
+        samples=lambda rank: rank.matmul.tflops if rank.matmul else (),
+        typical=sustained,
+        margins=DEVICE,
+        peak=_compute_peak,
+        peak_floor=PEAK_COMPUTE,
+        floor_key="gemm_tflops",
+    ),
+    Value(
+        *("DEEP004", "memory_gbs", "memory copies", "GB/s"),
+        samples=lambda rank: rank.copy.gbs if rank.copy else (),
+        typical=best,
+        margins={"gpu": DEVICE["gpu"], "cpu": PATH["cpu"]},
+        peak=_memory_peak,
+        peak_floor=PEAK_MEMORY,
+        floor_key="memory_gbs",
+    ),
+    *(
+        Value(
+            *("DEEP005", name, label, "GB/s"),
+            samples=samples,
+            typical=best,
+            margins=PATH,
+            peak=_no_peak,
+            floor_key=key,
+        )
+        for name, label, key, samples in (
+            ("h2d_gbs", "host to device", "h2d_gbs", lambda rank: _host(rank, "to_device")),
+            ("d2h_gbs", "device to host", "", lambda rank: _host(rank, "from_device")),
+            (
+                "h2d_together_gbs",
+                "host to device, all at once",
+                "",
+                lambda rank: _host(rank, "to_device_together"),
+            ),
+            (
+                "d2h_together_gbs",
+                "device to host, all at once",
+                "",
+                lambda rank: _host(rank, "from_device_together"),
+            ),
+        )
+    ),
+    Value(
+        *("DEEP007", "allreduce_gbs", "all-reduce in the node", "GB/s"),
+        samples=lambda rank: rank.node.busbw if rank.node and _is_first(rank) else (),
+        typical=best,
+        margins=PATH,
+        peak=_no_peak,
+        floor_key="allreduce_gbs",
+        group=_members,
+    ),
+    Value(
+        *("DEEP008", "world_gbs", "all-reduce over the world", "GB/s"),
+        samples=lambda rank: rank.world.busbw if rank.world and rank.rank == 0 else (),
+        typical=best,
+        margins=PATH,
+        peak=_no_peak,
+    ),
+)
+
+
+def _host(rank: RankDeep, name: str) -> tuple[float, ...]:
+    found: tuple[float, ...] = getattr(rank.host_copies, name) if rank.host_copies else ()
+    return found
+
+
+def _is_first(rank: RankDeep) -> bool:
+    """Return whether it is the one rank that speaks for its node: all ranks of a group have the same rate."""
+    return rank.local_rank == 0
+
+
+def read_values(run: DeepRun) -> tuple[Reading, ...]:
+    """Return every measured value with its verdict, by check and rank."""
+    return tuple(reading for value in VALUES for reading in _readings(run, value))
+
+
+def _readings(run: DeepRun, value: Value) -> Iterator[Reading]:
+    found = {
+        rank.rank: (rank, value.typical(value.samples(rank), rank.on_gpu))
+        for rank in run.ranks
+        if rank.facts is not None and value.samples(rank)
+    }
+    for rank, measured in found.values():
+        others = [
+            each for other, each in found.values() if other is not rank and _are_peers(rank, other, value)
+        ]
+        expected, verdict = _judge(run, rank, value, measured, others)
+        facts = rank.facts
+        yield Reading(
+            code=value.code,
+            name=value.name,
+            label=value.label,
+            rank=rank.rank,
+            host=rank.host,
+            gpu=rank.gpu,
+            uuid=facts.uuid if facts else "",
+            model=facts.model if facts else "",
+            value=measured,
+            unit=value.unit,
+            samples=value.samples(rank),
+            expected=expected,
+            verdict=verdict,
+        )
+
+
+def _are_peers(one: RankDeep, other: RankDeep, value: Value) -> bool:
+    if one.facts is None or other.facts is None:
+        return False
+    alike = (one.facts.device, one.facts.model) == (other.facts.device, other.facts.model)
+    sizes = [(rank.matmul.size, rank.matmul.dtype) if rank.matmul else None for rank in (one, other)]
+    return alike and sizes[0] == sizes[1] and value.group(one) == value.group(other)
+
+
+def _judge(
+    run: DeepRun, rank: RankDeep, value: Value, measured: float, others: list[float]
+) -> tuple[Expectation | None, Verdict]:
+    """Return the expectation that decides: the first of the worst verdict."""
+    expectations = list(_expectations(run, rank, value, others))
+    judged = [(expectation, expectation.judge(measured)) for expectation in expectations]
+    for verdict in ("critical", "warning", "ok"):
+        for expectation, said in judged:
+            if said == verdict:
+                return expectation, said
+    return None, "ok"
+
+
+def _expectations(run: DeepRun, rank: RankDeep, value: Value, others: list[float]) -> Iterator[Expectation]:
+    facts = rank.facts
+    if facts is None:
+        return
+    if others:
+        middle, margins = median(others), value.margins[facts.device]
+        yield Expectation("peers", middle, margins.warning * middle, margins.critical * middle)
+    former = run.bests.get(facts.uuid, {}).get(value.name) if facts.uuid else None
+    if former:
+        yield Expectation("own best", former, OWN_BEST * former)
+    peak = value.peak(rank)
+    if peak and value.peak_floor:
+        yield Expectation("peak", peak, value.peak_floor * peak)
+    floor = getattr(run.expect.get(rank.host), value.floor_key, None) if value.floor_key else None
+    if floor is not None:
+        yield Expectation("expect", floor, floor, floor)

@@ -1,0 +1,194 @@
+"""What the deep checks measured, as values: by rank and step. Rates are GB/s (1e9 bytes) and TFLOPS."""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from preflight.frozen import dataclass
+from preflight.job import Expect
+
+STEP_CODES: Mapping[str, str] = {
+    "join": "DEEP008",
+    "memory": "DEEP001",
+    "matmul": "DEEP002",
+    "digest": "DEEP003",
+    "copy": "DEEP004",
+    "host": "DEEP005",
+    "peer": "DEEP006",
+    "node": "DEEP007",
+    "world": "DEEP008",
+    "pairs": "DEEP009",
+}
+"""The steps in their order, and the check that each belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """The device of a rank, as torch and NVML describe it on the host."""
+
+    device: str  # "gpu" or "cpu"
+    model: str
+    torch: str
+    node: int
+    uuid: str = ""
+    capability: str = ""  # compute capability, or the vector instructions of a CPU
+    cuda: str | None = None
+    sms: int | None = None
+    memory_mib: int | None = None
+    clock_max_mhz: float | None = None
+    memory_clock_max_mhz: float | None = None
+    bus_bits: int | None = None
+    power_limit_w: float | None = None
+    nvml_missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTest:
+    """Two patterns written and read back."""
+
+    bytes: int
+    bad_words: int
+    seconds: float
+    first_bad: int | None = None  # offset of the first chunk with a bad word
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Matrix products: a rate per window of time; samples are [seconds, SM MHz, W, degrees C]."""
+
+    tflops: tuple[float, ...]
+    size: int
+    dtype: str
+    sensors: tuple[tuple[float | None, ...], ...] = ()
+    throttle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Digests of seeded products; `stable`: a second time gave the same."""
+
+    digests: tuple[str, ...]
+    stable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies within the device's memory."""
+
+    gbs: tuple[float, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostCopies:
+    """Copies between host and device: alone, and all ranks of the node at once."""
+
+    to_device: tuple[float, ...]
+    from_device: tuple[float, ...]
+    to_device_together: tuple[float, ...]
+    from_device_together: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """An exchange with another rank, both ways at once: the best rate one way, the median latency."""
+
+    peer: int
+    gbs: float
+    latency_us: float
+    correct: bool
+    access: bool | None = None  # whether the GPUs may address each other's memory
+    round: int = 0
+    rails: int = 1  # how many ranks of each node exchanged at once
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """The exchanges of one rank in a step."""
+
+    pairs: tuple[Transfer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """All-reduces of a group."""
+
+    busbw: tuple[float, ...]
+    latency_us: tuple[float, ...]
+    correct: bool
+    members: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A rank that missed a deadline and reported it; `waiting`: its own part was done."""
+
+    step: str
+    waiting: bool
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankDeep:
+    """All that one rank reported. A step that it did not report is None."""
+
+    rank: int
+    host: str
+    gpu: int | None = None  # the index of its GPU on the host; None: a CPU rank
+    local_rank: int = 0
+    facts: DeviceFacts | None = None
+    memory: MemoryTest | None = None
+    matmul: Products | None = None
+    digest: Digests | None = None
+    copy: Copies | None = None
+    host_copies: HostCopies | None = None
+    peer: Transfers | None = None
+    node: Reduction | None = None
+    world: Reduction | None = None
+    pairs: Transfers | None = None
+    begun: tuple[str, ...] = ()
+    failed: dict[str, str] = field(default_factory=dict)  # step -> why
+    stuck: Stuck | None = None
+    done: bool = False
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        where = f"{self.host} GPU {self.gpu}" if self.gpu is not None else self.host
+        return f"rank {self.rank} ({where})"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it measured a GPU."""
+        return self.facts is not None and self.facts.device == "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """A GPU or a host that no rank measured, and why."""
+
+    host: str
+    gpu: int | None  # None: the host itself
+    why: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeepRun:
+    """A run of the deep checks, before it is judged."""
+
+    ranks: tuple[RankDeep, ...]
+    unmeasured: tuple[Unmeasured, ...] = ()
+    ended: str = ""  # why it did not finish; "": it did
+    failed_rank: int | None = None  # the rank whose end was the first
+    hung: bool = False
+    stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a hang, innermost frame first
+    bests: dict[str, dict[str, float]] = field(default_factory=dict)  # UUID -> value -> best so far
+    expect: dict[str, Expect] = field(default_factory=dict)  # by host
+    run_id: str = ""
+    seconds: float = 0.0
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that were measured, in the order of their ranks."""
+        return tuple(dict.fromkeys(each.host for each in self.ranks))
