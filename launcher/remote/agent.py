@@ -152,7 +152,7 @@ def read_document(
     """
     deadline = time.monotonic() + request.deadline_s + GRACE_S
     payload = _payload(request, stay=stay)
-    if stream.fits(payload):
+    if stream.can_write(payload):
         _send(stream, payload)
     else:  # a program that is not the agent may talk without ever reading: we do not wait for it
         threading.Thread(target=_send, args=(stream, payload), daemon=True).start()

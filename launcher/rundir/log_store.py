@@ -18,6 +18,7 @@ from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
 
 EVENTS = "events.jsonl"
+EVENT_SCHEMA = "gpulaunch.event/1"
 LAST_BYTES = 16 << 10
 MAX_OPEN = 256
 """Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
@@ -105,7 +106,8 @@ class LogStore:
             return
         sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}
         when = time.time() if at is None else at
-        line = json.dumps({"at": when, "text": text, "bad": bad, "sizes": {} if past else sizes})
+        event = {"schema": EVENT_SCHEMA, "at": when, "text": text, "bad": bad}
+        line = json.dumps({**event, "sizes": {} if past else sizes})
         with suppress(OSError, PathRefused):
             fd = open_below(self.directory, EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             with os.fdopen(fd, "w", encoding="utf-8") as file:

@@ -73,7 +73,7 @@ class Stream(Protocol):
     def write(self, data: bytes) -> None:
         """Send to its stdin; raises HostError when the connection is gone."""
 
-    def fits(self, data: bytes) -> bool:
+    def can_write(self, data: bytes) -> bool:
         """Say whether `data` can be written without waiting for the command to read."""
 
     def close_stdin(self) -> None:

@@ -56,7 +56,7 @@ def run_to_completion(
 
     Raises CommandTimedOut, which names `timeout_s`, OutputTooLarge or ConnectionLost.
     """
-    if stream.fits(stdin):
+    if stream.can_write(stdin):
         _feed(stream, stdin)
     else:
         # A command that writes before it has read everything would otherwise wait for us as we wait for it.

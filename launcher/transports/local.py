@@ -105,7 +105,7 @@ class LocalStream:
             except (OSError, ValueError) as failure:
                 raise ConnectionLost(self.host, f"the command's input was closed: {failure}") from None
 
-    def fits(self, data: bytes) -> bool:
+    def can_write(self, data: bytes) -> bool:
         """Say whether `data` can be written without waiting for the command to read."""
         return len(data) <= select.PIPE_BUF and _ready(self._stdin, selectors.EVENT_WRITE, 0.0)
 

@@ -50,7 +50,7 @@ class Sent(Stream):
     def write(self, data: bytes) -> None:
         pass
 
-    def fits(self, data: bytes) -> bool:
+    def can_write(self, data: bytes) -> bool:
         return bool(data)
 
     def close_stdin(self) -> None:

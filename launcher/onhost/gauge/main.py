@@ -5,7 +5,7 @@
 spec.json in RUN_DIR lists the GPUs and the interval (`usage_every_s`), events.jsonl the ranks' processes.
 Each sample is one line of usage.jsonl, in one write:
 
-    {"event": "usage", "t": wall clock, "m": monotonic clock,
+    {"schema": "gpulaunch.usage/1", "event": "usage", "t": wall clock, "m": monotonic clock,
      "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "power_w": x,
                      "power_limit_w": x}},
      "gpus_missing": why, where GPUs could not be read,
@@ -42,6 +42,7 @@ from .ranks import RankSampler
 from .steps import StepReader
 
 USAGE = "usage.jsonl"
+SCHEMA = "gpulaunch.usage/1"
 EVENTS = "events.jsonl"
 EVERY_S = 5.0
 FIRST_SAMPLE_S = 0.5  # until there is a rank
@@ -100,7 +101,8 @@ class Gauge:
 
     def _sample(self) -> None:
         gpus, missing = self.gpus.sample()
-        line: dict[str, Any] = {"event": "usage", "t": time.time(), "m": time.monotonic(), "gpus": gpus}
+        line: dict[str, Any] = {"schema": SCHEMA, "event": "usage", "t": time.time(), "m": time.monotonic()}
+        line["gpus"] = gpus
         if missing:
             line["gpus_missing"] = missing
         line["ranks"] = self.ranks.sample()

@@ -40,7 +40,7 @@ class SshStream:
             left = left[sent:]
             deadline = time.monotonic() + _STALLED_S
 
-    def fits(self, data: bytes) -> bool:
+    def can_write(self, data: bytes) -> bool:
         """Say whether `data` can be sent without waiting for the command to read."""
         return len(data) <= self._channel.out_window_size
 

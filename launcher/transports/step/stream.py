@@ -73,7 +73,7 @@ class StepStream:
             left = left[len(part) :]
             self._step.send_input(self.host, self._channel, part)
 
-    def fits(self, data: bytes) -> bool:
+    def can_write(self, data: bytes) -> bool:
         """Say whether `data` can be written without waiting for the command to read."""
         with self._news:
             return len(data) <= min(select.PIPE_BUF, WINDOW - self._untaken_input)
