@@ -73,6 +73,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "stacks": CommandEntry(
             "launcher.commands.stacks", "Show what every rank of a run is executing; the run continues."
         ),
+        "forward": CommandEntry(
+            "launcher.commands.forward", "Forward a port of a run's host to this machine: TensorBoard."
+        ),
         "stop": CommandEntry("launcher.commands.stop", "Stop a run on all of its hosts."),
     },
     "Finished runs": {

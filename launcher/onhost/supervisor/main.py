@@ -7,6 +7,7 @@
     status   print state.json and whether its supervisor lives
     list     print the runs of this user on this host
     queue    hold a place among the clients that wait for GPUs of this host
+    forward  carry connections to a port of this host's loopback
     fetch    send the files of a run that the other side does not have yet
     remove   delete the directory of a run that is over
 
@@ -65,6 +66,13 @@ def fetch(run_dir: str, request: dict[str, Any]) -> int:
     return fetch(run_dir, request)
 
 
+def forward(run_dir: str, request: dict[str, Any]) -> int:
+    """Carry connections to a port of this host."""
+    from .requests.forward import forward
+
+    return forward(run_dir, request)
+
+
 def stacks(run_dir: str, request: dict[str, Any]) -> int:
     """Send the stack of every rank."""
     from .requests.stacks import stacks_of
@@ -106,6 +114,7 @@ def say_state(state: dict[str, Any]) -> int:
 OF_ONE_RUN: dict[str, Callable[[str, dict[str, Any]], int]] = {
     "follow": follow,
     "fetch": fetch,
+    "forward": forward,
     "stacks": stacks,
     "stop": stop,
     "remove": remove,

@@ -1,0 +1,111 @@
+"""gpulaunch forward: a port of a run's host, on this machine."""
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from launcher.commands._host_options import open_host_access
+from launcher.commands._job_hosts import reach_run
+from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
+from launcher.config.inventory import HostEntry
+from launcher.errors import BadInput, HostError
+from launcher.runs.access import RunAccess
+from launcher.runs.forward import open_forward
+from launcher.terminal.output import echo
+from launcher.transports.loopback import ADDRESS, LoopbackListener
+from preflight.frozen import dataclass
+
+TENSORBOARD_PORT = 6006
+_AGAIN_S = 3.0
+_EXAMPLES = """\b
+Examples:
+  gpulaunch forward --tensorboard            TensorBoard of the last run, at http://127.0.0.1:6006
+  gpulaunch forward paper_r64 8888           port 8888 of its main host
+  gpulaunch forward last 9000:8888 --host l40s-02
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardOptions(FoundRunOptions):
+    """The values of what `forward` takes."""
+
+    port: str
+    host: str
+    tensorboard: bool
+
+
+@click.command("forward", epilog=_EXAMPLES)
+@run_argument
+@click.argument("port", default=str(TENSORBOARD_PORT), metavar="[[LOCAL:]PORT]")
+@click.option("--host", default="", help="This node of the run, not its main one.")
+@click.option(
+    "--tensorboard",
+    is_flag=True,
+    help="Start TensorBoard on the host, over the run's output, and forward it.",
+)
+@run_options
+def command(run: str, **given: Any) -> int:
+    """Forward a port of the loopback of RUN's host to this machine's, over gpulaunch's own connection.
+
+    PORT is TensorBoard's 6006 by default; LOCAL:PORT takes another one on this machine. It continues until
+    Ctrl-C, also over a link that was lost; a TensorBoard that --tensorboard has started ends with it.
+    """
+    options = ForwardOptions(**given)
+    local, remote = _ports(options.port)
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, ways, options)
+    to = open_run(found, ways, options)
+    entry = _entry(to, options.host)
+    try:
+        listener = LoopbackListener(local)
+    except OSError as error:
+        why = f"port {local} of this machine cannot be used: {error.strerror}"
+        raise BadInput(why, f"gpulaunch forward {run} {local + 1}:{remote}") from None
+    with listener, suppress(KeyboardInterrupt):
+        _carry(to, entry, listener, options, remote)
+    return 0
+
+
+def _carry(
+    to: RunAccess, entry: HostEntry, listener: LoopbackListener, options: ForwardOptions, remote: int
+) -> None:
+    """Forward until Ctrl-C. Raises what stops the first attempt, and what no further attempt can change."""
+    begun = False
+    while True:
+        try:
+            with to.open(entry) as connection:
+                forward = open_forward(
+                    connection, entry, to.plan.run_id, port=remote, tensorboard=options.tensorboard
+                )
+                what = f"TensorBoard of {to.plan.run_id}" if options.tensorboard else f"port {forward.port}"
+                echo(f"http://{ADDRESS}:{listener.port} is {what} on {entry.name}; Ctrl-C ends it", err=True)
+                begun = True
+                forward.run(listener)
+        except HostError as error:
+            if not begun:
+                raise
+            echo(f"{error.message}; trying again", err=True)
+            time.sleep(_AGAIN_S)
+
+
+def _entry(to: RunAccess, host: str) -> HostEntry:
+    """Return the node to forward from, by either of its names. Raises BadInput."""
+    pairs = zip(to.plan.nodes, to.entries, strict=True)
+    fit = [entry for node, entry in pairs if host in ("", node.host, entry.name)]
+    if not fit:
+        names = ", ".join(entry.name for entry in to.entries)
+        raise BadInput(f"{host} is not a host of {to.plan.run_id}", f"its hosts: {names}")
+    return fit[0]
+
+
+def _ports(text: str) -> tuple[int, int]:
+    """Return the local and the remote port. Raises BadInput."""
+    words = text.split(":")
+    if len(words) > 2 or not all(word.isascii() and word.isdecimal() for word in words):
+        raise BadInput(f'"{text}" is not a port: expected PORT or LOCAL:PORT')
+    numbers = [int(word[:6]) for word in words]
+    if not all(0 < number <= 65535 for number in numbers):
+        raise BadInput(f'"{text}": expected ports from 1 to 65535')
+    return numbers[0], numbers[-1]

@@ -1,0 +1,92 @@
+"""TensorBoard over the output of a run, on the loopback of this host, for as long as a client forwards it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from typing import Any
+
+from ..processes import PR_SET_PDEATHSIG, prctl
+from ..protocol import RequestRefused
+from .fetch_paths import OUTPUT, run_places
+
+START_S = 90.0  # it imports for long from a slow disk
+LOOK_S = 0.1
+SAID = 300
+LOCAL = "127.0.0.1"
+
+
+class TensorBoard:
+    """The process, which ends with this one."""
+
+    def __init__(self, spec: dict[str, Any], run_dir: str) -> None:
+        self._python = os.path.expanduser(str((spec.get("argv") or ["python3"])[0]))
+        self._logs = run_places(spec, run_dir).get(OUTPUT, "")
+        if not self._logs:
+            raise RequestRefused("the run did not say where its script writes (output: in its config)")
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def __enter__(self) -> TensorBoard:  # noqa: PYI034 - Python 3.9 has no Self
+        """Start it and wait until it accepts connections. Raises RequestRefused."""
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._output.close()
+
+    def _start(self) -> None:
+        self.port = free_port()
+        words = ["--logdir", self._logs, "--host", LOCAL, "--port", str(self.port)]
+        try:
+            self._process = subprocess.Popen(
+                [self._python, "-m", "tensorboard.main", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                cwd="/",  # nothing of a working directory is imported
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+                start_new_session=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - this program has one thread
+            )
+        except OSError as error:
+            raise RequestRefused("TensorBoard cannot be started by %s: %s" % (self._python, error)) from None
+        give_up = time.monotonic() + START_S
+        while time.monotonic() < give_up:
+            if self._process.poll() is not None:
+                raise RequestRefused("TensorBoard ended at once: %s" % self._last_words())
+            with contextlib.suppress(OSError):
+                socket.create_connection((LOCAL, self.port), timeout=1.0).close()
+                return
+            time.sleep(LOOK_S)
+        raise RequestRefused("TensorBoard did not answer within %d s: %s" % (START_S, self._last_words()))
+
+    def _last_words(self) -> str:
+        self._output.seek(0)
+        return self._output.read()[-SAID:].decode("utf-8", "replace").strip() or "it said nothing"
+
+
+def die_with_parent() -> None:
+    """End this process when its parent does."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port() -> int:
+    """Return a port of the loopback that is free now."""
+    with socket.socket() as sock:
+        sock.bind((LOCAL, 0))
+        return int(sock.getsockname()[1])

@@ -1,0 +1,188 @@
+"""`gpulaunch forward`: connections carried by the real relay on this machine."""
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from launcher.commands.forward import _ports
+from launcher.config.inventory import HostEntry
+from launcher.errors import BadInput, HostError
+from launcher.onhost.supervisor.node import node_name
+from launcher.runs.forward import WINDOW, PortForward, open_forward
+from launcher.runs.request import RequestDenied
+from launcher.transports.base import Endpoint
+from launcher.transports.local import LocalConnection
+from launcher.transports.loopback import LoopbackListener
+
+ENTRY = HostEntry("here", python=sys.executable)
+BIG = bytes(range(256)) * 8192  # 2 MiB: several windows
+PATIENCE_S = 30.0
+# In place of TensorBoard, which takes seconds to import: what its options say is served.
+BOARD = """#!/bin/sh
+[ "$1 $2 $3" = "-m tensorboard.main --logdir" ] || exit 9
+[ -d "$4" ] || { echo "no directory $4"; exit 1; }
+exec %s -m http.server --bind "$6" --directory "$4" "$8"
+"""
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that is over, and how its host knows it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    place = tmp_path / "gpulaunch" / "runs" / node_name() / "r1"
+    place.mkdir(parents=True)
+    (tmp_path / "python").write_text(BOARD % sys.executable)
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "events").write_text("loss")
+    spec = {"run_id": "r1", "argv": [str(tmp_path / "python")], "launch": {"output": str(tmp_path / "out")}}
+    (place / "spec.json").write_text(json.dumps(spec))
+    (place / "state.json").write_text(json.dumps({"run_id": "r1", "phase": "ended"}))
+    return place
+
+
+def opened(port: int, *, tensorboard: bool = False) -> PortForward:
+    connection = LocalConnection(Endpoint("here", "local", ""))
+    return open_forward(connection, ENTRY, "r1", port=port, tensorboard=tensorboard)
+
+
+class Server:
+    """Serves each connection with a function, in a thread of its own."""
+
+    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+        self.sock = socket.create_server(("127.0.0.1", 0))
+        self.port = self.sock.getsockname()[1]
+        self._serve = serve
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                found, _ = self.sock.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._one, args=(found,), daemon=True).start()
+
+    def _one(self, found: socket.socket) -> None:
+        with found:
+            self._serve(found)
+
+
+def upside_down(found: socket.socket) -> None:
+    """Answer with what came, once all of it has come."""
+    said = b"".join(iter(lambda: found.recv(65536), b""))
+    found.sendall(said[::-1])
+
+
+@pytest.fixture
+def forwarded(run_dir: Path) -> Iterator[Callable[[PortForward], int]]:
+    """Return what carries a port in a thread, and where it is then."""
+    del run_dir
+    with ExitStack() as stack:
+
+        def begin(forward: PortForward) -> int:
+            listener = stack.enter_context(LoopbackListener(0))
+            thread = threading.Thread(target=ended, args=(forward, listener), daemon=True)
+            stack.callback(thread.join, PATIENCE_S)
+            stack.callback(forward._failed.set)
+            thread.start()
+            return listener.port
+
+        yield begin
+
+
+def ended(forward: PortForward, listener: LoopbackListener) -> None:
+    with pytest.raises(HostError):
+        forward.run(listener)
+
+
+def asked(port: int, said: bytes, *, slow: bool = False) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as sock:
+        sender = threading.Thread(target=say, args=(sock, said))
+        sender.start()
+        if slow:
+            time.sleep(0.2)
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+        sender.join(PATIENCE_S)
+        return answer
+
+
+def say(sock: socket.socket, said: bytes) -> None:
+    with suppress(OSError):  # the test then misses the answer
+        sock.sendall(said)
+        sock.shutdown(socket.SHUT_WR)
+
+
+def test_connections_are_carried_side_by_side_in_full_and_with_their_ends(
+    forwarded: Callable[[PortForward], int],
+) -> None:
+    server = Server(upside_down)
+    forward = opened(server.port)
+    port = forwarded(forward)
+    answers: dict[int, bytes] = {}
+
+    def ask(number: int) -> None:
+        said = BIG if number < 2 else b"%d" % number
+        answers[number] = asked(port, said, slow=number == 1)
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(PATIENCE_S)
+    assert len(BIG) > 4 * WINDOW
+    assert answers[0] == answers[1] == BIG[::-1]
+    assert [answers[number] for number in range(2, 12)] == [str(n).encode()[::-1] for n in range(2, 12)]
+    deadline = time.monotonic() + PATIENCE_S
+    while forward._carried and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert forward._carried == {}  # what is over is forgotten
+    server.sock.shutdown(socket.SHUT_RDWR)  # close() leaves it to the thread that accepts
+    server.sock.close()
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as sock:
+        assert sock.recv(1) == b""  # as a port on which nothing listens any more
+
+
+def test_a_port_on_which_nothing_listens_is_refused_with_the_reason(run_dir: Path) -> None:
+    del run_dir
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        free = sock.getsockname()[1]
+    with pytest.raises(RequestDenied, match=f"here: nothing accepts connections on port {free}"):
+        opened(free)
+
+
+def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
+    run_dir: Path, forwarded: Callable[[PortForward], int]
+) -> None:
+    forward = opened(6006, tensorboard=True)
+    port = forwarded(forward)
+    assert asked(port, b"GET /events HTTP/1.0\r\n\r\n").endswith(b"loss")
+    assert forward.port != 6006
+    forward._failed.set()
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", forward.port), timeout=1).close()
+        except ConnectionRefusedError:
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("it still serves")
+    (run_dir.parents[3] / "out").rename(run_dir.parents[3] / "gone")
+    with pytest.raises(RequestDenied, match="TensorBoard ended at once: no directory "):
+        opened(6006, tensorboard=True)
+
+
+def test_the_ports() -> None:
+    assert _ports("6006") == (6006, 6006)
+    assert _ports("9000:8888") == (9000, 8888)
+    for text in ("", "0", "65536", "a", "1:2:3", "1:", "-1", "²"):
+        with pytest.raises(BadInput, match="port"):
+            _ports(text)
