@@ -355,13 +355,13 @@ def _show(result: PreflightResult, options: PreflightCommandOptions, deep: DeepR
         report = report_lines if files else todays_report
         echo_lines(report(result, verbose=options.verbose))
     if options.page is not None:
-        _write_page(result, options.page)
+        _write_page(result, options.page, None if deep is None else deep_json(deep))
 
 
-def _write_page(result: PreflightResult, target: Path) -> None:
+def _write_page(result: PreflightResult, target: Path, deep: dict[str, Any] | None) -> None:
     from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
 
-    page = render_preflight_page(result, made_at=time.time(), version=version())
+    page = render_preflight_page(result, made_at=time.time(), version=version(), deep=deep)
     if str(target) == _STDOUT:
         echo_lines(page.removesuffix("\n").split("\n"))
         return

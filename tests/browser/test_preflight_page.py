@@ -6,7 +6,7 @@ import pytest
 
 from launcher.report.preflight_page.page import render_preflight_page
 from tests.browser.chromium import Page, chromium_page, find_chromium
-from tests.launcher.preflight_fleets import fleet
+from tests.launcher.preflight_fleets import deep_document, fleet
 from tests.launcher.report_runs import EVIL
 
 _CHROMIUM = find_chromium()
@@ -57,7 +57,9 @@ def _tab() -> Iterator[Page]:
 def _shown(tab: Page, tmp_path_factory: pytest.TempPathFactory) -> Page:
     """Return the tab with the page of hosts whose every text is hostile."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    text = render_preflight_page(fleet(evil=EVIL), made_at=1763800000.0, version="1")
+    text = render_preflight_page(
+        fleet(evil=EVIL), made_at=1763800000.0, version="1", deep=deep_document(evil=EVIL)
+    )
     path.write_text(text, encoding="utf-8")
     tab.show(1180)
     tab.open(path)

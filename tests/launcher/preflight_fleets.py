@@ -95,3 +95,37 @@ def _hold(facts: dict[str, Any], evil: str) -> None:
         gpu["processes"] = [{"pid": pid, "kind": "compute", "used_mib": held, "name": "python"}]
         gpu["memory"] |= {"used_mib": held, "free_mib": gpu["memory"]["total_mib"] - held}
     facts["processes"] |= {"processes": rows}
+
+
+def deep_document(size: int = 16, *, evil: str = "") -> dict[str, Any]:
+    """Return what the deep checks of hosts with 8 GPUs measured: one slow GPU, one slow node."""
+    hosts = [f"h100-{number:02}{evil}" for number in range(1, size // 8 + 1)]
+    values, ranks = [], []
+    for rank in range(size):
+        host, gpu = hosts[rank // 8], rank % 8
+        rate = 610.0 if rank == 5 else 700.0 + rank % 5
+        samples = [rate - 4 + (rank * 7 + number * 3) % 9 for number in range(20)]
+        values.append(
+            {
+                "code": "DEEP002", "name": "gemm_tflops", "label": f"matrix products{evil}", "rank": rank,
+                "host": host, "gpu": gpu, "value": rate, "unit": f"TFLOPS{evil}", "samples": samples,
+                "expected": 702.0, "expected_from": f"peers{evil}", "floor": 653.0,
+                "verdict": "warning" if rank == 5 else "ok",
+            }
+        )  # fmt: skip
+        ranks.append({"rank": rank, "host": host, "gpu": gpu})
+    members = [*hosts, f"spare{evil}"]
+    pairs = [
+        {"between": [one, other], "gbs": 6.5 if members[-1] in (one, other) else 41.5, "latency_us": 9.5}
+        for at, one in enumerate(members)
+        for other in members[at + 1 :]
+    ]
+    matrix = {
+        "title": f"node pairs{evil}", "members": members, "pairs": pairs, "reference_gbs": 41.5,
+        "slow_members": [members[-1]], "slow_links": [], "slow_unresolved": [],
+    }  # fmt: skip
+    unmeasured = [{"host": f"l40s-09{evil}", "gpu": 3, "why": f"held by another run{evil}", "fix": ""}]
+    return {
+        "schema": "gpulaunch.deep/1", "run_id": "deep", "seconds": 63.0, "ended": f"as planned{evil}",
+        "ranks": ranks, "values": values, "matrices": [matrix], "unmeasured": unmeasured, "findings": [],
+    }  # fmt: skip

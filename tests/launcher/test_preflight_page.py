@@ -17,6 +17,7 @@ from launcher.config.templates import templates_dir
 from launcher.host_checks.preflight import PreflightOptions, PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import preflight_json
 from launcher.remote.agent import GatherResult
+from launcher.report.preflight_page.deep_section import render_deep
 from launcher.report.preflight_page.differences import differences
 from launcher.report.preflight_page.findings import anchors_of, code_sections
 from launcher.report.preflight_page.fix_commands import split_fix
@@ -28,7 +29,7 @@ from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job
 from preflight.smi_reports import parse_smi
-from tests.launcher.preflight_fleets import fleet
+from tests.launcher.preflight_fleets import deep_document, fleet
 from tests.launcher.report_runs import EVIL, Tags
 from tests.launcher.test_report_scale import address, with_findings
 from tests.preflight.golden_cases import host
@@ -283,3 +284,49 @@ def test_a_page_that_cannot_be_written_is_reported_before_a_host_is_asked(
     assert said.err.splitlines()[0] == f"error: no space left: {tmp_path / 'x.html'}"
     assert said.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_deep_checks_are_strips_and_matrices() -> None:
+    result = fleet(3)
+    document = deep_document()
+    whole = render_preflight_page(result, made_at=0.0, version="1", deep=document)
+    strips = between(whole, '<table class="strips">', "</table>")
+    assert strips.count("<svg") == 16
+    assert between(strips, '<th scope="row">', "</th>") == "h100-01 gpu5"  # the slowest
+    assert '<i class="key w">W</i>' in strips
+    assert "87% of peers" in strips
+    pairs = between(whole, '<table class="reach pairs">', "</table>")
+    assert (pairs.count('class="w"'), pairs.count('class="p"')) == (4, 2)
+    assert "not measured: l40s-09 gpu3: held by another run" in whole
+    assert json.loads(between(whole, 'id="gpulaunch-preflight">', "</script>"))["deep"] == document
+
+
+def test_text_in_measurements_is_only_text_and_many_are_cut() -> None:
+    evil = f"{EVIL}</script>"
+    whole = render_preflight_page(fleet(2), made_at=0.0, version="1", deep=deep_document(evil=evil))
+    tags = Tags()
+    tags.feed(whole)
+    assert tags.open == []
+    assert not {tag for tag, _ in tags.seen} & {"img", "iframe", "form"}
+    large = "".join(render_deep(deep_document(1040)))
+    assert large.count("<svg") == 64
+    assert "and 976 faster ones" in large
+    assert large.count('scope="row"') == 64 + 64  # strips, and the slowest of the pairs of 131 nodes
+    assert len(large) < 400_000
+    many = deep_document()
+    many["matrices"] = [{**many["matrices"][0], "slow_members": []}] * 30 + many["matrices"]
+    few = "".join(render_deep(many))
+    assert "and 7 more matrices" in few
+    assert few.index('class="w"') < few.index(
+        'class="reach pairs"', few.index('class="w"')
+    )  # the slow one first
+
+
+def test_hosts_that_were_not_measured_have_not_passed() -> None:
+    result = fleet(3)
+    columns = (*families(result), "DEEP")
+    rows = heat_rows(result, columns, measured=frozenset({"h100-01", "h100-02"}))
+    assert {row.hosts: row.cells[-1].state for row in rows} == {
+        ("h100-03",): "N",
+        ("h100-01", "h100-02"): "P",
+    }

@@ -34,13 +34,19 @@ _NAMES = {
     "SYS": "load, memory, clocks",
     "SAME": "what must be equal on all hosts",
     "SCR": "the training script",
+    "DEEP": "what GPUs and links do under load",
 }
 
 
-def render_heat_map(result: PreflightResult, anchors: frozenset[str]) -> Iterator[str]:
-    """Yield the section; a cell links to the findings of its worst code, where `anchors` has it."""
-    columns = families(result)
-    rows = heat_rows(result, columns)
+def render_heat_map(
+    result: PreflightResult, anchors: frozenset[str], measured: frozenset[str] | None = None
+) -> Iterator[str]:
+    """Yield the section; a cell links to the findings of its worst code, where `anchors` has it.
+
+    `measured` are the hosts of the deep checks, None where these have not run.
+    """
+    columns = families(result, deep=measured is not None)
+    rows = heat_rows(result, columns, measured=measured or frozenset())
     yield "<h2>Hosts and checks</h2>"
     yield f'<p class="legend">{_legend(rows)}</p>'
     head = "".join(

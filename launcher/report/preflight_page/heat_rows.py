@@ -27,7 +27,7 @@ _OF_SEVERITY = {
     Severity.UNKNOWN: UNKNOWN,
     Severity.CRITICAL: CRITICAL,
 }
-_HOST = "HOST"
+_HOST, _DEEP = "HOST", "DEEP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +51,42 @@ def family_of(code: str) -> str:
     return code.rstrip("0123456789")
 
 
-def families(result: PreflightResult) -> tuple[str, ...]:
-    """Return the columns: the families that were judged, in the order of the table of checks."""
-    judged = [family_of(check.code) for check in all_checks().values() if _was_judged(check, result)]
+def families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:
+    """Return the columns: the families that were judged, in the order of the table of checks.
+
+    `deep`: the deep checks have run.
+    """
+    judged = [
+        family_of(check.code) for check in all_checks().values() if _was_judged(check, result, deep=deep)
+    ]
     reported = [family_of(finding.code) for finding in result.findings]
     rest = [family for family in reported if family != _HOST]
     return tuple(dict.fromkeys([*([_HOST] if result.errors else []), *judged, *rest]))
 
 
-def heat_rows(result: PreflightResult, columns: tuple[str, ...]) -> tuple[HeatRow, ...]:
-    """Return a row for each kind of host, those with the most and worst verdicts first."""
-    unasked = _unasked(result)
+def heat_rows(
+    result: PreflightResult, columns: tuple[str, ...], *, measured: frozenset[str] = frozenset()
+) -> tuple[HeatRow, ...]:
+    """Return a row for each kind of host, those with the most and worst verdicts first.
+
+    `measured` are the hosts of the deep checks; they say nothing of another one.
+    """
+    without = _unasked(result)
     groups: dict[tuple[HeatCell, ...], list[str]] = {}
     for entry in result.entries:
         answered = entry.name in result.facts
+        unasked = without if entry.name in measured else without | {_DEEP}
         cells = tuple(_cells(result.of(entry.name), columns, unasked, answered=answered))
         groups.setdefault(cells, []).append(entry.name)
     rows = (HeatRow(tuple(hosts), cells) for cells, hosts in groups.items())
     return tuple(sorted(rows, key=_weight, reverse=True))
 
 
-def _was_judged(check: Check, result: PreflightResult) -> bool:
+def _was_judged(check: Check, result: PreflightResult, *, deep: bool) -> bool:
     if check.gpu_only and not result.job.wants_gpus:
         return False
-    if check.scope == "host":
-        return True
+    if check.scope != "cluster":
+        return check.scope == "host" or deep
     if result.would_use is None:  # the hosts were judged each for itself
         return False
     if family_of(check.code) == "SCR":

@@ -3,14 +3,16 @@
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from string import Template
+from typing import Any
 
 from launcher.config.host_sets import short_host_range
 from launcher.config.templates import templates_dir
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json, verdict
 from launcher.report.html.escape import clock, pairs, text, tiles
+from launcher.report.preflight_page.deep_section import measured_hosts, render_deep
 from launcher.report.preflight_page.differences import render_differences
 from launcher.report.preflight_page.findings import anchors_of, code_sections, render_findings
 from launcher.report.preflight_page.gpu_map import render_gpu_map
@@ -24,15 +26,18 @@ _FOLDER = "preflight_page"
 _BAD = (Severity.CRITICAL.value, Severity.UNKNOWN.value)
 
 
-def render_preflight_page(result: PreflightResult, *, made_at: float, version: str) -> str:
-    """Return the page; `made_at` is in seconds since 1970."""
+def render_preflight_page(
+    result: PreflightResult, *, made_at: float, version: str, deep: Mapping[str, Any] | None = None
+) -> str:
+    """Return the page; `made_at` is in seconds since 1970, `deep` what the deep checks have measured."""
     folder = templates_dir() / _FOLDER
     style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "sort.js"))
     sections = code_sections(result)
     parts = (
         _head(result),
-        render_heat_map(result, anchors_of(sections)),
+        render_heat_map(result, anchors_of(sections), None if deep is None else measured_hosts(deep)),
         render_gpu_map(result),
+        () if deep is None else render_deep(deep),
         render_findings(sections),
         render_differences(result),
         render_reach(result),
@@ -46,15 +51,14 @@ def render_preflight_page(result: PreflightResult, *, made_at: float, version: s
         style=style,
         script=script,
         body="\n".join(part for section in parts for part in section),
-        document=embedded_json(result),
+        document=embedded_json(result, deep),
     )
 
 
-def embedded_json(result: PreflightResult) -> str:
+def embedded_json(result: PreflightResult, deep: Mapping[str, Any] | None = None) -> str:
     """Return what --json prints in a form that no text in it can end the element with."""
-    plain = json.dumps(
-        preflight_json(result), separators=(",", ":")
-    )  # ASCII: U+2028 and its like are escapes
+    document = preflight_json(result) | ({} if deep is None else {"deep": deep})
+    plain = json.dumps(document, separators=(",", ":"))  # ASCII: U+2028 and its like are escapes
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
