@@ -46,6 +46,7 @@ SCRIPTS = (
     Script("run_start", short=("--rounds", "1")),
     Script("supervisor_overhead", short=("--seconds", "5", "--rounds", "1")),
     Script("sync_carriers"),
+    Script("top_hosts"),
     Script("preflight_hosts", long=("--loopback", "100", "--replay")),
 )
 

@@ -62,7 +62,10 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
             "launcher.commands.rehearse", "Take a few real steps; leave nothing behind."
         ),
     },
-    "Live runs": {
+    "Live runs and GPUs": {
+        "top": CommandEntry(
+            "launcher.commands.top", "Show all GPUs of all hosts live: use, memory, who holds them."
+        ),
         "ps": CommandEntry("launcher.commands.ps", "List runs: state, step and loss, GPUs, who, since when."),
         "logs": CommandEntry(
             "launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."

@@ -15,7 +15,7 @@ from launcher.remote.fanout import WIDTH
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
-from launcher.transports.base import Connection, OpenOptions
+from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import opener_for
 from preflight.frozen import dataclass
 
@@ -92,14 +92,16 @@ def hosts_argument(function: Function) -> Function:
     return cast("Function", argument(option(command)))
 
 
-def open_host_access(asked: HostOptions) -> HostAccess:
-    """Return how to reach hosts; gpulaunch asks for secrets only at a terminal."""
+def open_host_access(
+    asked: HostOptions, *, prompt: Prompt = ask_secret, confirm: Confirm = ask_visibly
+) -> HostAccess:
+    """Return how to reach hosts; gpulaunch asks for secrets only at a terminal, by `prompt` and `confirm`."""
     loaded = load_inventory(asked.inventory)
     if asked.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
         # Found in a parent directory: the user neither named it nor works beside it.
         echo(f"hosts of {loaded.path}", err=True)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    person = SharedAnswers(ask_secret, ask_visibly) if asks else SharedAnswers(None, None)
+    person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
     options = person.options(accept_new_host_keys=asked.accept_new_host_keys)
     width = asked.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, asked.accept_new_host_keys, width)

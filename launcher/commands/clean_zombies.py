@@ -109,6 +109,29 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
+    return clean_hosts(ways, entries, options)
+
+
+def interactive_options(reach: HostOptions) -> CleanZombiesOptions:
+    """Return the options of `clean-zombies HOST` at a terminal, with no other word."""
+    return CleanZombiesOptions(
+        reach.inventory,
+        reach.accept_new_host_keys,
+        reach.parallel,
+        yes=False,
+        dry_run=False,
+        gpus=(),
+        ports=(),
+        pids=(),
+        include_suspect=False,
+        all_users=False,
+        grace=CleanOptions().term_grace_s,
+        as_json=False,
+    )
+
+
+def clean_hosts(ways: HostAccess, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
+    """Show, confirm, end and report on these hosts; return the exit code."""
     wish = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
     clean_options = CleanOptions(wish, all_users=options.all_users, term_grace_s=options.grace)
     print_lines = _silent if options.as_json else echo_lines

@@ -4,12 +4,13 @@ from typing import Any
 
 import click
 
-from launcher.commands._host_options import open_host_access
+from launcher.commands._host_options import HostAccess, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
+from launcher.runs.model import RemoteRun
 from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
@@ -28,7 +29,11 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
     """
     options = FoundRunOptions(**given)
     ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, ways, options)
+    return show_stacks(find_run(run, ways, options), ways, options, as_json=as_json)
+
+
+def show_stacks(found: RemoteRun, ways: HostAccess, options: FoundRunOptions, *, as_json: bool) -> int:
+    """Take the stacks of a run and print them; return the exit code. Raises RunAlreadyEnded."""
     if found.status not in ("running", "stopping"):
         raise RunAlreadyEnded(
             f"{found.run_id} is over ({found.status}): its ranks have no stacks any more",

@@ -1,12 +1,15 @@
-"""NVML by a few functions of its stable ABI.
+"""NVML by a few functions of its stable ABI, queried in a thread that is abandoned when a driver hangs.
 
 The agent carries pynvml, which is 200 KB of source to compile at each start; the gauge is in every run
-directory, starts beside the ranks, and needs nine calls.
+directory, starts beside the ranks, and needs nine calls. The monitor needs three more. Standard library,
+Python >= 3.9.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import time
+from typing import Any, Callable
 
 LIBRARY = "libnvidia-ml.so.1"
 FOLDERS = (
@@ -15,6 +18,10 @@ FOLDERS = (
     "/usr/lib64-nvidia/",
     "/run/opengl-driver/lib/",
 )
+MAX_PROCESSES = 256  # of one GPU
+PROCESS_WORDS = 6  # nvmlProcessInfo_v2_t as 32-bit words: pid, padding, memory (2), GPU and compute instance
+ANSWER_S = 1.0  # how long a sample waits for NVML
+RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later
 
 
 class NvmlError(Exception):
@@ -22,7 +29,7 @@ class NvmlError(Exception):
 
 
 class Nvml:
-    """NVML calls of the gauge. Raises NvmlError, or OSError where NVML is not available."""
+    """NVML calls of the gauge and the monitor. Raises NvmlError, or OSError where NVML is not available."""
 
     def __init__(self) -> None:
         import ctypes
@@ -83,8 +90,86 @@ class Nvml:
             "power_limit_w": limit[0] / 1000.0 if limit else None,
         }
 
+    def number(self, function: str, handle: Any, *arguments: int, wide: bool = False) -> int | None:
+        """Return the one number that a function writes, 32 or (`wide`) 64 bit; None where it refuses."""
+        answer = self.c.c_ulonglong() if wide else self.c.c_uint()
+        try:
+            self.call(function, handle, *arguments, self.c.byref(answer))
+        except NvmlError:
+            return None
+        return int(answer.value)
+
+    def compute_pids(self, handle: Any) -> list[int] | None:
+        """Return the pids of the compute processes of a GPU, None where the driver does not list them."""
+        for version in ("_v3", "_v2"):
+            rows = (self.c.c_uint * (MAX_PROCESSES * PROCESS_WORDS))()
+            count = self.c.c_uint(MAX_PROCESSES)
+            try:
+                self.call("nvmlDeviceGetComputeRunningProcesses" + version, handle, self.c.byref(count), rows)
+            except NvmlError:
+                continue
+            return [int(rows[at * PROCESS_WORDS]) for at in range(min(count.value, MAX_PROCESSES))]
+        return None
+
     def _or_none(self, function: str, handle: Any, types: str) -> list[int] | None:
         try:
             return self.numbers(function, handle, types)
         except NvmlError:
             return None
+
+
+class GpuSampler(threading.Thread):
+    """Thread that queries NVML on request; a call that never returns blocks nothing else."""
+
+    def __init__(self, uuids: list[str], look: Callable[[Nvml, Any], dict[str, Any]] = Nvml.look) -> None:
+        super().__init__(daemon=True)
+        self.uuids = uuids
+        self.look = look
+        self.wanted = threading.Event()
+        self.answered = threading.Event()
+        self.asked_at = 0.0
+        self.said: tuple[dict[str, Any], str] = ({}, "NVML has not answered yet")
+
+    def sample(self) -> tuple[dict[str, Any], str]:
+        """Return ({UUID: numbers}, reason for missing ones), after a moment at most."""
+        if not self.uuids:
+            return {}, ""
+        if not self.wanted.is_set():
+            self.asked_at = time.monotonic()
+            self.answered.clear()
+            self.wanted.set()
+        if self.answered.wait(ANSWER_S):
+            return self.said
+        return {}, "NVML has not answered for %.0f s" % self.silent_s()
+
+    def silent_s(self) -> float:
+        """Return the age of the unanswered query in seconds, 0 when all are answered."""
+        waiting = self.uuids and not self.answered.is_set() and self.asked_at
+        return time.monotonic() - self.asked_at if waiting else 0.0
+
+    def run(self) -> None:
+        """Answer queries forever."""
+        nvml: Nvml | None = None
+        again_at = 0.0
+        while True:
+            self.wanted.wait()
+            if nvml is None and time.monotonic() >= again_at:
+                try:
+                    nvml = Nvml()
+                except Exception as error:
+                    self.said = ({}, str(error))
+                    again_at = time.monotonic() + RETRY_S
+            if nvml is not None:
+                self.said = self._look(nvml)
+            self.wanted.clear()
+            self.answered.set()
+
+    def _look(self, nvml: Nvml) -> tuple[dict[str, Any], str]:
+        found: dict[str, Any] = {}
+        missing = ""
+        for uuid in self.uuids:  # by UUID each time: a GPU that was reset has another handle
+            try:
+                found[uuid] = self.look(nvml, nvml.handle(uuid))
+            except Exception as error:
+                missing = missing or "%s: %s" % (uuid, error)
+        return found, missing

@@ -21,6 +21,7 @@ MAX_ANSWER = 64 << 20
 _MARKER = b"\nGPULAUNCH-ANSWER-1 "
 _STDERR_KEPT = 4096
 _LAST_WORDS_S = 5.0
+_STDERR_TURN_S = 1.0
 
 
 def call(
@@ -57,11 +58,14 @@ def answer_in(done: CommandResult, host: str, python: str, name: str) -> dict[st
 
 class Answers:
     """The answers of a program that continues, read from its stream one by one; its user closes the
-    stream.
+    stream. Stderr, which holds 2 MiB, is drained every `turn_s`.
     """
 
-    def __init__(self, stream: Stream, host: str, python: str, name: str) -> None:
+    def __init__(
+        self, stream: Stream, host: str, python: str, name: str, *, turn_s: float = _STDERR_TURN_S
+    ) -> None:
         self._stream = stream
+        self._turn_s = turn_s
         self._who = (host, python, name)
         self._data = bytearray()
         self._stderr = b""
@@ -77,7 +81,7 @@ class Answers:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise AgentTimedOut(host, f"{name} did not answer within {timeout_s:g} s")
-            part = self._stream.read(min(1.0, left_s))
+            part = self._stream.read(min(self._turn_s, left_s))
             self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
             self._data += part or b""
             if part == b"" or len(self._data) > MAX_ANSWER:

@@ -11,7 +11,7 @@ LAYERS = {
         ("__main__",),
         ("cli",),
         ("commands", "crash_log"),
-        ("restart",),
+        ("restart", "top"),
         ("deep", "rehearsal", "runs"),
         ("launch",),
         ("report",),

@@ -26,7 +26,7 @@ DOORS = {
         "launcher/config/expect_edit.py",
         "preflight/script/interpreter/config_files.py",
     ),
-    "rich": ("launcher/text.py", "launcher/host_checks/live_table.py"),
+    "rich": ("launcher/text.py", "launcher/host_checks/live_table.py", "launcher/top/table.py"),
 }
 
 

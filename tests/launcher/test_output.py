@@ -70,6 +70,7 @@ ON_SCREENS = tuple(
         "report/",
         "runs/render.py",
         "terminal/",
+        "top/",
     )
 )
 """Where a stream is one for people; elsewhere it leads to a host."""

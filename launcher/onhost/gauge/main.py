@@ -35,7 +35,7 @@ import sys
 import time
 from typing import Any
 
-from .gpus import GpuSampler
+from ..nvml import GpuSampler
 from .idle_timer import QUIET_S, IdleTimer
 from .liveness import activity_reason
 from .ranks import RankSampler

@@ -1,0 +1,211 @@
+"""gpulaunch top: all GPUs of all hosts as they are now."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import click
+
+from launcher.commands._host_options import (
+    HostAccess,
+    HostOptions,
+    host_access_options,
+    hosts_argument,
+    open_host_access,
+)
+from launcher.commands._param_types import DurationParam
+from launcher.commands._run_options import FoundRunOptions, find_run
+from launcher.commands.clean_zombies import clean_hosts, interactive_options
+from launcher.commands.stacks import show_stacks
+from launcher.errors import BadInput
+from launcher.exit_codes import ExitCode
+from launcher.runs.search import search_hosts
+from launcher.terminal.bottom_area import size_of
+from launcher.terminal.output import ask_secret, ask_visibly, echo, echo_json, echo_lines
+from launcher.text import PIPE_WIDTH
+from launcher.top.dashboard import Dashboard
+from launcher.top.document import view_json
+from launcher.top.fleet import Fleet
+from launcher.top.frame import summary
+from launcher.top.full_screen import FullScreen, TerminalClosed, can_take_terminal
+from launcher.top.prometheus import write_metrics
+from launcher.top.records import FleetView
+from launcher.top.rows import RowOptions, build_rows, count_totals
+from launcher.top.table import gpu_lines, run_lines
+from preflight.frozen import dataclass
+
+Answer = TypeVar("Answer")
+Question = Callable[[], None]
+_METRICS_EVERY_S = 5.0
+_START_S = 20.0
+_LEAST_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class TopOptions(HostOptions):
+    """The values of what `top` takes."""
+
+    once: bool
+    interval: float
+    as_json: bool
+    prometheus: Path | None
+
+
+@click.command("top")
+@hosts_argument
+@click.option("--once", is_flag=True, help="Print one table and end; so it is without a terminal.")
+@click.option(
+    "--interval", type=DurationParam(0.5, 3600), default="2s", show_default=True, help="Between samples."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
+@click.option(
+    "--prometheus",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the numbers to FILE, for node_exporter's textfile collector.",
+)
+@host_access_options
+def command(hosts: tuple[str, ...], **given: Any) -> int:
+    """Show all GPUs of HOSTS on one screen: use, memory, power, temperature, who holds them.
+
+    Nothing is installed on hosts: one connection to each is held while the screen is shown. Without HOSTS:
+    all of hosts.yaml, this machine, and the hosts of runs that were started on it. `?` shows the keys.
+    Exit code 3: with --once, --json or without a terminal, a host that was named did not answer.
+    """
+    options = TopOptions(**given)
+    if options.once or options.as_json or not can_take_terminal():
+        return _print_once(hosts, options)
+    return _show(hosts, options)
+
+
+def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
+    ways = open_host_access(options)
+    with Fleet(
+        search_hosts(ways.inventory, hosts), ways.open, every_s=options.interval, width=ways.width
+    ) as fleet:
+        fleet.collect_once()
+        view = fleet.view()
+    if options.prometheus is not None:
+        write_metrics(options.prometheus, view)
+    lost = [host for host in view.hosts if not host.current]
+    code = ExitCode.UNREACHABLE if lost and (hosts or len(lost) == len(view.hosts)) else ExitCode.OK
+    if options.as_json:
+        echo_json({**view_json(view), "exit_code": int(code)})
+    else:
+        _print_table(view)
+    return code
+
+
+def _print_table(view: FleetView) -> None:
+    width = max(_LEAST_WIDTH, size_of(sys.stdout)[0] - 1) if sys.stdout.isatty() else PIPE_WIDTH
+    echo_lines(gpu_lines(build_rows(view, RowOptions()), width))
+    echo_lines([[], *run_lines(view.runs, width)] if view.runs else [])
+    echo(summary(count_totals(view.hosts)))
+    for host in view.hosts:
+        if host.fix:
+            echo(f"{host.name}: fix: {host.fix}", err=True)
+
+
+def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
+    questions: SimpleQueue[Question] = SimpleQueue()
+    screen = FullScreen(sys.stdin, sys.stdout)
+
+    def relay(ask: Callable[..., Answer]) -> Callable[..., Answer]:
+        return lambda *words: _ask_on_screen(questions, screen, lambda: ask(*words))
+
+    ways = open_host_access(options, prompt=relay(ask_secret), confirm=relay(ask_visibly))
+    entries = search_hosts(ways.inventory, hosts)
+    with Fleet(entries, ways.open, every_s=options.interval, width=ways.width) as fleet, screen.taken():
+        fleet.start()
+        metrics = _MetricsFile(options.prometheus)
+        actions = _Actions(HostAccess(ways.inventory, fleet.open, ways.width), fleet, options)
+        dashboard = Dashboard(
+            fleet,
+            screen,
+            actions,
+            every_s=options.interval,
+            refreshed=metrics.write,
+            questions=questions,
+        )
+        try:
+            dashboard.run()
+        except TerminalClosed:
+            return ExitCode.TERMINAL_CLOSED
+    return ExitCode.OK
+
+
+def _ask_on_screen(
+    questions: "SimpleQueue[Question]", screen: FullScreen, ask: Callable[[], Answer]
+) -> Answer:
+    """Let the thread that has the terminal ask what a login wants to know; wait for the answer."""
+    done = threading.Event()
+    answers: list[Answer] = []
+
+    def question() -> None:
+        try:
+            with suppress(EOFError):
+                answers.append(ask())
+        finally:
+            done.set()
+
+    questions.put(question)
+    screen.wake()
+    done.wait()
+    if not answers:
+        raise EOFError
+    return answers[0]
+
+
+class _MetricsFile:
+    """The file of --prometheus, rewritten now and then."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._began = time.monotonic()
+        self._next = 0.0
+        self._written = False
+
+    def write(self, view: FleetView) -> None:
+        """Write if it is time. Raises OSError the first time only: its timestamp shows how old it is."""
+        now = time.monotonic()
+        starts = now < self._began + _START_S and any(host.phase == "connecting" for host in view.hosts)
+        if self._path is None or now < self._next or starts:
+            return  # a host that is being connected to for the first time is not down
+        self._next = now + _METRICS_EVERY_S
+        try:
+            write_metrics(self._path, view)
+        except OSError:
+            if not self._written:
+                raise
+        self._written = True
+
+
+class _Actions:
+    """What keys do beyond the screen: the commands of these names, over the connections that are held."""
+
+    def __init__(self, ways: HostAccess, fleet: Fleet, options: TopOptions) -> None:
+        self._ways = ways
+        self._fleet = fleet
+        self._options = options
+
+    def clean(self, host: str) -> None:
+        """As `gpulaunch clean-zombies HOST`."""
+        entry = self._fleet.state(host).entry
+        try:
+            clean_hosts(self._ways, (entry,), interactive_options(self._options))
+        except click.Abort:
+            echo("nothing was ended")
+
+    def show_stacks(self, run_id: str) -> None:
+        """As `gpulaunch stacks RUN`; only the hosts that report the run are asked."""
+        hosts = next((run.hosts for run in self._fleet.view().runs if run.run_id == run_id), ())
+        if not hosts:
+            raise BadInput(f"{run_id} is not a live run of yours", "its owner may take its stacks")
+        given = self._options
+        options = FoundRunOptions(given.inventory, given.accept_new_host_keys, given.parallel, hosts)
+        show_stacks(find_run(run_id, self._ways, options), self._ways, options, as_json=False)

@@ -1,0 +1,158 @@
+"""The words of the table's cells. Text from hosts becomes one harmless line in this module. Pure."""
+
+from collections.abc import Sequence
+
+from launcher.text import gib, one_line
+from launcher.top.records import SERIOUS_THROTTLE, GpuView, Holder, HostView, RunView
+from preflight.checks.helpers import format_duration
+from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ProcessClass
+
+_FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
+_LETTERS = {
+    "sw_power_cap": "p",
+    "hw_slowdown": "H",
+    "sw_thermal": "T",
+    "hw_thermal": "T",
+    "hw_power_brake": "B",
+    "sync_boost": "s",
+    "applications_clocks": "a",
+    "display_clocks": "d",
+}
+"""Of each throttle reason; capital letters are those that slow a GPU down against its owner's wish."""
+_ALARM = 90.0
+"""Memory from this share on (percent) is coloured."""
+
+
+def bar(percent: float | None, width: int) -> str:
+    """Return a bar in eighths of a column."""
+    if percent is None or width <= 0:
+        return " " * max(0, width)
+    eighths = round(min(100.0, max(0.0, percent)) / 100.0 * width * 8)
+    full, part = divmod(eighths, 8)
+    return (_FULL * full + (_PARTS[part] if part else "")).ljust(width)
+
+
+def percent(value: float | None) -> str:
+    """Return a whole percentage, "?" where it is not known."""
+    return "?" if value is None else f"{value:.0f}%"
+
+
+def memory_percent(gpu: GpuView) -> float | None:
+    """Return the share of its memory that is used."""
+    if gpu.used_mib is None or not gpu.total_mib:
+        return None
+    return 100.0 * gpu.used_mib / gpu.total_mib
+
+
+def memory(gpu: GpuView) -> str:
+    """Return used of total memory in GiB."""
+    used = "?" if gpu.used_mib is None else f"{gpu.used_mib / 1024:.1f}"
+    total = "?" if gpu.total_mib is None else f"{gpu.total_mib / 1024:.0f}"
+    return f"{used}/{total}G"
+
+
+def power(gpu: GpuView) -> str:
+    """Return watts of the allowed watts."""
+    if gpu.power_w is None:
+        return "?"
+    return f"{gpu.power_w:.0f}" + (f"/{gpu.power_limit_w:.0f}" if gpu.power_limit_w else "")
+
+
+def temperature(gpu: GpuView) -> str:
+    """Return degrees Celsius."""
+    return "?" if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}"
+
+
+def throttle(gpu: GpuView) -> tuple[str, bool]:
+    """Return letters, and whether one of the reasons is serious. "idle" has no letter."""
+    if gpu.throttle is None:
+        return "?", False
+    letters = "".join(dict.fromkeys(_LETTERS.get(name, "") for name in gpu.throttle))
+    return letters or "-", bool(SERIOUS_THROTTLE.intersection(gpu.throttle))
+
+
+def is_nearly_full(gpu: GpuView) -> bool:
+    """Return whether hardly any memory is left."""
+    return (memory_percent(gpu) or 0.0) >= _ALARM
+
+
+def holder(gpu: GpuView) -> tuple[str, str, str, str]:
+    """Return (user, age, class, command) of who holds a GPU first; the command counts the others."""
+    if not gpu.holders:
+        return _nobody(gpu)
+    first, *others = gpu.holders
+    more = f" and {len(others)} more" if others else ""
+    age = "" if first.age_s is None else format_duration(first.age_s)
+    return one_line(first.user, 32) or "?", age, kind(first), one_line(first.command, 120) + more
+
+
+def _nobody(gpu: GpuView) -> tuple[str, str, str, str]:
+    if gpu.problem:
+        return "", "", "unusable", one_line(gpu.problem, 120)
+    if gpu.claimed_by is not None:
+        user, run_id = gpu.claimed_by
+        return one_line(user, 32), "", "claimed", f"by run {one_line(run_id, 100)}" if run_id else "by a run"
+    return ("", "", "?", "who holds it cannot be seen") if gpu.held is None else ("", "", "free", "")
+
+
+def kind(each: Holder) -> str:
+    """Return the class of a process as clean-zombies names it."""
+    return "?" if each.kind is None else each.kind.value
+
+
+def kind_style(gpu: GpuView) -> str:
+    """Return the style of the class: what clean-zombies would end is red."""
+    if not gpu.holders:
+        return "green" if gpu.free else "yellow"
+    found = gpu.holders[0].kind
+    if found in ENDED_BY_DEFAULT or found in ENDED_AFTER_YES or found is ProcessClass.STUCK:
+        return "bold red"
+    return "yellow" if found in (None, ProcessClass.SUSPECT) else ""
+
+
+def host_text(host: HostView) -> tuple[str, str]:
+    """Return what is said of a host as a whole, and its style."""
+    if host.phase == "connecting":
+        return "connecting ...", "dim"
+    if host.phase == "lost":
+        return f"lost{age(host)}: {one_line(host.note, 160)}{_retry(host)}", "yellow"
+    if host.phase == "silent":
+        return f"no answer{age(host)}", "yellow"
+    if not host.gpus:
+        return one_line(host.note, 160) or "no GPU", "dim"
+    return _idle_text(host.gpus), "green"
+
+
+def _idle_text(gpus: Sequence[GpuView]) -> str:
+    models = "/".join(dict.fromkeys(gpu.model or "GPU" for gpu in gpus))
+    total = sum(gpu.total_mib or 0.0 for gpu in gpus)
+    degrees = [gpu.temperature_c for gpu in gpus if gpu.temperature_c is not None]
+    ends = dict.fromkeys(f"{end:.0f}" for end in (min(degrees), max(degrees))) if degrees else {}
+    warm = f"  {'-'.join(ends)} °C" if ends else ""
+    return f"all free: {len(gpus)}x {one_line(models, 60)}  {gib(total)}{warm}"
+
+
+def age(host: HostView) -> str:
+    """Return how old a host's last answer is, with a space in front."""
+    return "" if host.age_s is None else f" for {format_duration(host.age_s)}"
+
+
+def _retry(host: HostView) -> str:
+    return "" if host.retry_s is None else f"; next attempt in {host.retry_s:.0f} s"
+
+
+def run_cells(run: RunView) -> tuple[str, ...]:
+    """Return (run, state, step, loss, ETA, hosts, GPUs, output) of a run."""
+    step = "-" if run.step is None else str(run.step) + (f"/{run.steps}" if run.steps is not None else "")
+    hosts = run.hosts[0] if len(run.hosts) == 1 else f"{len(run.hosts)} hosts"
+    output = "-" if run.output_age_s is None else f"{format_duration(run.output_age_s)} ago"
+    return (
+        one_line(run.run_id, 80),
+        run.status,
+        step,
+        "-" if run.loss is None else f"{run.loss:.4g}",
+        "-" if run.eta_s is None else format_duration(run.eta_s),
+        one_line(hosts, 40),
+        str(run.gpu_count),
+        output,
+    )

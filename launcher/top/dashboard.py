@@ -1,0 +1,138 @@
+"""`gpulaunch top` at a terminal: draws, waits for keys and for time to pass, does what keys ask for."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Protocol
+
+from launcher.errors import GpulaunchError
+from launcher.terminal.output import ask_visibly, echo
+from launcher.text import one_line
+from launcher.top.fleet import Fleet
+from launcher.top.frame import HELP, process_lines, render_frame, render_text_page, table_height
+from launcher.top.full_screen import FullScreen
+from launcher.top.navigation import Action, Position, press, settle
+from launcher.top.records import FleetView
+from launcher.top.rows import Row, build_rows
+
+_FIRST_S, _FIRST_REFRESH_S = 5.0, 0.3
+"""At the start hosts come one by one: the screen is drawn more often, for so long."""
+_MESSAGE_S = 6.0
+
+
+class Actions(Protocol):
+    """What keys do beyond the screen; each prints and asks on the normal screen."""
+
+    def clean(self, host: str) -> None:
+        """Show what is left over on a host, ask, end it."""
+
+    def show_stacks(self, run_id: str) -> None:
+        """Show what the ranks of a run execute."""
+
+
+class Dashboard:
+    """The loop. `refreshed` takes each new view, for a file of metrics; `questions` are those of logins."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        screen: FullScreen,
+        actions: Actions,
+        *,
+        every_s: float,
+        refreshed: Callable[[FleetView], None],
+        questions: "SimpleQueue[Callable[[], None]]",
+    ) -> None:
+        self._fleet = fleet
+        self._screen = screen
+        self._actions = actions
+        self._every_s = every_s
+        self._refreshed = refreshed
+        self._questions = questions
+        self._position = Position()
+        self._view = fleet.view()
+        self._rows: tuple[Row, ...] = ()
+        self._message = ("", 0.0)
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Show until a person quits. Raises KeyboardInterrupt, TerminalClosed."""
+        next_at = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= next_at:
+                self._view = self._fleet.view()
+                self._refreshed(self._view)
+                next_at = now + self._pause_s(now)
+            self._draw()
+            for key in self._screen.read_keys(next_at - time.monotonic()):
+                if self._press(key):
+                    return
+                next_at = min(next_at, time.monotonic() + _FIRST_REFRESH_S)
+            while not self._questions.empty():
+                with self._screen.lent():
+                    self._questions.get()()
+
+    def _pause_s(self, now: float) -> float:
+        waits = any(host.phase == "connecting" for host in self._view.hosts)
+        starts = waits and now - self._began < _FIRST_S
+        return min(self._every_s, _FIRST_REFRESH_S) if starts else self._every_s
+
+    def _height(self) -> int:
+        return table_height(self._screen.size[1], len(self._view.runs))
+
+    def _draw(self) -> None:
+        size = self._screen.size
+        self._rows = build_rows(self._view, self._position.options)
+        self._position = settle(self._position, self._rows, self._height())
+        if self._position.page == "help":
+            self._screen.draw(render_text_page(HELP, "gpulaunch top: keys", self._position, size))
+        elif self._position.page == "processes" and self._position.selected is not None:
+            host, index = self._position.selected
+            title = one_line(f"processes on {host}" + (f", GPU {index}" if index >= 0 else ""), size[0])
+            lines = process_lines(self._fleet.state(host), index)
+            self._screen.draw(render_text_page(lines, title, self._position, size))
+        else:
+            text, until = self._message
+            message = text if time.monotonic() < until else ""
+            self._screen.draw(render_frame(self._view, self._rows, self._position, size, message))
+
+    def _press(self, key: str) -> bool:
+        """Take a key; return whether it ends the screen."""
+        self._position, action = press(self._position, key, self._rows, self._height())
+        if action is not None and action != "quit":
+            self._act(action)
+        return action == "quit"
+
+    def _act(self, action: Action) -> None:
+        row = next((row for row in self._rows if row.key == self._position.selected), None)
+        if row is None:
+            return
+        if action == "inspect":
+            self._fleet.inspect(row.host.name)
+            self._say(f"{one_line(row.host.name, 60)} is being read anew")
+        elif action == "clean":
+            self._dialog(lambda: self._actions.clean(row.host.name))
+            self._fleet.inspect(row.host.name)
+        else:
+            runs = row.gpu.run_ids if row.gpu is not None else ()
+            if not runs:
+                self._say("no run of gpulaunch is on this line; only such a run has stacks to show")
+                return
+            self._dialog(lambda: self._actions.show_stacks(runs[0]))
+
+    def _say(self, text: str) -> None:
+        self._message = text, time.monotonic() + _MESSAGE_S
+
+    def _dialog(self, act: Callable[[], None]) -> None:
+        """Carry out something that prints and asks, on the normal screen, until Enter is pressed."""
+        with self._screen.lent():
+            try:
+                act()
+            except GpulaunchError as error:
+                echo([("1;31", "error:"), ("", f" {error.message}")])
+                if error.fix:
+                    echo(f"  fix: {error.fix}")
+            with suppress(EOFError):
+                ask_visibly((), "Enter goes back to the table")

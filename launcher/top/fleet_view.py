@@ -1,0 +1,134 @@
+"""From what is known of hosts to what is shown of them. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from launcher.runs.model import MergedRuns, RemoteRun
+from launcher.terminal.progress import ProgressValues
+from launcher.text import one_line
+from launcher.top.holders import GpuHolders
+from launcher.top.host_monitor import HostState
+from launcher.top.monitor_answer import GpuSample
+from launcher.top.records import FleetView, GpuView, Holder, HostPhase, HostView, RunView
+from preflight.decide.ranks import reason_unusable
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Fact, Missing
+
+T = TypeVar("T")
+
+STALE_S = 12.0
+"""A monitor answers every 5 s: without two of these answers its numbers are the past."""
+_NOTE = 200
+_NO_GPU = {"no-devices": "no GPU", "no-library": "no GPU (no NVIDIA driver)"}
+_NOT_SEEN = GpuHolders((), None, None)
+
+
+def build_view(states: Sequence[HostState], merged: MergedRuns, now: float, time_unix: float) -> FleetView:
+    """Return the view at `now` (monotonic clock) and `time_unix` (wall clock)."""
+    hosts = tuple(view_host(state, now) for state in states)
+    return FleetView(time_unix, hosts, tuple(_runs(merged.runs, states, now)))
+
+
+def view_host(state: HostState, now: float) -> HostView:
+    """Return one host as it is to be shown."""
+    age_s = now - state.heard_at if state.heard_at else None
+    phase: HostPhase = state.phase
+    if phase == "live" and age_s is not None and age_s > STALE_S:
+        phase = "silent"
+    retry_s = max(0.0, state.retry_at - now) if phase == "lost" and state.retry_at else None
+    fix = state.error.fix if phase == "lost" and state.error is not None else ""
+    return HostView(state.entry.name, phase, age_s, _gpus(state, now), _note(state, phase), fix, retry_s)
+
+
+def _note(state: HostState, phase: HostPhase) -> str:
+    if phase == "lost" and state.error is not None:
+        detail = getattr(state.error, "detail", state.error.message)
+        return one_line(str(detail), _NOTE)
+    if state.facts is not None and isinstance(state.facts.gpus, Missing):
+        missing = state.facts.gpus
+        return one_line(_NO_GPU.get(missing.code, f"GPUs not read: {missing.reason}"), _NOTE)
+    told = [state.missing] if state.missing else []
+    if state.facts is not None and isinstance(state.facts.processes, Missing):
+        told.append(f"processes could not be read: {state.facts.processes.reason}")
+    if state.runs_error:
+        told.append(f"runs could not be listed: {state.runs_error}")
+    return one_line("; ".join(told), _NOTE)
+
+
+def _gpus(state: HostState, now: float) -> tuple[GpuView, ...]:
+    if state.facts is None or isinstance(state.facts.gpus, Missing):
+        return ()
+    since_s = now - state.facts_at
+    return tuple(_gpu(gpu, state, since_s) for gpu in state.facts.gpus)
+
+
+def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
+    uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
+    sample = state.samples.get(uuid) or _sample_of(gpu)
+    holders = state.holders.get(gpu.index, _NOT_SEEN)
+    aged = tuple(holder if holder.age_s is None else _older(holder, since_s) for holder in holders.processes)
+    return GpuView(
+        gpu.index,
+        uuid,
+        one_line(_known(gpu.name) or "", 60),
+        sample.busy_percent,
+        sample.used_mib,
+        None if isinstance(gpu.memory, Missing) else gpu.memory.total_mib,
+        sample.power_w,
+        sample.power_limit_w,
+        sample.temperature_c,
+        sample.throttle,
+        aged,
+        holders.claimed_by,
+        holders.held,
+        one_line(reason_unusable(gpu), 120),
+    )
+
+
+def _older(holder: Holder, since_s: float) -> Holder:
+    return replace(holder, age_s=(holder.age_s or 0.0) + since_s)
+
+
+def _sample_of(gpu: Gpu) -> GpuSample:
+    """Return what the agent has read of a GPU of which no sample has come yet."""
+    used = None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib
+    return GpuSample(
+        _known(gpu.utilization_percent),
+        used,
+        _known(gpu.power_w),
+        _known(gpu.power_limit_w),
+        _known(gpu.temperature_c),
+        _known(gpu.throttle),
+    )
+
+
+def _known(value: Fact[T]) -> T | None:
+    return None if isinstance(value, Missing) else value
+
+
+def _runs(runs: Iterable[RemoteRun], states: Sequence[HostState], now: float) -> Iterable[RunView]:
+    by_host = {state.entry.name: state for state in states}
+    for run in runs:
+        if run.status not in ("running", "stopping"):
+            continue
+        leading = min(run.nodes, key=lambda node: node.rank)
+        told = by_host[leading.entry.name].progress.get(run.run_id)
+        values = told.values if told is not None else _printed(run)
+        yield RunView(
+            one_line(run.run_id, 100),
+            run.status,
+            tuple(node.entry.name for node in run.nodes),
+            sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes),
+            values.step,
+            values.steps,
+            values.loss,
+            values.eta_s,
+            None if told is None else now - told.grew_at,
+        )
+
+
+def _printed(run: RemoteRun) -> ProgressValues:
+    """Return what the listing itself shows, where the leading rank's host is not among those followed."""
+    printed = run.progress
+    return ProgressValues(printed.step, printed.steps, printed.loss)

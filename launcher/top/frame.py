@@ -1,0 +1,116 @@
+"""One picture of the screen, as lines of spans. Pure."""
+
+import time
+from collections.abc import Sequence
+
+from launcher.cleanup.clean import CleanOptions, select_leftovers
+from launcher.cleanup.render import render_named_pids, render_selection
+from launcher.terminal.cell_width import Span, truncate
+from launcher.text import counted, gib
+from launcher.top.host_monitor import HostState
+from launcher.top.navigation import Position
+from launcher.top.records import FleetView
+from launcher.top.rows import Row, Totals, count_totals
+from launcher.top.table import Line, gpu_lines, run_lines
+from preflight.leftovers.selection import CleanFilter
+
+_HEADER = 2
+_MOST_RUNS = 5
+_FOOTER = "q quit  o order  f free  m mine  a all  space unfold  Enter processes  s stacks  z clean  ? help"
+HELP = (
+    "up/down, PageUp/PageDown, Home/End   choose a line (k and j, too)",
+    "Enter    processes on the chosen GPU, with the class and the evidence of clean-zombies",
+    "space    unfold or fold a host whose GPUs are all free; a unfolds all of them",
+    "o        order by host, use, memory or user",
+    "f        only GPUs that a launch would find free;  m only GPUs that processes of yours are on",
+    "Escape   order and filter as at the start",
+    "s        stacks of the run on the chosen GPU: what each rank executes; the run continues",
+    "z        clean-zombies on the chosen host: shows what is left over and asks before it ends anything",
+    "r        read the chosen host's processes anew, or connect to it now",
+    "q        quit; Ctrl-C quits with exit code 130",
+    "",
+    "THR    T thermal, H hardware slowdown, B power brake: slower than it should be; p power cap,",
+    "       a application clocks, d display clocks, s sync boost; - none",
+    "CLASS  of the process, as `gpulaunch clean-zombies` has it; free and claimed as a launch would find it",
+    "?      it cannot be seen",
+    "Grey   not the present: its age says since when",
+)
+
+
+def table_height(height: int, runs: int) -> int:
+    """Return how many rows of GPUs fit on a screen of `height` lines."""
+    below = 1 + (min(runs, _MOST_RUNS) + 2 if runs else 0)
+    return max(1, height - _HEADER - 1 - below)
+
+
+def render_frame(
+    view: FleetView, rows: Sequence[Row], position: Position, size: tuple[int, int], message: str = ""
+) -> list[Line]:
+    """Return the table page for a screen of (columns, lines)."""
+    width, height = size
+    fit = table_height(height, len(view.runs))
+    shown = rows[position.offset : position.offset + fit]
+    lines = [*_header(view, position, len(rows), fit, width)]
+    lines += gpu_lines(_leading(shown), width, selected=position.selected)
+    lines += [[] for _ in range(fit - len(shown))]
+    if view.runs:
+        lines += [[], *run_lines(view.runs[-_MOST_RUNS:], width)]
+    lines.append(truncate([("1;33", message)] if message else [("2", _FOOTER)], width))
+    return [truncate(line, width) for line in lines[:height]]
+
+
+def render_text_page(
+    lines: Sequence[str], title: str, position: Position, size: tuple[int, int]
+) -> list[Line]:
+    """Return a page of text: a title, the lines from `position.offset` on, and how to leave."""
+    width, height = size
+    fit = max(1, height - 3)
+    offset = min(position.offset, max(0, len(lines) - fit))
+    shown: list[Line] = [truncate([("", line)], width) for line in lines[offset : offset + fit]]
+    shown += [[] for _ in range(fit - len(shown))]
+    foot = truncate([("2", "Escape or Enter back, up and down scroll")], width)
+    return [truncate([("1", title)], width), [], *shown, foot][:height]
+
+
+def process_lines(state: HostState, index: int) -> list[str]:
+    """Return the processes on one GPU (-1: on the host) as clean-zombies shows them."""
+    if state.facts is None:
+        return ["nothing is known of it yet"]
+    gpus = () if index < 0 else (index,)
+    options = CleanOptions(CleanFilter(gpus=gpus))
+    choice = select_leftovers(state.facts, options)
+    return [
+        *render_selection(state.facts, choice),
+        *render_named_pids(state.facts, choice, options.filter),
+    ]
+
+
+def _leading(rows: Sequence[Row]) -> list[Row]:
+    """Return rows of which the first names its host, wherever the screen starts."""
+    return [Row(row.host, row.gpu) if at == 0 else row for at, row in enumerate(rows)]
+
+
+def _header(view: FleetView, position: Position, rows: int, fit: int, width: int) -> list[Line]:
+    totals = count_totals(view.hosts)
+    clock = time.strftime("%H:%M:%S", time.localtime(view.time_unix))
+    options = position.options
+    chosen = f"order: {options.sort}  shown: {options.only}"
+    if rows > fit:
+        chosen += f"  lines {position.offset + 1} to {min(position.offset + fit, rows)} of {rows}"
+    return [
+        truncate([("1", "gpulaunch top"), ("", f"  {clock}  "), *summary(totals)], width),
+        truncate([("2", chosen)], width),
+    ]
+
+
+def summary(totals: Totals) -> list[Span]:
+    """Return the headline: hosts, GPUs, memory."""
+    spans: list[Span] = [("", counted(totals.hosts, "host"))]
+    if totals.lost:
+        spans.append(("1;33", f" ({totals.lost} lost)"))
+    spans += [("", f"  {counted(totals.gpus, 'GPU')}: {totals.held} held, "), ("32", f"{totals.free} free")]
+    if totals.unknown:
+        spans.append(("33", f", {totals.unknown} unknown"))
+    if totals.total_mib:
+        spans.append(("", f"  memory {gib(totals.used_mib)} of {gib(totals.total_mib)}"))
+    return spans

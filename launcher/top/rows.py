@@ -1,0 +1,124 @@
+"""Which lines the screen has and in which order: sorted, filtered, idle hosts folded. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, get_args
+
+from launcher.top.records import FleetView, GpuView, HostView
+from preflight.frozen import dataclass
+
+SortKey = Literal["host", "use", "memory", "user"]
+Filter = Literal["all", "free", "mine"]
+SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """What a person has chosen. `unfolded`: hosts whose GPUs are shown one by one though all are idle."""
+
+    sort: SortKey = "host"
+    only: Filter = "all"
+    unfolded: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: a GPU, or (`gpu` None) a host as a whole. `leads`: it names its host."""
+
+    host: HostView
+    gpu: GpuView | None
+    leads: bool = True
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What stays the same from one refresh to the next."""
+        return self.host.name, -1 if self.gpu is None else self.gpu.index
+
+
+def build_rows(view: FleetView, options: RowOptions) -> tuple[Row, ...]:
+    """Return the lines from the top. Hosts without current numbers come last where a value sorts."""
+    if options.sort == "host":
+        return tuple(row for host in view.hosts for row in _host_rows(host, options))
+    order = _ORDERS[options.sort]
+    rows = [row for host in view.hosts for row in _host_rows(host, options)]
+    busy = [row for row in rows if row.gpu is not None]
+    whole = [row for row in rows if row.gpu is None]
+    ordered = sorted(busy, key=lambda row: (not row.host.current, *order(row)))
+    return tuple(Row(row.host, row.gpu) for row in ordered) + tuple(
+        sorted(whole, key=lambda row: not row.host.current)
+    )
+
+
+def _host_rows(host: HostView, options: RowOptions) -> Iterator[Row]:
+    shown = [gpu for gpu in host.gpus if _is_wanted(host, gpu, options.only)]
+    if not host.gpus:
+        if options.only == "all":
+            yield Row(host, None)
+        return
+    if host.idle and options.only != "mine" and host.name not in options.unfolded:
+        yield Row(host, None)
+        return
+    if shown and not host.current:
+        yield Row(host, None)
+    for at, gpu in enumerate(shown):
+        yield Row(host, gpu, leads=at == 0 and host.current)
+
+
+def _is_wanted(host: HostView, gpu: GpuView, only: Filter) -> bool:
+    if only == "free":
+        return host.current and gpu.free
+    return gpu.mine if only == "mine" else True
+
+
+def _by_use(row: Row) -> tuple[object, ...]:
+    busy = row.gpu.busy_percent if row.gpu is not None else None
+    return busy is None, -(busy or 0.0)
+
+
+def _by_memory(row: Row) -> tuple[object, ...]:
+    used = row.gpu.used_mib if row.gpu is not None else None
+    return used is None, -(used or 0.0)
+
+
+def _by_user(row: Row) -> tuple[object, ...]:
+    users = sorted({holder.user for holder in row.gpu.holders if holder.user}) if row.gpu is not None else []
+    return not users, users
+
+
+_ORDERS: dict[SortKey, Callable[[Row], tuple[object, ...]]] = {
+    "use": _by_use,
+    "memory": _by_memory,
+    "user": _by_user,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counts over all hosts. GPUs of hosts without current numbers are unknown, not free."""
+
+    hosts: int
+    lost: int
+    gpus: int
+    held: int
+    free: int
+    unknown: int
+    used_mib: float
+    total_mib: float
+
+
+def count_totals(hosts: Iterable[HostView]) -> Totals:
+    """Return the counts of the headline."""
+    hosts = tuple(hosts)
+    gpus = [(host, gpu) for host in hosts for gpu in host.gpus]
+    current = [gpu for host, gpu in gpus if host.current]
+    free = sum(gpu.free for gpu in current)
+    held = sum(gpu.held is True or (gpu.held is False and gpu.claimed_by is not None) for gpu in current)
+    return Totals(
+        len(hosts),
+        sum(host.phase in ("lost", "silent") for host in hosts),
+        len(gpus),
+        held,
+        free,
+        len(gpus) - held - free,
+        sum(gpu.used_mib or 0.0 for gpu in current),
+        sum(gpu.total_mib or 0.0 for gpu in current),
+    )

@@ -1,0 +1,168 @@
+"""The table of `gpulaunch top`: folded, filtered, sorted, moved through, in any window; no name steers it."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.terminal.cell_width import styled, text_width
+from launcher.top.frame import render_frame, render_text_page, table_height
+from launcher.top.keys import decode_keys
+from launcher.top.navigation import Position, press, settle
+from launcher.top.rows import RowOptions, build_rows, count_totals
+from launcher.top.table import Line, gpu_lines, run_lines
+from preflight.leftovers.classify import ProcessClass
+from tests.launcher.test_output import HOSTILE, assert_harmless
+from tests.launcher.top_views import RUN, busy, fleet, gpu, host
+
+IDLE = host("idle", gpu(0), gpu(1))
+MIXED = host("mixed", gpu(0), busy(1), busy(2, 12.0, 45000.0, user="ben", mine=False))
+LOST = host("lost", busy(0), phase="lost", note="no route to host", retry_s=8.0)
+BARE = host("bare", note="no GPU")
+VIEW = fleet(IDLE, MIXED, LOST, BARE, runs=(RUN,))
+
+
+def keys(options: RowOptions = RowOptions()) -> list[tuple[str, int]]:  # noqa: B008 - frozen
+    return [row.key for row in build_rows(VIEW, options)]
+
+
+def text(lines: list[Line]) -> list[str]:
+    return [styled(line, colour=False) for line in lines]
+
+
+def test_idle_hosts_fold_and_unfold_and_a_lost_host_says_so_above_its_grey_gpus() -> None:
+    mixed = [("mixed", index) for index in range(3)]
+    assert keys() == [("idle", -1), *mixed, ("lost", -1), ("lost", 0), ("bare", -1)]
+    assert keys(RowOptions(unfolded=frozenset({"idle"})))[:2] == [("idle", 0), ("idle", 1)]
+    shown = text(gpu_lines(build_rows(VIEW, RowOptions()), 120))
+    assert shown[1] == "  idle  all free: 2x NVIDIA L40S  90.0 GiB  31 °C"
+    assert shown[5] == "  lost  lost for 1 s: no route to host; next attempt in 8 s"
+    assert shown[7] == "  bare  no GPU"
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (RowOptions(only="free"), [("idle", -1), ("mixed", 0)]),
+        (RowOptions(only="mine"), [("mixed", 1), ("lost", -1), ("lost", 0)]),
+        (RowOptions("use"), [("mixed", 1), ("mixed", 2), ("mixed", 0), ("lost", 0)]),
+        (RowOptions("memory"), [("mixed", 2), ("mixed", 1), ("mixed", 0), ("lost", 0)]),
+        (RowOptions("user"), [("mixed", 1), ("mixed", 2), ("mixed", 0), ("lost", 0)]),
+    ],
+)
+def test_filters_and_orders(options: RowOptions, wanted: list[tuple[str, int]]) -> None:
+    assert keys(options)[: len(wanted)] == wanted
+    if options.only != "all":
+        assert len(keys(options)) == len(wanted)
+
+
+def test_what_is_not_known_is_never_free() -> None:
+    unknown = [
+        gpu(held=None),
+        gpu(claimed_by=("ben", "run-7")),
+        gpu(problem="is split by MIG: NCCL cannot join slices of it"),
+    ]
+    assert not any(each.free for each in unknown)
+    totals = count_totals([host("a", *unknown), host("b", gpu(), phase="silent"), host("c", gpu(), busy())])
+    assert (totals.gpus, totals.held, totals.free, totals.unknown, totals.lost) == (6, 2, 1, 3, 1)
+    words = text(gpu_lines(build_rows(fleet(host("a", *unknown)), RowOptions()), 200))[1:]
+    assert ["who holds it cannot be seen" in words[0], "by run run-7" in words[1]] == [True, True]
+    assert "unusable" in words[2]
+    assert "?" in text(gpu_lines(build_rows(fleet(host("a", busy(percent=None))), RowOptions()), 200))[1]  # type: ignore[arg-type]
+
+
+def test_a_leftover_a_throttle_and_full_memory_stand_out() -> None:
+    found = busy(used_mib=45000.0, kind=ProcessClass.ORPHAN)
+    hot = replace(found, throttle=("hw_thermal", "sw_power_cap"))
+    line = gpu_lines(build_rows(fleet(host("a", hot)), RowOptions()), 160)[1]
+    colours = {text.strip(): code for code, text in line if code}
+    assert colours["orphan"] == "1;31"
+    assert colours["Tp"] == "1;31"
+    assert colours["train-1"] == "36"
+    assert any(code == "33" and "43.9/45G" in text for code, text in line)
+
+
+@pytest.mark.parametrize("width", [1, 7, 20, 40, 59, 80, 100, 131, 159, 300])
+def test_no_line_is_wider_than_the_window_and_no_name_steers_the_terminal(width: int) -> None:
+    evil = replace(
+        busy(user=HOSTILE, command=HOSTILE, run_id=HOSTILE), model=HOSTILE, claimed_by=(HOSTILE, HOSTILE)
+    )
+    hosts = [host(HOSTILE, evil), host(HOSTILE, phase="lost", note=HOSTILE), host("x", gpu(problem=HOSTILE))]
+    runs = (replace(RUN, run_id=HOSTILE, hosts=(HOSTILE,)),)
+    view = fleet(*hosts, runs=runs)
+    rows = build_rows(view, RowOptions())
+    for height in (1, 3, 12, 50):
+        position = settle(Position(), rows, table_height(height, 1))
+        lines = render_frame(view, rows, position, (width, height), message=HOSTILE)
+        assert len(lines) <= height
+        for colour in (True, False):
+            painted = [styled(line, colour=colour) for line in lines]
+            assert_harmless("\n".join(painted), colours=colour)
+        assert all(sum(text_width(part) for _, part in line) <= width for line in lines)
+    page = render_text_page([HOSTILE], HOSTILE, Position(), (width, 5))
+    assert_harmless("\n".join(text(page)), colours=False)
+
+
+def test_runs_are_listed_with_step_loss_and_eta() -> None:
+    titles, line = text(run_lines((RUN,), 160))
+    assert titles.split() == ["RUN", "STATE", "STEP", "LOSS", "ETA", "HOSTS", "GPUS", "LAST", "OUTPUT"]
+    assert line.split() == [
+        "train-1",
+        "running",
+        "40/120",
+        "2.346",
+        "6",
+        "min",
+        "2",
+        "hosts",
+        "3",
+        "41",
+        "s",
+        "ago",
+    ]
+    assert run_lines((), 160) == []
+
+
+def test_keys_choose_scroll_filter_open_and_act() -> None:
+    rows = build_rows(VIEW, RowOptions())
+    position = settle(Position(), rows, 3)
+    assert position.selected == ("idle", -1)
+    position, _ = press(position, "end", rows, 3)
+    position = settle(position, rows, 3)
+    assert (position.selected, position.offset) == (("bare", -1), 4)
+    position, _ = press(position, "page-up", rows, 3)
+    assert position.selected == ("mixed", 2)
+    opened, action = press(position, "enter", rows, 3)
+    assert (opened.page, action) == ("processes", None)
+    assert press(opened, "q", rows, 3)[0].page == "table"
+    assert [press(position, key, rows, 3)[1] for key in "qzsr?"] == [
+        "quit",
+        "clean",
+        "stacks",
+        "inspect",
+        None,
+    ]
+    for key, options in [
+        ("f", RowOptions(only="free")),
+        ("m", RowOptions(only="mine")),
+        ("o", RowOptions("use")),
+        ("space", RowOptions(unfolded=frozenset({"mixed"}))),
+    ]:
+        changed, _ = press(position, key, rows, 3)
+        assert changed.options == options
+        assert press(changed, "escape", rows, 3)[0].options == RowOptions()
+
+
+def test_the_choice_stays_with_its_gpu_and_goes_to_its_host_when_that_folds() -> None:
+    unfolded = build_rows(VIEW, RowOptions(unfolded=frozenset({"idle"})))
+    position = settle(Position(selected=("idle", 1)), unfolded, 9)
+    assert position.selected == ("idle", 1)
+    assert settle(position, build_rows(VIEW, RowOptions()), 9).selected == ("idle", -1)
+    assert settle(Position(selected=("gone", 0)), (), 9).selected == ("gone", 0)
+
+
+def test_bytes_of_a_terminal_become_keys() -> None:
+    assert decode_keys(b"\x1b[A\x1b[B\x1bOAjk\r \x1b[5~\x1b[6~\x1b[H\x1b[F") == [
+        *["up", "down", "up", "down", "up", "enter", "space", "page-up", "page-down", "home", "end"]
+    ]
+    assert decode_keys(b"\x1b") == ["escape"]
+    assert decode_keys(b"\x1b[200~q\x1b[1;5C\xff\x00") == ["q"]
