@@ -2,8 +2,8 @@
 
     python -m bench.report_growth [--hosts 500]
 
-Hosts have names that do not fold and findings that differ; text and JSON are measured apart. Target: at most
-2.4, which leaves room for the machine's caches.
+Hosts have names that do not fold and findings that differ; text, JSON and page are measured apart. Target: at
+most 2.4, which leaves room for the machine's caches.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from launcher.host_checks.preflight import PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
 from launcher.remote.agent import GatherResult
+from launcher.report.preflight_page.page import render_preflight_page
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode, encode
 from preflight.job import Job
@@ -46,6 +47,7 @@ def _cpu_of(size: int) -> dict[str, float]:
         "judge": _least(lambda: _judge(facts)),
         "text": _least(lambda: list(report_lines(result))),
         "json": _least(lambda: json.dumps(preflight_json(result))),
+        "page": _least(lambda: render_preflight_page(result, made_at=0.0, version="")),
     }
 
 
