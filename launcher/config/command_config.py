@@ -176,6 +176,9 @@ def settle_command(
     if other_gpus and job.gpus not in ("auto", "none"):
         return job, chosen
     counts, chosen = _counts(parsed, chosen)
+    named = {one.host: len(one.gpus) for one in request.include if one.gpus}
+    if other_gpus and counts is None and named:
+        counts = named
     if other_gpus:  # on the CPU, or on whatever GPUs are free, the counts of the line still hold
         return replace(job, command=replace(job.command, ranks_per_host=counts)), chosen
     asked = replace(

@@ -325,6 +325,8 @@ def test_gpus_said_to_gpulaunch_win_over_the_command() -> None:
 def test_without_gpus_the_counts_of_the_command_still_hold() -> None:
     config = read("torchrun --nproc_per_node 2 train.py", Overrides(gpus="none"))
     assert ranks(planned(config, titan(4))) == {"titan": [None, None]}
+    config = read("deepspeed --include titan:2,3 train.py", Overrides(gpus="none"))
+    assert ranks(planned(config, titan(4))) == {"titan": [None, None]}
     config = read("CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node 2 train.py", Overrides(gpus="auto"))
     assert ranks(planned(config, titan(4))) == {"titan": [0, 1]}
 

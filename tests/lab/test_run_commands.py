@@ -1,0 +1,136 @@
+"""Commands that people type today, carried out over two simulated hosts with gloo."""
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.lab.hosts import Lab
+from tests.lab.run_cli import Cli
+
+pytestmark = [pytest.mark.lab, pytest.mark.train, pytest.mark.slow]
+
+SHOW = """
+import os, sys
+told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "LT_NUM_NODES", "COLOUR")}
+print("saw", *told.values(), sys.argv[1:], flush=True)
+"""
+# A program of the user's that starts torchrun itself, as llamafactory-cli and others do.
+WRAPPER = f"""#!{sys.executable}
+import os, subprocess, sys
+ranks = ["--nproc_per_node", os.environ["NPROC_PER_NODE"], "--node_rank", os.environ["NODE_RANK"]]
+where = ["--nnodes", os.environ["NNODES"], "--master_addr", os.environ["MASTER_ADDR"]]
+port = ["--master_port", os.environ["MASTER_PORT"]]
+launcher = [sys.executable, "-m", "torch.distributed.run", *where, *port, *ranks]
+sys.exit(subprocess.call([*launcher, "show.py", *sys.argv[1:]]))
+"""
+ACCELERATE = """
+import torch, time
+from accelerate import Accelerator
+accelerator = Accelerator()
+model = accelerator.prepare(torch.nn.Linear(8, 4))
+loss = model(torch.ones(2, 8)).pow(2).mean()
+accelerator.backward(loss)
+print(accelerator.distributed_type, "of", accelerator.num_processes, flush=True)
+accelerator.end_training(); time.sleep(0.5)
+"""
+FILE = """
+distributed_type: FSDP
+num_machines: 1
+num_processes: 8
+fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}
+"""
+DEEPSPEED = """
+import argparse, os, pathlib
+import torch, deepspeed
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, required=True)
+parser.add_argument("--last", type=int)
+deepspeed.add_config_arguments(parser)
+args = parser.parse_args()
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # compiled for minutes, and gloo does without
+deepspeed.init_distributed(dist_backend="gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
+engine, *_ = deepspeed.initialize(args=args, model=model, model_parameters=model.parameters())
+tags = sorted(path.name for path in pathlib.Path("checkpoints").glob("step*"))
+done = engine.load_checkpoint("checkpoints", tag=tags[-1])[1]["step"] if tags else 0
+print("begins after step", done, "local rank", args.local_rank, os.environ["CROSS_RANK"], flush=True)
+for step in range(done + 1, args.last + 1):
+    loss = engine(torch.ones(2, 8, dtype=torch.bfloat16)).pow(2).mean()
+    engine.backward(loss); engine.step()
+    engine.save_checkpoint("checkpoints", tag="step%d" % step, client_state={"step": step})
+    print("step", step, "zero", engine.zero_optimization_stage(), "of", args.last, flush=True)
+torch.distributed.destroy_process_group()
+"""
+ZERO_2 = {
+    "train_batch_size": 6,
+    "train_micro_batch_size_per_gpu": 2,
+    "optimizer": {"type": "Adam", "params": {"lr": 0.01, "torch_adam": True}},
+    "zero_optimization": {"stage": 2},
+    "bf16": {"enabled": True},
+    "checkpoint": {"use_node_local_storage": True},
+}
+
+
+@pytest.fixture
+def cli(lab: Lab, tmp_path: Path) -> Iterator[Cli]:
+    cli = Cli(lab, tmp_path / "home")
+    project = cli.home / "project"
+    project.mkdir()
+    files = {"show.py": SHOW, "trainer-cli": WRAPPER, "accelerated.py": ACCELERATE, "zero.py": DEEPSPEED}
+    for name, text in (*files.items(), ("ds.json", json.dumps(ZERO_2))):
+        (project / name).write_text(text)
+    (project / "trainer-cli").chmod(0o755)
+    (cli.home / "fsdp.yaml").write_text(FILE)
+    yield cli
+    cli.close()
+    for host in lab.hosts:
+        host.run(["rm", "-rf", "/root/commands"])
+
+
+def run(cli: Cli, command: str, **keys: object) -> str:
+    """Run a command on two hosts to its end, and return what was printed."""
+    config = {
+        "command": command,
+        "sync": {"from": "project"},
+        "workdir": "~/commands",
+        **keys,
+    }
+    (cli.home / "job.yaml").write_text(json.dumps(config))
+    code, output = cli.run(",".join(host.name for host in cli.lab.hosts[:2]))
+    assert code == 0, output
+    return output
+
+
+def test_commands_of_five_launchers_run_on_two_hosts(cli: Cli) -> None:
+    launch = "python3 -m torch.distributed.launch --nproc_per_node 2 show.py a"
+    told = run(cli, f"export COLOUR=red\nsrun -N 2 bash -c '{launch}'")
+    assert "4 ranks on node-1 (2), node-2 (2)" in told
+    for rank in range(4):
+        assert f"saw {rank} 4  red ['--local-rank={rank % 2}', 'a']" in told
+    told = run(cli, "fabric run --accelerator cpu --devices 1 --num-nodes 2 show.py 'a b'")
+    assert [f"saw {rank} 2 2  ['a b']" in told for rank in range(2)] == [True, True]
+    told = run(cli, "NPROC_PER_NODE=1 ./trainer-cli train sft.yaml")
+    assert [f"saw {rank} 2   ['train', 'sft.yaml']" in told for rank in range(2)] == [True, True]
+    told = run(cli, "accelerate launch --config_file fsdp.yaml --num_processes 1 accelerated.py")
+    assert told.count("DistributedType.MULTI_CPU of 2") == 2
+    assert "2 ranks as planned: world size 2, on the CPU" in told
+    plans = [path.read_text() for path in cli.home.glob("gpulaunch-runs/*/plan.json")]
+    assert ["accelerate has no FSDP on the CPU" in text for text in plans].count(True) == 1
+
+
+@pytest.mark.skipif(find_spec("deepspeed") is None, reason="deepspeed is not installed here")
+def test_zero_2_runs_on_two_hosts_and_resumes(cli: Cli) -> None:
+    env = {"DS_ACCELERATOR": "cpu"}
+    first, second = (host.name for host in cli.lab.hosts[:2])
+    line = f"deepspeed --include {first}:0,1@{second}:0 zero.py --deepspeed --deepspeed_config ds.json --last"
+    told = run(cli, f"{line} 2", env=env)
+    assert "3 ranks as planned: world size 3, on the CPU" in told
+    assert told.count("step 2 zero 2 of 2") == 3
+    assert "begins after step 0 local rank 0 1" in told
+    told = run(cli, f"{line} 3", env=env)
+    assert told.count("begins after step 2") == told.count("step 3 zero 2 of 3") == 3
