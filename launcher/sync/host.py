@@ -14,6 +14,7 @@ from launcher.sync import rsync
 from launcher.sync.tree import CHUNK, STATE, TreeEntry
 from launcher.text import one_line
 from launcher.transports.base import Closing, Connection, Stream
+from launcher.transports.step.stream import StepStream
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
@@ -24,6 +25,8 @@ START_S = 30.0
 ANSWER_S = 600.0
 """Hashing a large tree on a slow file server takes minutes, once; the lock alone may take one."""
 _LEVEL = 1
+_BATCH = 1 << 18
+"""Bytes that are collected before they are sent: small files travel together."""
 _LAST_WORDS_S = 5.0
 
 
@@ -51,6 +54,7 @@ class SyncClient(Closing):
         self._nonce = ""
         self._root = ""
         self._rsync = ""
+        self._batch = bytearray()
 
     def close(self) -> None:
         """End it; idempotent. Waits a moment, so that the host has removed what was not committed."""
@@ -104,7 +108,7 @@ class SyncClient(Closing):
 
     def upload(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
-        self._send(line_of({"put": index}))
+        self._collect(line_of({"put": index}))
         if entry.kind == "l":
             return
         left = entry.size  # of what has grown since it was read, as it was then: a log
@@ -113,13 +117,13 @@ class SyncClient(Closing):
                 while left and (data := file.read(min(CHUNK, left))):
                     left -= len(data)
                     packed = zlib.compress(data, _LEVEL)
-                    self._send(b"%d\n%s" % (len(packed), packed))
+                    self._collect(b"%d\n%s" % (len(packed), packed))
                     on_bytes(len(data))
         except OSError as error:
             raise SyncFailed(f"{root / entry.path} cannot be read any more: {error.strerror}") from None
         if left:
             raise SyncFailed(f"{entry.path} changed while it was sent; nothing was written", "run it again")
-        self._send(b"0\n")
+        self._collect(b"0\n")
 
     def upload_with_rsync(
         self,
@@ -128,8 +132,12 @@ class SyncClient(Closing):
         root: Path,
         on_bytes: Callable[[int], None],
     ) -> tuple[frozenset[int], int]:
-        """Send files by rsync where both sides have it; return those that came whole, and the bytes sent."""
-        if not self._rsync or not rsync.rsync_available():
+        """Send files by rsync where both sides have it; return those that came whole, and the bytes sent.
+
+        Not to a task of a step: what rsync sends is another stream for each host, and every task gets all of
+        them, while what `upload` sends is the same for all and travels once.
+        """
+        if not self._rsync or isinstance(self._stream, StepStream) or not rsync.rsync_available():
             return frozenset(), 0
         stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
         there = rsync.RsyncTarget(self._rsync, stage, self._root)
@@ -157,11 +165,22 @@ class SyncClient(Closing):
             raise AgentProtocolError(self.host, words) from None
 
     def _answer_to(self, data: bytes, key: str, timeout_s: float) -> dict[str, Any]:
+        self._flush()
         self._send(data)
         answer = self._answer(timeout_s)
         if key not in answer:
             raise AgentProtocolError(self.host, "the receiver's answer is not understood")
         return answer
+
+    def _collect(self, data: bytes) -> None:
+        self._batch += data
+        if len(self._batch) >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        data, self._batch = bytes(self._batch), bytearray()
+        if data:
+            self._send(data)
 
     def _send(self, data: bytes) -> None:
         """Write; where the host has stopped reading it has said why."""

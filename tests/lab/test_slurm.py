@@ -84,12 +84,18 @@ def test_a_submitted_job_is_followed_and_stopped_by_its_id(cluster: Cluster) -> 
     assert [run["state"] for run in listed["runs"]] == ["running"]
     assert len(listed["runs"][0]["nodes"]) == 2
     assert cluster.call(f"logs {job} --rank 1").stdout.startswith("up 1 of 2 on n")
+    told = json.loads(cluster.call(f"stacks {job} --json").stdout)
+    assert "plain.py" in json.dumps(told)
+    follow = f"({cluster.gpulaunch} attach {job}; echo code $?) > attached 2>&1 &"
+    cluster.run("sh", "-c", follow, cwd=str(cluster.work))
+    cluster.wait_file("attached", "] up ", 2)
     fetched = cluster.call(f"fetch {job} --to fetched")
     assert "in fetched" in fetched.stdout
     assert len(list(cluster.work.glob("fetched/n*/rank-*.log"))) == 2
     stopped = cluster.call(f"stop {job} --grace 2")
     assert "no process of it is left" in stopped.stdout
     assert cluster.wait_over(job) == "FAILED"  # exit code 130
+    assert "\ncode 130\n" in cluster.wait_file("attached", "code")
     over = cluster.call(f"logs {job}", code=2)
     assert f"Slurm job {job} does not run: it is FAILED" in over.stderr
     assert f"slurm-{job}.out" in over.stderr

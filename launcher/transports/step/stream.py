@@ -11,6 +11,9 @@ from launcher.errors import ConnectionLost, ProgramNotStarted
 
 WINDOW = 1 << 20
 """Bytes of input that a program has not read yet, at most."""
+PART = 1 << 19
+"""Bytes of input in one message, at most. What is written to a stream is always cut at the same places, so
+that the parts for one node are those for the others: tasks keep them, and each travels once."""
 GRANT = 1 << 18
 """Bytes taken after which the task hears that there is room for more."""
 _CHUNK = 1 << 16
@@ -62,15 +65,13 @@ class StepStream:
 
     def write(self, data: bytes) -> None:
         """Send to its stdin; raises HostError when it has ended, or reads no more."""
-        left = memoryview(data)
-        while left:
+        for start in range(0, len(data), PART):
+            part = bytes(data[start : start + PART])
             with self._news:
-                room = self._wait(lambda: self._untaken_input < WINDOW or self._is_over(), _STALLED_S)
+                room = self._wait(lambda: self._untaken_input <= WINDOW - PART or self._is_over(), _STALLED_S)
                 if not room or self._is_over() or self._eof_sent:
                     raise ConnectionLost(self.host, self._lost or "the command takes no input")
-                part = bytes(left[: WINDOW - self._untaken_input])
                 self._untaken_input += len(part)
-            left = left[len(part) :]
             self._step.send_input(self.host, self._channel, part)
 
     def can_write(self, data: bytes) -> bool:

@@ -10,7 +10,9 @@ from preflight.frozen import dataclass
 LEAST_KEPT = 4096
 """Bytes from which on a text is worth keeping at the tasks: every task receives what is sent to each."""
 MAX_KEPT = 1 << 20
-KEPT = 8
+KEPT = 16
+"""Texts that a task keeps: how far a node may lag behind the others before its input travels on its own."""
+_EDGE = 64
 _LONGEST_LINE = 1 << 16
 
 
@@ -40,6 +42,7 @@ class KeptTexts:
 
     def __init__(self) -> None:
         self._texts: dict[int, bytes] = {}
+        self._keys: dict[bytes, int] = {}
         self._next = 0
 
     def input_messages(self, node: str, channel: str, data: bytes) -> bytes:
@@ -48,19 +51,30 @@ class KeptTexts:
             return message(node, channel, "in", body=data)
         key, head, tail = self._nearest(data)
         if head + tail < len(data) // 2:
-            key, head, tail = self._next % KEPT, len(data), 0
-            self._next += 1
-            self._texts[key] = data
+            key, head, tail = self._keep(data), len(data), 0
             kept = message("*", str(key), "keep", body=data)
         else:
             kept = b""
         body = data[head : len(data) - tail]
         return kept + message(node, channel, "ref", key, head, tail, body=body)
 
+    def _keep(self, data: bytes) -> int:
+        """Have a text kept in the place of the oldest one; return its key."""
+        key = self._next % KEPT
+        self._next += 1
+        self._keys.pop(self._texts.get(key, b""), None)
+        self._texts[key] = data
+        self._keys[data] = key
+        return key
+
     def _nearest(self, data: bytes) -> tuple[int, int, int]:
         """Return the kept text that starts and ends most like this one: its key, and how much of each."""
+        if (same := self._keys.get(data)) is not None:
+            return same, len(data), 0
         best = (0, 0, 0)
         for key, text in self._texts.items():
+            if text[:_EDGE] != data[:_EDGE] and text[-_EDGE:] != data[-_EDGE:]:
+                continue
             head = _common_head(text, data)
             tail = min(_common_head(text[::-1], data[::-1]), min(len(text), len(data)) - head)
             if head + tail > best[1] + best[2]:

@@ -1,0 +1,56 @@
+"""What the tasks of a Slurm step get: each all of the input, so that what is for all of them travels once."""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.config.inventory import HostEntry
+from launcher.remote.programs import bootstrap_argv, compress_program, program_source
+from launcher.sync.sync import SyncJob, send_tree
+from launcher.sync.tree import read_tree
+from launcher.transports.step.connection import StepConnection
+from launcher.transports.step.step import SlurmStep
+from launcher.transports.step.wire import KEPT, KeptTexts
+from tests.launcher.sync_tree import listing, write
+
+STAND_IN = str(Path(__file__).with_name("srun_stand_in.py"))
+NODES = ("n1", "n2", "n3")
+
+
+def step(counted: Path) -> SlurmStep:
+    argv = [sys.executable, STAND_IN, str(counted), *NODES, "--"]
+    relay = compress_program(program_source("step_relay"), "step_relay.py")
+    return SlurmStep([*argv, *bootstrap_argv(sys.executable, "gpulaunch-step")], NODES, os.environ, relay)
+
+
+@pytest.mark.slow
+def test_a_tree_for_all_nodes_passes_through_their_step_once(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    noise = random.Random(7)
+    write(tree, {f"pkg/module_{number}.py": noise.randbytes(600).hex() for number in range(300)})
+    (tree / "data.bin").write_text(noise.randbytes(5 << 19).hex())
+    counted = tmp_path / "counted"
+    running = step(counted)
+    running.start()
+    entries = [HostEntry(node, alias=node, python=sys.executable) for node in NODES]
+    source = read_tree(tree, exclude=(), max_mib=16)
+    job = SyncJob(source, {node: str(tmp_path / node) for node in NODES})
+    found = send_tree(job, entries, lambda entry: StepConnection(running, entry.alias, entry.name), print)
+    running.close()
+    assert [host.done.written for host in found.values()] == [301] * len(NODES)
+    assert all(listing(tmp_path / node) == listing(tree) for node in NODES)
+    assert int(counted.read_text()) < 0.8 * source.size  # compressed it is 0.58 of its size
+
+
+def test_a_text_that_was_given_up_is_sent_again() -> None:
+    texts = KeptTexts()
+    parts = [os.urandom(8192) for _ in range(KEPT + 1)]
+    first = [len(texts.input_messages("n1", "1", part)) for part in parts]
+    again = [len(texts.input_messages("n2", "2", part)) for part in parts[1:]]
+    lost = len(texts.input_messages("n2", "2", parts[0]))
+    assert min(first) > 8192
+    assert max(again) < 40
+    assert lost > 8192
