@@ -1,6 +1,8 @@
 """The deep checks as commands run them: after a preflight of the hosts, before a launch on them."""
 
+import json
 import sys
+from dataclasses import replace
 from typing import Protocol
 
 from launcher.commands._host_options import HostAccess
@@ -8,11 +10,17 @@ from launcher.deep.measurement import findings_with, measure_hosts
 from launcher.deep.save_expect import save_floors
 from launcher.deep.targets import DeepOptions
 from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.render_text import finding_lines
+from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.project import local_runs_dir
+from launcher.planning.plan import NodePlan
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.deep import DeepReport
+from launcher.report.deep import DOCUMENT, DeepReport, deep_json, deep_lines
 from launcher.terminal.live_screen import screen_on
+from launcher.terminal.screen import Screen
+from preflight.checks.finding import blocks_launch
+from preflight.facts.missing import Missing
 from preflight.job import Job
 
 
@@ -22,6 +30,10 @@ class DeepAsked(Protocol):
     @property
     def seconds(self) -> float:
         """How long the matrix products take."""
+
+    @property
+    def step_timeout(self) -> float:
+        """Seconds after its time until a step counts as hung."""
 
     @property
     def save_expect(self) -> bool:
@@ -49,7 +61,7 @@ def measure_after(
         width=ways.width,
     )
     try:
-        report = measure_hosts(launch, result, screen, DeepOptions(seconds=options.seconds))
+        report = measure_hosts(launch, result, screen, DeepOptions(options.seconds, options.step_timeout))
     finally:
         screen.clear()
         connections.close()
@@ -57,3 +69,26 @@ def measure_after(
         for line in save_floors(report.readings, ways.inventory):
             screen.notify(line)
     return findings_with(result, report), report
+
+
+def measure_first(prepared: CheckedLaunch, screen: Screen) -> tuple[bool, CheckedLaunch]:
+    """Measure the GPUs of a launch; return whether nothing stops it, and the launch that keeps them."""
+    gpus = {node.host: _indices(prepared, node) for node in prepared.plan().nodes}
+    job = prepared.launch.job
+    if any(gpus.values()):
+        job = replace(job, gpus="all", command=replace(job.command, host_gpus=gpus))
+    launch = replace(prepared.launch, job=job)
+    report = measure_hosts(launch, prepared.result, screen, DeepOptions())
+    document = deep_json(report)
+    for line in (*deep_lines(document), *finding_lines(report.findings)):
+        screen.print_line(line)
+    kept = (DOCUMENT, json.dumps(document, indent=1) + "\n")
+    keeping = replace(prepared.launch, extra_files=(*prepared.launch.extra_files, kept))
+    fine = not report.interrupted and not any(blocks_launch(finding) for finding in report.findings)
+    return fine, replace(prepared, launch=keeping)
+
+
+def _indices(prepared: CheckedLaunch, node: NodePlan) -> tuple[int, ...]:
+    """Return the indices of the GPUs that a node of the plan uses."""
+    known = prepared.result.facts[node.host].gpus
+    return () if isinstance(known, Missing) else tuple(gpu.index for gpu in known if gpu.uuid in node.gpus)

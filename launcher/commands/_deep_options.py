@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
+from launcher.commands._param_types import DurationParam
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SHORTEST_S, LONGEST_S = 0.2, 600.0
@@ -22,6 +24,13 @@ seconds_option = click.option(
     metavar="N",
     help="With --deep: how long the matrix products take.",
 )
+step_timeout_option = click.option(
+    "--step-timeout",
+    type=DurationParam(min=1, max=3600),
+    default="60s",
+    show_default=True,
+    help="With --deep: end a step that takes so much longer than its time, and name who hangs.",
+)
 save_expect_option = click.option(
     "--save-expect",
     is_flag=True,
@@ -30,5 +39,5 @@ save_expect_option = click.option(
 
 
 def deep_options(function: Function) -> Function:
-    """Add --seconds and --save-expect to a command."""
-    return save_expect_option(seconds_option(function))
+    """Add --seconds, --step-timeout and --save-expect to a command."""
+    return save_expect_option(step_timeout_option(seconds_option(function)))

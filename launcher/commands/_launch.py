@@ -96,6 +96,14 @@ def _launch_and_report(
     what = replace(what, spares=spares)
     if options.dry_run:
         return _show_plan(prepared, what, options)
+    if options.deep:
+        from launcher.commands._deep import measure_first  # noqa: PLC0415 - most launches do without it
+
+        with before.phase("deep checks"):
+            fine, prepared = measure_first(prepared, screen)
+        if not fine:
+            screen.notify("nothing was started: the deep checks found what stops this launch", bad=True)
+            return ExitCode.NEGATIVE
     if options.rehearse:
         with before.phase("rehearsal"):
             proven = rehearse_first(config, launch, screen)

@@ -53,6 +53,7 @@ class LaunchOptions(HostOptions):
     clean: bool = False
     wait: float | None = None  # seconds
     rehearse: bool = False
+    deep: bool = False
     detach: bool = False
     restarts: str = ""
     no_restart: bool = False

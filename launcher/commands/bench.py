@@ -33,6 +33,7 @@ class BenchOptions(HostOptions):
     as_json: bool
     transport: Transport | None
     seconds: float
+    step_timeout: float
     save_expect: bool
 
 

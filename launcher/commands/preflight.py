@@ -97,6 +97,7 @@ class PreflightCommandOptions(HostOptions):
     prolog: bool
     deep: bool
     seconds: float
+    step_timeout: float
     save_expect: bool
 
     @property

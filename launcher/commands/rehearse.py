@@ -16,7 +16,17 @@ from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.terminal.output import echo_json
 
-_NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets")
+_NOT_HERE = (
+    "dry_run",
+    "deep",
+    "rehearse",
+    "guard",
+    "clean",
+    "detach",
+    "restarts",
+    "no_restart",
+    "show_secrets",
+)
 _SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
 
 

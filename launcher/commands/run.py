@@ -7,6 +7,7 @@ import click
 
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
+from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options
 from launcher.commands._job_hosts import transport_option
 from launcher.commands._launch_request import LaunchOptions, parse_run_request, warm_start_local
@@ -83,6 +84,7 @@ MOST_WAIT_S = 7 * 86400.0
     help="Wait in turn until the GPUs are free, at most so long.",
 )
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
+@deep_flag
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
 @click.option("-v", "--verbose", is_flag=True, help="All that the checks of the hosts found and read.")
@@ -141,7 +143,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     if options.show_secrets and not options.dry_run:
         raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")
     what = parse_run_request(config, extra, options)
-    no_early = options.dry_run or options.rehearse or options.wait is not None
+    no_early = options.dry_run or options.rehearse or options.deep or options.wait is not None
     early = None if no_early else warm_start_local(what)
     try:
         from launcher.commands import _launch  # noqa: PLC0415 - loads while the early starts do, too

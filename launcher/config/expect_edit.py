@@ -1,6 +1,5 @@
 """Measured floors written into hosts.yaml, whose comments and order stay as their author wrote them. Pure."""
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,15 +35,11 @@ def _key(host: str) -> str:
 
 def _checked(old: str, new: str, host: str, values: Mapping[str, float]) -> str:
     """Return the new text if it means the old one plus these values, and nothing else."""
-    wanted: Any = copy.deepcopy(yaml.safe_load(old)) or {}
-    if not isinstance(wanted.get("hosts"), dict):
-        wanted["hosts"] = {}
-    entry = wanted["hosts"].get(host) or {}
-    entry["expect"] = {
-        **(entry.get("expect") or {}),
-        **{name: _number(value) for name, value in values.items()},
-    }
-    wanted["hosts"][host] = entry
+    wanted: dict[str, Any] = dict(yaml.safe_load(old) or {})
+    hosts = dict(wanted.get("hosts") or {})
+    entry = dict(hosts.get(host) or {})  # copies: an alias of it stays as it is
+    floors = {name: _number(value) for name, value in values.items()}
+    wanted["hosts"] = {**hosts, host: {**entry, "expect": {**(entry.get("expect") or {}), **floors}}}
     try:
         same = yaml.safe_load(new) == wanted
     except yaml.YAMLError:

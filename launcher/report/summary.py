@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.follow.failures import signal_name
+from launcher.report.deep import deep_lines
 from launcher.report.html.escape import ends_by_rank, mappings
 from launcher.report.sparkline import format_value, series_line, sparkline
 from launcher.rundir.end_state import describe_end, how_all_ended
@@ -24,6 +25,8 @@ def summary_lines(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
     yield from _head(run)
     yield from _curves(run, ascii_only=ascii_only)
     yield from _ranks(run, ascii_only=ascii_only)
+    if run.deep:
+        yield from deep_lines(run.deep, ascii_only=ascii_only)
     if run.events:
         yield "events:"
     began = run.events[0].at if run.events else 0.0
@@ -46,6 +49,7 @@ def summary_json(run: RunFiles) -> dict[str, Any]:
         "source": None if log is None else {"rank": log.rank, "host": log.host},
         "curves": {name: _points(samples) for name, samples in _series(run)},
         "usage": [_usage_json(series) for series in run.usage],
+        "deep": run.deep or None,
         "events": [{"at": each.at, "text": sanitize(each.text), "bad": each.bad} for each in run.events],
     }
 

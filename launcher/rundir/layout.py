@@ -49,6 +49,7 @@ class RunFiles:
     plan: Mapping[str, Any]
     outcome: Mapping[str, Any]
     source: Mapping[str, Any]
+    deep: Mapping[str, Any]  # the deep checks before it, or those that it was
     events: tuple[LoggedEvent, ...]
     logs: tuple[RankLog, ...]
     usage: tuple[RankSeries, ...] = ()
@@ -68,6 +69,7 @@ def read_run(directory: Path) -> RunFiles:
         plan=plan,
         outcome=outcome,
         source=_document(directory / "source.json"),
+        deep=_document(directory / "deep.json"),
         events=_events(directory / EVENTS),
         logs=tuple(_log(path) for path in rank_logs(directory)),
         usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
