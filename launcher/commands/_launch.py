@@ -87,7 +87,7 @@ def _launch_and_report(
 ) -> int:
     """`queues` holds this run's places in them, where it waits for GPUs, until it has started."""
     config = what.config
-    before = Stopwatch()
+    before, began = Stopwatch(), time.monotonic()
     if config.sync is not None:
         with before.phase("sync"):
             launch = sync_tree(config, launch, screen, dry_run=options.dry_run)
@@ -117,6 +117,11 @@ def _launch_and_report(
     prepared = _resumed(what, prepared, screen)
     launch = replace(prepared.launch, earlier_phases=before.phases)
     outcome = _carried_through(what, replace(prepared, launch=launch), screen)
+    if options.wait is not None and _lost_the_gpus(outcome):
+        screen.notify(f"{outcome.why}; this run waits again")
+        queues.close()
+        left_s = max(0.0, options.wait - (time.monotonic() - began))
+        return _launch_and_report(what, launch, replace(options, wait=left_s), screen, queues)
     outcome = _with_stop_checkpoint(outcome, what.config, launch)
     print_outcome(outcome, screen)
     code = conclude_job(what, outcome, left_out, launch.follow.logs, screen.print_line)
@@ -179,6 +184,12 @@ def _prepared_in_turn(
 
     waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
     return check_in_turn(waiting, check, before), found[-1]
+
+
+def _lost_the_gpus(outcome: Outcome) -> bool:
+    from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - as above
+
+    return lost_the_gpus(outcome)
 
 
 def _sent_again(config: RunConfig, launch: LaunchRequest, screen: Screen, before: Stopwatch) -> LaunchRequest:

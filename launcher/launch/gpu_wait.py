@@ -8,6 +8,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry
 from launcher.durations import format_duration
 from launcher.errors import GpusBusy, HostError, WaitTimedOut
+from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch
 from launcher.launch.launch import CheckedLaunch, is_busy
 from launcher.launch.request import LaunchRequest
@@ -32,6 +33,8 @@ SETTLE_S = 2.0
 _TURN_S = 0.2
 _LINES = 12
 _SKIP = ("paths", "script", "kernel_log", "infiniband", "pci_gpus", "python", "network", "limits", "environ")
+_LOST = re.compile(r"\S+: GPU \S+ is claimed by ")
+"""What a host says that refuses to start (launcher/onhost/supervisor/gpu_claims.py)."""
 _CHANGES = re.compile(r"[\d.]+ (?:GiB|s|min|h|d)\b")
 """A change of ages and sizes alone is not printed."""
 
@@ -92,6 +95,11 @@ def check_in_turn(waiting: "GpuWait", check: Callable[[], CheckedLaunch], state:
             if prepared is None or waited:
                 continue
         return replace(prepared, launch=replace(prepared.launch, on_started=waiting.close))
+
+
+def lost_the_gpus(outcome: Outcome) -> bool:
+    """Return whether nothing was started because another run claimed a GPU after the check."""
+    return outcome.verdict == "aborted" and bool(_LOST.match(outcome.why))
 
 
 class GpuWait(Closing):

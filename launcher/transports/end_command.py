@@ -53,7 +53,7 @@ def run_end_command(
     finally:
         os.close(writing)
     why = _wait(process, timeout_s)
-    reader.join(1.0)  # what it left in the background may hold the pipe for long
+    reader.join(0.3)  # what it left in the background may hold the pipe for long
     said = one_line(b"".join(last)[-_SHOWN:].decode("utf-8", "replace").strip(), _SHOWN)
     return f"on_end: {name}: {why}" + (f": {said}" if said else "") if why else ""
 

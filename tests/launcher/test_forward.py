@@ -120,6 +120,7 @@ def say(sock: socket.socket, said: bytes) -> None:
         sock.shutdown(socket.SHUT_WR)
 
 
+@pytest.mark.slow
 def test_connections_are_carried_side_by_side_in_full_and_with_their_ends(
     forwarded: Callable[[PortForward], int],
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_port_on_which_nothing_listens_is_refused_with_the_reason(run_dir: Pat
         opened(free)
 
 
+@pytest.mark.slow
 def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
     run_dir: Path, forwarded: Callable[[PortForward], int]
 ) -> None:

@@ -7,20 +7,26 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from launcher.config.inventory import HostEntry
+from launcher.commands import _launch
+from launcher.commands._host_options import HostAccess
+from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.config.inventory import HostEntry, Inventory
+from launcher.config.run_config import load_run_config
 from launcher.errors import GpusBusy, HostError, WaitTimedOut
 from launcher.exit_codes import ExitCode
 from launcher.follow.phases import Stopwatch
 from launcher.launch import gpu_wait, wait_queue
-from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn
+from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn, lost_the_gpus
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.launch.wait_queue import HostTicket, WaitQueue
+from launcher.onhost.supervisor import gpu_claims
 from launcher.onhost.supervisor import wait_tickets as tickets
 from launcher.onhost.supervisor.gpu_claims import CLAIMS_DIR
 from launcher.remote.connection_pool import ConnectionPool
@@ -33,6 +39,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, Expect, Job
+from tests.launcher.restart_cases import ended, preflighted
 
 RECORDING = Path(__file__).parents[1] / "preflight" / "recordings" / "2xl40s.json"
 JOB = Job(name="mine", script="train.py", gpus="all")
@@ -182,6 +189,7 @@ def machine(held_open: ExitStack, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(held_open, monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_launch_waits_for_a_holder_then_for_its_turn(machine: Machine) -> None:
     first, _ = machine.client()
     assert first.until_free() is False  # free, and nobody was there
@@ -203,6 +211,7 @@ def test_a_launch_waits_for_a_holder_then_for_its_turn(machine: Machine) -> None
     assert told.count("held by pid 4242") == 1  # no news, no line
 
 
+@pytest.mark.slow
 def test_a_wait_that_runs_out_has_an_exit_code_and_says_who_holds_what(machine: Machine) -> None:
     machine.looks = lambda _: held(machine.facts, 0)
     waiting, _ = machine.client(0.5)
@@ -217,6 +226,7 @@ def test_a_wait_that_runs_out_has_an_exit_code_and_says_who_holds_what(machine: 
     assert caught.value.document is document
 
 
+@pytest.mark.slow
 def test_places_are_kept_until_the_run_has_started(machine: Machine) -> None:
     waiting, _ = machine.client()
     checked = iter([GpusBusy("busy"), None])
@@ -243,6 +253,45 @@ def step_until(queue: WaitQueue, deadline: float) -> None:
         queue.step()
 
 
+def test_a_run_that_another_one_forestalls_waits_again(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = "GPU-11111111-2222-3333-4444-555555555555"
+    path, fd = gpu_claims.make_claim(place, gpu, "r9")
+    said = gpu_claims.find_conflict(place, [gpu], {})
+    gpu_claims.release_claims({path: fd})
+    outcomes = [ended("aborted", exit_code=5, why=f"a: {said}"), ended("finished", why="")]
+    waits: list[float] = []
+
+    def prepared(
+        what: RunRequest, launch: LaunchRequest, options: LaunchOptions, *_: object
+    ) -> tuple[CheckedLaunch, dict[str, str]]:
+        assert options.wait is not None
+        waits.append(options.wait)
+        return CheckedLaunch(launch, preflighted(launch.entries, job=JOB), None), {}
+
+    monkeypatch.setattr(_launch, "_prepared_in_turn", prepared)
+    monkeypatch.setattr(_launch, "_carried_through", lambda *_: outcomes.pop(0))
+    (tmp_path / "job.yaml").write_text("script: train.py")
+    config = load_run_config(str(tmp_path / "job.yaml"))
+    pool = ConnectionPool(open_local)
+    what = RunRequest(config, JOB, (entry("a"),), HostAccess(Inventory(), open_local, 1))
+    options = run_options(wait=60.0, logs=tmp_path)
+    assert _launch.launch_and_report(what, LaunchRequest((entry("a"),), JOB, pool), options) == 0
+    assert waits[0] == 60.0
+    assert 0 < waits[1] < 60.0
+    assert lost_the_gpus(ended("aborted", why="a: the launcher cannot be started")) is False
+
+
+def run_options(**given: Any) -> LaunchOptions:
+    unset: dict[str, Any] = {
+        each.name: False if each.type == "bool" else () if each.name in ("hosts", "sets", "ignore") else ""
+        for each in fields(LaunchOptions)
+    }
+    return LaunchOptions(**{**unset, "restarts": "", "transport": None, "inventory": None, **given})
+
+
+@pytest.mark.slow
 def test_two_names_of_one_host_are_one_place_and_a_lost_place_is_noticed(
     machine: Machine, held_open: ExitStack
 ) -> None:
