@@ -6,7 +6,7 @@ import posixpath
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from launcher.config.host_sets import short_host_range
@@ -32,6 +32,7 @@ from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
+from preflight.probes.script_imports import imported_names
 
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
@@ -170,9 +171,19 @@ def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None =
         seed=f"{job.name}{os.getpid()}",
         paths=paths,
         script="" if job.send_script else job.script,
+        modules=_imports(how.sent.text) if how.sent is not None else (),
         skip=how.skip,
         deadline_s=how.deadline_s,
     )
+
+
+@lru_cache(maxsize=4)
+def _imports(text: str) -> tuple[str, ...]:
+    """Return the modules that a script to send imports; it travels alone, so none of them is its own."""
+    try:
+        return tuple(imported_names(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
 
 
 def evaluate_facts(

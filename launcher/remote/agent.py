@@ -63,6 +63,7 @@ class AgentRequest:
     seed: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     script: str = ""
+    modules: tuple[str, ...] = ()  # that the script imports, where it does not lie on the host
     skip: tuple[str, ...] = ()
     deadline_s: float = 20.0
 

@@ -85,3 +85,56 @@ def lightning_counts_as_the_launch_does(
 def _visible(node: NodeRanks, *, on_cpu: bool) -> int:
     """Return how many devices Lightning counts in one rank of a host; of a CPU it counts one."""
     return 1 if on_cpu or node.single_gpu_visible else len(node.slots)
+
+
+@cluster_check("SCR003")
+def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -> Iterator[Problem]:
+    """Every host's interpreter finds the modules that the training script imports first of all.
+
+    Ranks of a host that lacks one end at once with ModuleNotFoundError, and the others wait for them. Modules
+    of the script's own count as found beside it. Where PYTHONPATH or sys.path names more places, this is a
+    warning. Imports in functions, conditions and `try` are left out.
+
+    Fix: `gpulaunch run --sync` sends modules of your own with the tree, PYTHONPATH in `env:` names other
+    places; a package belongs into the interpreter of each host (`python:` in hosts.yaml).
+    Source: importlib.machinery.PathFinder on the host, over site-packages, PYTHONPATH and the folder of the
+    script; nothing is imported.
+    """
+    lacking: dict[str, list[str]] = {}
+    asked = []
+    for host, facts in hosts.items():
+        absent = facts.python if isinstance(facts.python, Missing) else facts.python.absent_modules
+        if isinstance(absent, Missing):
+            continue  # ENV001 reports an interpreter that does not answer
+        asked.append(host)
+        for name in absent:
+            lacking.setdefault(name, []).append(host)
+    severity = Severity.WARNING if _looks_elsewhere(hosts, job) else None
+    for names, where in _alike(lacking):
+        have = [host for host in asked if host not in where]
+        known = f"; {', '.join(have)} {'have' if len(have) > 1 else 'has'} it" if have else ""
+        yield Problem(
+            f"{', '.join(names)}, imported by the script, cannot be found on {', '.join(where)}{known}",
+            f"install it in python: of {where[0]} as on {have[0]}"
+            if have
+            else "your own module: --sync, or PYTHONPATH in env:; a package: install it on the hosts",
+            names[0],
+            severity,
+            hosts=tuple(where),
+        )
+
+
+def _looks_elsewhere(hosts: Mapping[str, HostFacts], job: Job) -> bool:
+    """Whether modules can come from places that the hosts were not asked about."""
+    main = next(iter(hosts.values()), None)
+    text = "" if main is None or isinstance(main.script, Missing) else main.script.text
+    edits = isinstance(text, str) and ("sys.path" in text or "addsitedir" in text)
+    return edits or "PYTHONPATH" in job.env or job.command.launched_by == "deepspeed"
+
+
+def _alike(lacking: Mapping[str, list[str]]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the names that the same hosts lack, together."""
+    sets: dict[tuple[str, ...], list[str]] = {}
+    for name, where in lacking.items():
+        sets.setdefault(tuple(where), []).append(name)
+    yield from ((names, list(where)) for where, names in sets.items())

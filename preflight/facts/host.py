@@ -41,6 +41,8 @@ class PythonEnv:
     nccl: Fact[str]  # version of the NCCL that torch will load, from its package metadata
     managed: bool = False  # the system's own Python, into which pip installs nothing (PEP 668)
     accelerate_config: Fact[str] = ""  # text of accelerate's default config file; "" = the user has none
+    # That the script imports unconditionally, and that neither it nor this interpreter has.
+    absent_modules: Fact[tuple[str, ...]] = Missing("the answer does not hold it", "not-asked")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,16 @@ from typing import Any
 
 from .fact import Emit, fact, missing
 from .files import read_text, text_or
+from .request import ProbeRequest
+from .script_imports import absent_modules
 
 _LONGEST_CONFIG = 1 << 16
 
 
-def probe_python(emit: Emit) -> None:
+def probe_python(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PythonEnv."""
-    packages, folders = _installed_packages(import_path(os.environ))
+    path = import_path(os.environ)
+    packages, folders = _installed_packages(path)
     emit(
         "python",
         {
@@ -29,6 +32,7 @@ def probe_python(emit: Emit) -> None:
             "nccl": fact(lambda: _nccl(packages)),
             "managed": _is_managed(),
             "accelerate_config": fact(lambda: default_accelerate_config(os.environ)),
+            "absent_modules": fact(lambda: absent_modules(ask, path)),
         },
     )
 

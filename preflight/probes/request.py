@@ -21,6 +21,7 @@ class ProbeRequest(NamedTuple):
     seed: str
     paths: dict[str, str]
     script: str
+    modules: tuple[str, ...]
     skip: frozenset[str]
     deadline_s: float
     pynvml: bytes | None
@@ -36,6 +37,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         seed=str(request.get("seed", "")),
         paths={str(role): str(path) for role, path in (request.get("paths") or {}).items()},
         script=str(request.get("script") or ""),
+        modules=tuple(str(name) for name in request.get("modules") or ()),
         skip=frozenset(request.get("skip") or ()),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),
         pynvml=pynvml,

@@ -1,0 +1,62 @@
+"""What the training script imports, and what of it the interpreter cannot find. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from importlib.machinery import PathFinder
+from typing import Any
+
+from .fact import missing
+from .request import ProbeRequest, resolve
+
+_MOST_SCRIPT = 512 << 10
+
+
+def absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
+    """Return the modules that the script imports first of all and that are in none of `folders`.
+
+    These are the request's own list, or the script's as it lies on the host: imports in a function, a
+    condition or a `try` may never happen, and do not count.
+    """
+    names, beside = list(ask.modules), ""
+    if not names and ask.script:
+        path = os.path.join(resolve(ask.paths.get("workdir") or "~"), os.path.expanduser(ask.script))
+        names, beside = imported_modules(path), os.path.dirname(path)
+    if not names:
+        return missing("no script is known", "not-asked")
+    return [name for name in names if not _is_found(name, [beside, *folders] if beside else folders)]
+
+
+def imported_modules(path: str) -> list[str]:
+    """Return the top-level modules that a file imports unconditionally; [] where it is not Python."""
+    with open(path, "rb") as file:
+        data = file.read(_MOST_SCRIPT + 1)
+    try:
+        return [] if len(data) > _MOST_SCRIPT else imported_names(data.decode("utf-8-sig", "replace"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def imported_names(text: str) -> list[str]:
+    """Return the top-level modules that a text imports unconditionally. Raises as `ast.parse` does."""
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import):
+            found.update(dict.fromkeys(alias.name.partition(".")[0] for alias in node.names))
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found[node.module.partition(".")[0]] = None
+    return list(found)
+
+
+def _is_found(name: str, folders: list[str]) -> bool:
+    if name in sys.builtin_module_names or name == "__future__":
+        return True
+    if PathFinder.find_spec(name, folders) is not None:
+        return True
+    for finder in sys.meta_path:  # of development installs
+        find = getattr(finder, "find_spec", None)
+        if find is not None and find(name, None) is not None:
+            return True
+    return False

@@ -1,0 +1,55 @@
+"""The modules that a script imports, looked for as its interpreter would."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from preflight.facts.missing import Missing
+from preflight.probes.python_env import import_path
+from preflight.probes.request import read_request
+from preflight.probes.script_imports import absent_modules, imported_names
+
+TEXT = """
+import os, sys, mine.part, packaging_that_nobody_has.core
+from __future_no__ import x
+from .near import y
+import helper
+import namespace_only
+try:
+    import optional_one
+except ImportError:
+    pass
+if sys.argv[1:]:
+    import conditional_one
+def late():
+    import late_one
+usage = '''
+import only_in_text
+'''
+"""
+
+
+def test_imports_that_surely_happen_count() -> None:
+    names = ["os", "sys", "mine", "packaging_that_nobody_has", "__future_no__", "helper", "namespace_only"]
+    assert imported_names(TEXT) == names
+    with pytest.raises(SyntaxError):
+        imported_names("import")
+
+
+def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "helper.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "namespace_only").mkdir()
+    (tmp_path / "train.py").write_text(TEXT)
+    request = {"script": "train.py", "paths": {"workdir": str(tmp_path)}}
+    assert absent_modules(read_request(request, None), import_path({})) == [
+        "packaging_that_nobody_has",
+        "__future_no__",
+    ]
+    sent = read_request({"modules": ["os", "helper", "pytest"]}, None)
+    assert absent_modules(sent, [*import_path({}), *sys.path]) == ["helper"]
+    assert isinstance(absent_modules(read_request({}, None), []), dict | Missing)
+    (tmp_path / "train.py").write_text("import\n")
+    assert isinstance(absent_modules(read_request(request, None), []), dict)
