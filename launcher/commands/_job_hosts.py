@@ -1,6 +1,7 @@
 """The nodes of a Slurm job in place of hosts: inside the job, or from outside by its id."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -48,9 +49,9 @@ def reach_job(
     """
     if transport == SSH:
         return ways, ways.inventory.resolve(job.nodes)
-    listed = ways.inventory.lookup(job.nodes[0])
-    python = listed.python if listed.in_inventory or listed.python != HostEntry("").python else local_python()
-    hosts = StepHosts(job, python, linger_s=linger_s)
+    hosts = StepHosts(
+        job, step_python([ways.inventory.lookup(node) for node in job.nodes]), linger_s=linger_s
+    )
     workdir = str((Path.cwd() / base).resolve())
     entries = node_entries(job.nodes, ways.inventory, hosts, workdir=workdir)
     names = {entry.name for entry in entries}
@@ -59,6 +60,19 @@ def reach_job(
         return hosts.open(entry) if entry.name in names else ways.open(entry)
 
     return replace(ways, open=open_entry, close=hosts.close, nodes=entries, shards=None), entries
+
+
+def step_python(nodes: Iterable[HostEntry]) -> str:
+    """Return the interpreter that starts the step's tasks: that of most nodes, in doubt the one we run on.
+
+    A node whose own interpreter is wrong must not take the step of all others with it.
+    """
+    ours = local_python()
+    default = HostEntry("").python
+    named = [node.python if node.in_inventory or node.python != default else ours for node in nodes]
+    counts = Counter(named)
+    most = [python for python in named if counts[python] == max(counts.values())]
+    return ours if ours in most else most[0]
 
 
 def reach_run(ways: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:

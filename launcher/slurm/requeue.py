@@ -26,6 +26,19 @@ scontrol requeue "$1" || exit 1
 of excluded nodes only for a job that waits (scontrol: "Job is no longer pending execution")."""
 _EXCLUDED = re.compile(r"\bExcNodeList=(\S+)")
 _NONE = "(null)"
+_REPEATED = {
+    "NumNodes": "nodes",
+    "Partition": "partition",
+    "Account": "account",
+    "QOS": "qos",
+    "TimeLimit": "time",
+    "Reservation": "reservation",
+    "TresPerNode": "gres",
+    "WorkDir": "chdir",
+}
+"""Fields of `scontrol show job`, and the options of sbatch that they come from: those that were typed on the
+command line are not in the script."""
+_UNSET = ("", _NONE, "N/A", "UNLIMITED", "Partition_Limit")
 _MAX_BYTES = 1 << 20
 
 
@@ -127,10 +140,11 @@ def _run_requeue(allocation: Allocation, excluded: str) -> None:
 def _resubmit(
     allocation: Allocation, found: BadNodes, excluded: str, record: Path, refused: SlurmError
 ) -> BadNodes:
-    """Submit the job's own script once more, to start when this job has ended."""
+    """Submit the job's own script once more, with its resources, to start when this job has ended."""
     here = local_commands(allocation.environ)
+    told = run_slurm(here, ("scontrol", "show", "job", allocation.job))
     script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
-    options = (f"--exclude={excluded}", f"--dependency=afterany:{allocation.job}")
+    options = (*resource_options(told), f"--exclude={excluded}", f"--dependency=afterany:{allocation.job}")
     count = f"--export=ALL,{RESUBMITS}={allocation.resubmits + 1}"
     told = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
     job = read_job_id(told)
@@ -138,6 +152,27 @@ def _resubmit(
         raise refused
     save_record(record.with_name(f"slurm-{job}.json"), allocation, excluded=excluded, reasons=found.nodes)
     return replace(found, action="resubmitted", excluded=excluded, new_job=job)
+
+
+def resource_options(told: str) -> tuple[str, ...]:
+    """Return the options of sbatch for the resources of a job, from what `scontrol show job` says."""
+    return tuple(
+        f"--{option}={value}" for field, option in _REPEATED.items() if (value := _resource(told, field))
+    )
+
+
+def _resource(told: str, field: str) -> str:
+    # WorkDir is a line of its own, and a path may hold spaces.
+    match = re.search(
+        rf"^\s*{field}=(.*)$" if field == "WorkDir" else rf"\b{field}=(\S*)", told, re.MULTILINE
+    )
+    value = match[1].strip() if match else ""
+    if value in _UNSET:
+        return ""
+    if field == "TresPerNode":  # gres:gpu:1 and, from Slurm 23.02 on, gres/gpu:1
+        kept = [re.sub(r"^gres[:/]", "", part) for part in value.split(",") if part.startswith("gres")]
+        return ",".join(kept)
+    return value.partition("-")[0] if field == "NumNodes" else value
 
 
 def _excluded_so_far(allocation: Allocation) -> Iterable[str]:

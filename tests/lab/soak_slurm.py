@@ -8,6 +8,7 @@ import pytest
 
 from tests.lab.slurm_cluster import (
     CHECKOUT,
+    ENDS,
     PLAIN,
     RUN,
     Cluster,
@@ -92,3 +93,41 @@ def test_before_the_time_limit_ranks_save_and_the_job_goes_on_from_there(cluster
     assert "Slurm starts the job again" in text
     assert text.count("arguments ['--resume', 'checkpoint-5']") == 2
     cluster.wait_over(job)
+
+
+def test_a_job_takes_its_nodes_by_ssh(cluster: Cluster) -> None:
+    place = cluster.work / "by-ssh"
+    place.mkdir()
+    hosts = {
+        node.name: {"address": node.address, "user": "root", "python": sys.executable}
+        for node in cluster.nodes
+    }
+    key = place / "key"
+    key.write_bytes(cluster.lab.identity_file.read_bytes())
+    key.chmod(0o600)
+    known = {name: {**entry, "identity_file": str(key)} for name, entry in hosts.items()}
+    (place / "hosts.yaml").write_text(json.dumps({"hosts": known}))
+    (place / "ends.py").write_text(ENDS)
+    ways = "--gpus none --guard off --no-restart --transport ssh --accept-new-host-keys --set workdir=$PWD"
+    job = cluster.batch(f"cd by-ssh && exec ../gpulaunch run ends.py {ways}", "-N2")
+    assert cluster.wait_over(job) == "COMPLETED", cluster.output(job)
+    text = cluster.output(job)
+    assert [f"up {rank} on n{rank + 1}" in text for rank in (0, 1)] == [True, True], text
+    assert "no process of the run is left on any host" in text
+
+
+def test_where_slurm_refuses_to_requeue_a_new_job_goes_without_the_bad_node(cluster: Cluster) -> None:
+    config_of_nodes(cluster, "again", ENDS, bad="n2", nodes=2, requeue=1)
+    run = "exec ../gpulaunch run -c ./job.yaml --transport srun"
+    own = ("-N2", "--no-requeue", "--exclude=n1", "--time=7", "-D", str(cluster.work / "again"))
+    job = cluster.batch(run, *own)
+    told = bad_nodes(cluster.wait_file(f"again/{job}.out", "BAD-NODES"))
+    assert (told["action"], told["excluded"], list(told["nodes"])) == ("resubmitted", "n1,n2", ["n2"])
+    assert cluster.wait_over(job) == "FAILED"  # exit code 77
+    new = told["new_job"]
+    assert "TimeLimit=00:07:00" in cluster.run("scontrol", "show", "job", new).stdout
+    text = cluster.wait_file(f"again/slurm-{new}.out", "finished (exit code 0)", timeout_s=120)
+    assert "up 0 on n3" in text
+    assert "up 1 on n4" in text
+    assert "BAD-NODES" not in text
+    assert cluster.wait_over(new) == "COMPLETED"

@@ -1,13 +1,17 @@
 """The batch script of a job, its options, and what Slurm's variables become. No Slurm is needed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launcher.commands._job_hosts import step_python
+from launcher.config.inventory import HostEntry, local_python
 from launcher.config.run_config import load_run_config
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import ConfigError
 from launcher.slurm.environment import step_environment
+from launcher.slurm.requeue import resource_options
 from launcher.slurm.sbatch import read_job_id, sbatch_text
 
 FULL = """\
@@ -112,3 +116,36 @@ def test_srun_gets_no_variable_of_an_outer_step() -> None:
         "SSH_CONNECTION",
     )
     assert step_environment({**kept, **dict.fromkeys(dropped, "1"), "PMI_RANK": "0"}) == kept
+
+
+SHOWN = """JobId=17 JobName=job.sh
+   Priority=1 Nice=0 Account=(null) QOS=N/A
+   RunTime=00:01:02 TimeLimit=12:00:00 TimeMin=N/A
+   Partition=main AllocNode:Sid=head:1
+   ReqNodeList=(null) ExcNodeList=n1
+   NumNodes=2-2 NumCPUs=8 NumTasks=2 CPUs/Task=1
+   WorkDir=/home/ada/my project
+   TresPerNode={gres}
+"""
+
+
+@pytest.mark.parametrize("gres", ["gres:gpu:2", "gres/gpu:2"])
+def test_a_new_job_asks_for_what_the_old_one_had(gres: str) -> None:
+    wanted = ["nodes=2", "partition=main", "time=12:00:00", "gres=gpu:2", "chdir=/home/ada/my project"]
+    assert resource_options(SHOWN.format(gres=gres)) == tuple(f"--{each}" for each in wanted)
+    assert resource_options("") == ()
+
+
+@pytest.mark.parametrize(
+    ("listed", "chosen"),
+    [
+        (["/bad", ""], "ours"),
+        (["", "/bad"], "ours"),
+        (["/bad", "/good", "/good"], "/good"),
+        (["/one", "/other"], "/one"),
+    ],
+)
+def test_a_wrong_interpreter_of_one_node_starts_no_task_of_the_others(listed: list[str], chosen: str) -> None:
+    plain = HostEntry("n", in_inventory=False)
+    nodes = [replace(plain, python=python, in_inventory=True) if python else plain for python in listed]
+    assert step_python(nodes) == (local_python() if chosen == "ours" else chosen)
