@@ -74,7 +74,7 @@ class _Look:
     wants_gpus: bool
 
 
-def check_in_turn(waiting: "GpuWait", check: Callable[[], CheckedLaunch], state: Stopwatch) -> CheckedLaunch:
+def check_in_turn(waiting: "GpuWait", check: Callable[[], CheckedLaunch], stopwatch: Stopwatch) -> CheckedLaunch:
     """Check the hosts; where only busy GPUs stop the launch, or others wait for them, wait and check again.
 
     The places in the queues are kept until the run has started, and so holds its claims. Raises what `check`
@@ -88,7 +88,7 @@ def check_in_turn(waiting: "GpuWait", check: Callable[[], CheckedLaunch], state:
             document = error.document
         if prepared is None or not waiting.has_turn:
             try:
-                with state.phase("wait"):
+                with stopwatch.phase("wait"):
                     waited = waiting.until_free()
             except WaitTimedOut as error:
                 raise error if document is None else error.with_document(document) from None
