@@ -35,6 +35,7 @@ CRITICAL = {
     "launcher/planning/planner.py": (
         "tests/launcher/test_planner.py",
         "tests/launcher/test_planning_nodes.py",
+        "tests/launcher/test_command_launch.py",
     ),
     "launcher/restart/decision.py": ("tests/launcher/test_restart_decision.py",),
 }

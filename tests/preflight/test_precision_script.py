@@ -124,3 +124,15 @@ def test_a_request_that_a_plain_script_cannot_take_is_shown_as_changed(
     assert (decision.mixed_precision, decision.requested) == ("no", changed)
     assert decision.reasons[0].source == source
     assert ("casts its forward itself" in decision.reasons[0].text) is bool(changes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "requested"), [("auto", ""), ("no", ""), ("fp16", "fp16"), ("bf16", "bf16")]
+)
+def test_a_command_of_its_own_launcher_gets_no_precision_and_a_request_is_shown(
+    asked: PrecisionRequest, requested: str
+) -> None:
+    engine = EngineTraits("command", (), once_per_host=True)
+    facts = host("h", [gpu(0, "NVIDIA L40S", host="h")])
+    decision = decide({"h": facts}, Job(engine=engine, precision=asked), None)
+    assert (decision.mixed_precision, decision.requested) == ("no", requested)

@@ -11,7 +11,7 @@ from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Fact, Missing
 from preflight.facts.script import ScriptAnalysis
-from preflight.job import GpuRequest, Job
+from preflight.job import CommandRequest, GpuRequest, Job
 from tests.hardware import cpu_host, gpu, host, titan
 
 UNKNOWN = Missing("driver did not say", "error")
@@ -252,3 +252,27 @@ def test_only_a_held_gpu_is_said_to_be_held(wanted: GpuRequest) -> None:
 def test_the_reason_of_a_mask_is_the_mode_that_made_it_necessary(mode: Any, source: str) -> None:
     ranks = map_ranks(box(gpu(0, compute_mode=mode), gpu(1, compute_mode=mode)), Job())
     assert (ranks.single_gpu_visible, ranks.reasons[-1].source) == (True, source)
+
+
+def test_a_command_gets_free_gpus_up_to_its_count_and_what_is_left_out_is_said() -> None:
+    facts = box(gpu(0), gpu(1, mig_enabled=True), gpu(2, processes=(process(9),)), gpu(3))
+
+    def given(count: int, gpus: GpuRequest = "all") -> NodeRanks:
+        return map_ranks(facts, Job(gpus=gpus, command=CommandRequest(ranks_per_host=count)), None)
+
+    def left_out(ranks: NodeRanks) -> list[str]:
+        return [reason.text.split()[1] for reason in ranks.reasons if reason.source == "left out"]
+
+    assert (indices(given(1)), left_out(given(1))) == ([0], [])
+    assert (indices(given(2)), left_out(given(2))) == ([0, 3], []), "none is lacking: none to be sorry for"
+    assert (indices(given(4)), left_out(given(4))) == ([0, 3], ["1", "2"])
+    assert (indices(given(4, (3, 2))), left_out(given(4, (3, 2)))) == ([3], ["2"])
+    assert indices(given(1, 2)) == [0, 3], "a count that gpulaunch is given wins over the command's"
+
+
+def test_a_command_without_a_free_gpu_is_refused_with_what_is_left_out() -> None:
+    job = Job(command=CommandRequest(ranks_per_host=2))
+    with pytest.raises(RanksRefused, match=r"no GPU is free: GPU 0 of titan is held by pid 9$"):
+        map_ranks(box(gpu(0, processes=(process(9),))), job, None)
+    with pytest.raises(RanksRefused, match=r"no usable GPU: it has none$"):
+        map_ranks(box(gpu(0)), replace(job, command=CommandRequest(2, exclude_gpus={"titan": (0,)})), None)
