@@ -74,7 +74,9 @@ class _Look:
     wants_gpus: bool
 
 
-def check_in_turn(waiting: "GpuWait", check: Callable[[], CheckedLaunch], stopwatch: Stopwatch) -> CheckedLaunch:
+def check_in_turn(
+    waiting: "GpuWait", check: Callable[[], CheckedLaunch], stopwatch: Stopwatch
+) -> CheckedLaunch:
     """Check the hosts; where only busy GPUs stop the launch, or others wait for them, wait and check again.
 
     The places in the queues are kept until the run has started, and so holds its claims. Raises what `check`
