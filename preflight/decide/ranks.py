@@ -217,7 +217,7 @@ def _choose_up_to(
         for item in spared
     )
     if not chosen:
-        facts = "; ".join(note.text for note in notes)
+        facts = "; ".join(note.text for note in notes) or "the command leaves out all of its GPUs"
         raise RanksRefused(f"{host}: no GPU is free: {facts}", f"gpulaunch preflight {host}")
     return chosen, notes
 

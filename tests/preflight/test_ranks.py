@@ -274,7 +274,7 @@ def test_a_command_without_a_free_gpu_is_refused_with_what_is_left_out() -> None
     job = Job(command=CommandRequest(ranks_per_host=2))
     with pytest.raises(RanksRefused, match=r"no GPU is free: GPU 0 of titan is held by pid 9$"):
         map_ranks(box(gpu(0, processes=(process(9),))), job, None)
-    with pytest.raises(RanksRefused, match=r"no usable GPU: it has none$"):
+    with pytest.raises(RanksRefused, match=r"no GPU is free: the command leaves out all of its GPUs$"):
         map_ranks(
             box(gpu(0)),
             replace(job, command=CommandRequest(ranks_per_host=2, exclude_gpus={"titan": (0,)})),
