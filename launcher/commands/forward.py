@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
@@ -13,7 +14,6 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
 from launcher.runs.access import RunAccess
 from launcher.runs.forward import open_forward
-from launcher.terminal.output import echo
 from launcher.transports.loopback import ADDRESS, LoopbackListener
 from preflight.frozen import dataclass
 
@@ -34,6 +34,7 @@ class ForwardOptions(FoundRunOptions):
     port: str
     host: str
     tensorboard: bool
+    as_json: bool
 
 
 @click.command("forward", epilog=_EXAMPLES)
@@ -45,6 +46,7 @@ class ForwardOptions(FoundRunOptions):
     is_flag=True,
     help="Start TensorBoard on the host, over the run's output, and forward it.",
 )
+@json_option
 @run_options
 def command(run: str, **given: Any) -> int:
     """Forward a port of the loopback of RUN's host to this machine's, over gpulaunch's own connection.
@@ -73,6 +75,7 @@ def _carry(
 ) -> None:
     """Forward until Ctrl-C. Raises what stops the first attempt, and what no further attempt can change."""
     begun = False
+    answer = Answer("gpulaunch.forward/1", as_json=options.as_json)
     while True:
         try:
             with to.open(entry) as connection:
@@ -80,13 +83,16 @@ def _carry(
                     connection, entry, to.plan.run_id, port=remote, tensorboard=options.tensorboard
                 )
                 what = f"TensorBoard of {to.plan.run_id}" if options.tensorboard else f"port {forward.port}"
-                echo(f"http://{ADDRESS}:{listener.port} is {what} on {entry.name}; Ctrl-C ends it", err=True)
+                url = f"http://{ADDRESS}:{listener.port}"
+                answer.say(f"{url} is {what} on {entry.name}; Ctrl-C ends it", err=True)
+                if not begun:
+                    answer.finish(0, run_id=to.plan.run_id, host=entry.name, port=forward.port, url=url)
                 begun = True
                 forward.run(listener)
         except HostError as error:
             if not begun:
                 raise
-            echo(f"{error.message}; trying again", err=True)
+            answer.say(f"{error.message}; trying again", err=True)
             time.sleep(_AGAIN_S)
 
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_hosts
 from launcher.config.inventory import load_inventory
 from launcher.errors import BadInput
-from launcher.terminal.output import echo, echo_lines
+from launcher.terminal.output import echo_lines
 from launcher.text import one_line
 from launcher.transports.ssh.config_export import export_config
 
@@ -26,8 +27,9 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
 )
+@json_option
 @click.argument("hosts", nargs=-1, shell_complete=complete_hosts)
-def command(inventory: Path | None, hosts: tuple[str, ...]) -> None:
+def command(*, inventory: Path | None, hosts: tuple[str, ...], as_json: bool) -> int:
     """Print the hosts of hosts.yaml (all by default) as an OpenSSH configuration to Include.
 
     With it ssh, scp, rsync, pdsh and editors reach what gpulaunch reaches. Only what hosts.yaml says is in
@@ -42,7 +44,10 @@ def command(inventory: Path | None, hosts: tuple[str, ...]) -> None:
     if not entries:
         raise BadInput("no hosts.yaml lists a host", "gpulaunch init writes one")
     found = export_config(loaded, entries)
+    lines = (f"# {one_line(str(loaded.path), 400)}, printed by gpulaunch ssh-config", *found.lines)
+    answer = Answer("gpulaunch.ssh-config/1", as_json=as_json)
     for name, why in found.left_out.items():
-        echo(f"{name} is left out: {why}", err=True)
-    echo(f"# {one_line(str(loaded.path), 400)}, printed by gpulaunch ssh-config")
-    echo_lines(found.lines)
+        answer.say(f"{name} is left out: {why}", err=True)
+    if not as_json:
+        echo_lines(lines)
+    return answer.finish(0, config="".join(f"{line}\n" for line in lines), left_out=found.left_out)

@@ -7,19 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launcher.commands import forward as forward_command
 from launcher.commands.forward import _ports
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
 from launcher.onhost.supervisor.node import node_name
+from launcher.runs.access import RunAccess
 from launcher.runs.forward import WINDOW, PortForward, open_forward
 from launcher.runs.request import RequestDenied
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from launcher.transports.loopback import LoopbackListener
+from tests.launcher.run_plans import plan
 
 ENTRY = HostEntry("here", python=sys.executable)
 BIG = bytes(range(256)) * 8192  # 2 MiB: several windows
@@ -180,6 +184,48 @@ def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
     (run_dir.parents[3] / "out").rename(run_dir.parents[3] / "gone")
     with pytest.raises(RequestDenied, match="TensorBoard ended at once: no directory "):
         opened(6006, tensorboard=True)
+
+
+def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del run_dir
+    ends = iter([HostError("here", "the link is gone"), KeyboardInterrupt()])
+
+    def run(forward: PortForward, listener: LoopbackListener) -> None:
+        assert listener.port
+        forward._stream.close()
+        raise next(ends)
+
+    monkeypatch.setattr(PortForward, "run", run)
+    monkeypatch.setattr(forward_command, "_AGAIN_S", 0.0)
+    server = Server(upside_down)
+    access = RunAccess(
+        replace(plan((None,)), run_id="r1"),
+        (ENTRY,),
+        (),
+        lambda _: LocalConnection(Endpoint("here", "local", "")),
+    )
+    options = forward_command.ForwardOptions(
+        None,
+        accept_new_host_keys=False,
+        parallel=1,
+        hosts=(),
+        port="",
+        host="",
+        tensorboard=False,
+        as_json=True,
+    )
+    with LoopbackListener(0) as listener, pytest.raises(KeyboardInterrupt):
+        forward_command._carry(access, ENTRY, listener, options, server.port)
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    assert (document["host"], document["port"]) == ("here", server.port)
+    assert document["url"] == f"http://127.0.0.1:{listener.port}"
+    assert "here: the link is gone; trying again" in told.err
+    assert forward_command._entry(access, "here") is ENTRY
+    with pytest.raises(BadInput, match="x is not a host of r1"):
+        forward_command._entry(access, "x")
 
 
 def test_the_ports() -> None:

@@ -1,5 +1,6 @@
 """`gpulaunch ssh-config`: what it prints is read by the real `ssh -G`."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -99,5 +100,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr()
     assert told.out.splitlines()[1:3] == ["Host a", "    HostName 10.0.0.1"]
     assert "box is left out" in told.err
+    assert execute(["ssh-config", *where, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["config"] == told.out
+    assert list(document["left_out"]) == ["box"]
     assert execute(["ssh-config", *where, "stranger"]) == 2
     assert "stranger: not in hosts.yaml" in capsys.readouterr().err
