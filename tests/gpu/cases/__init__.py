@@ -1,7 +1,18 @@
 """The cases in the order in which they run: what needs no torch first, what breaks things last."""
 
 from tests.gpu.case import Case
-from tests.gpu.cases import checks, end_to_end, facts, failures, guard, overhead, precision, processes, ranks
+from tests.gpu.cases import (
+    checks,
+    deep,
+    end_to_end,
+    facts,
+    failures,
+    guard,
+    overhead,
+    precision,
+    processes,
+    ranks,
+)
 
 CASES: tuple[Case, ...] = (
     Case("facts", "the agent's facts (NVML) against nvidia-smi -q -x", facts.compare_nvml),
@@ -17,6 +28,7 @@ CASES: tuple[Case, ...] = (
     Case("memory", "a process on the GPU: listing and memory accounting", processes.account_memory),
     Case("namespaces", "a process in another PID namespace", processes.look_into_namespaces),
     Case("precision", "bf16, fp16 and fp8 as decided against what torch computes", precision.decide),
+    Case("deep", "the deep checks (gpulaunch bench)", deep.measure, limit_s=160, least_s=40),
     Case("ranks", "LOCAL_RANK to UUID, from inside the ranks", ranks.verify_devices),
     Case("guard-numbers", "the guard changes no number", guard.keep_numbers),
     Case("guard-waits", "the guard does not wait for the GPU", guard.avoid_synchronisation),
