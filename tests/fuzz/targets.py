@@ -248,6 +248,7 @@ def _scripts(_: Path) -> Read:
 
 def _claims(folder: Path) -> Read:
     from launcher.onhost.supervisor import gpu_claims as taken
+    from launcher.onhost.supervisor import wait_tickets as tickets
     from launcher.onhost.supervisor.processes import boot_id, own_namespaces
     from preflight.probes import claims
 
@@ -255,6 +256,7 @@ def _claims(folder: Path) -> Read:
     claims._CLAIMS_DIR = str(folder)
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     taken.lock(fd)  # a claim counts while its file is locked
+    ticket, mine = tickets.make_ticket(str(folder), "mine", ["GPU-1"])
 
     here = (boot_id(), own_namespaces()[0])
 
@@ -265,6 +267,11 @@ def _claims(folder: Path) -> Read:
         os.pwrite(fd, data, 0)
         json.dumps(claims.gpu_claims(), allow_nan=False)
         taken.conflict_of(str(folder), "GPU-1", {})
+        os.ftruncate(mine, 0)
+        os.pwrite(mine, data, 0)
+        [found] = tickets.live_tickets(str(folder))
+        assert found.path == ticket
+        json.dumps(found.name)
 
     return read
 
