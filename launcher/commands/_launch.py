@@ -332,7 +332,8 @@ def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions
     elif not as_json:
         if pasted is not None:
             echo_lines(command_lines(pasted, plan, show_secrets=secrets))
-        echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
+        text = plan_text(plan, show_secrets=secrets, verbose=options.verbose)
+        echo_lines(text.removesuffix("\n").split("\n"))
         if spec is not None:
             echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets)))
     if refusal is not None:

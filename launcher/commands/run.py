@@ -87,7 +87,12 @@ MOST_WAIT_S = 7 * 86400.0
 @deep_flag
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
-@click.option("-v", "--verbose", is_flag=True, help="All that the checks of the hosts found and read.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="All that the checks of the hosts found; with --dry-run the environments, too.",
+)
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
 @click.option(

@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.proof_store import SCHEMA
+from launcher.rehearsal.rank_groups import group_ranks
 from launcher.rehearsal.rehearse import RehearsalResult
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
 from launcher.report.outcome import outcome_json
@@ -39,13 +40,9 @@ def _proof_line(proof: Proof) -> str:
 
 
 def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
-    """Ranks that say the same are reported once."""
-    groups: dict[tuple[Proof, ...], list[RankVerdict]] = {}
-    for rank in ranks:
-        groups.setdefault(rank.proofs, []).append(rank)
-    for proofs, same in groups.items():
-        yield "  " + ", ".join(f"rank {rank.rank} ({sanitize(rank.host, keep_lines=False)})" for rank in same)
-        yield from (f"  {_proof_line(proof)}" for proof in proofs)
+    for group in group_ranks(ranks):
+        yield f"  {sanitize(group.name, keep_lines=False)}"
+        yield from (f"  {_proof_line(proof)}" for proof in group.proofs)
 
 
 def _estimate_lines(verdict: RehearsalVerdict) -> Iterator[str]:

@@ -20,10 +20,13 @@ _RUN_DIR_VARIABLE = "$RUN_DIR"
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
-def plan_text(plan: Plan, *, show_secrets: bool = False) -> str:
-    """Return the plan for people: what was changed and why, then each host's ranks and command."""
-    plan = plan if show_secrets else redacted(plan)
-    return "\n".join(sanitize(line, keep_lines=False) for line in _lines(plan)) + "\n"
+def plan_text(plan: Plan, *, show_secrets: bool = False, verbose: bool = False) -> str:
+    """Return the plan for people: what was changed and why, then each host's ranks and command.
+
+    `verbose`: with the environment of each command; who wants to see secrets wants to see it, too.
+    """
+    lines = _lines(plan if show_secrets else redacted(plan), verbose=verbose or show_secrets)
+    return "\n".join(sanitize(line, keep_lines=False) for line in lines) + "\n"
 
 
 def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
@@ -85,11 +88,14 @@ def command_text(node: NodePlan) -> str:
     fills it.
     """
     env = [f"{name}={_quote(value)}" for name, value in sorted(node.env.items())]
-    words = [_quote(word) for word in node.argv]
-    return " ".join([*env, *words])
+    return " ".join([*env, _command(node)])
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _command(node: NodePlan) -> str:
+    return " ".join(_quote(word) for word in node.argv)
+
+
+def _lines(plan: Plan, *, verbose: bool) -> Iterator[str]:
     ranks = counted(plan.world_size, "rank")
     hosts = counted(len(plan.nodes), "host")
     name = f"{plan.job_name}: " if plan.job_name else ""
@@ -105,10 +111,10 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from (f"  {reason.text} [{reason.source}]" for reason in plan.reasons)
     for node in plan.nodes:
         yield ""
-        yield from _node_lines(node)
+        yield from _node_lines(node, verbose=verbose)
 
 
-def _node_lines(node: NodePlan) -> Iterator[str]:
+def _node_lines(node: NodePlan, *, verbose: bool) -> Iterator[str]:
     where = f", in {node.cwd}" if node.cwd else ""
     yield f"{node.host}: node {node.node_rank}{where}"
     for slot in node.ranks.slots:
@@ -119,9 +125,13 @@ def _node_lines(node: NodePlan) -> Iterator[str]:
             yield f"  {rank}: GPU {slot.gpu_index} {slot.gpu_name} {slot.gpu_uuid}"
     if node.ranks.single_gpu_visible:
         yield "  each rank sees its own GPU only"
-    yield f"  $ {command_text(node)}"
+    yield f"  $ {command_text(node) if verbose else _command(node)}"
     yield from (f"  {note}" for note in node.notes)
-    yield f"  removed from the environment: {' '.join(node.unset)}"
+    if verbose:
+        yield f"  removed from the environment: {' '.join(node.unset)}"
+    else:
+        names = counted(len(node.env), "variable")
+        yield f"  environment: {names} set, {len(node.unset)} removed (-v shows them)"
 
 
 def _node_json(node: NodePlan) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """From what is known of hosts to what is shown of them. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -27,7 +28,8 @@ _NOT_SEEN = GpuHolders((), None, None)
 def build_view(states: Sequence[HostState], merged: MergedRuns, now: float, time_unix: float) -> FleetView:
     """Return the view at `now` (monotonic clock) and `time_unix` (wall clock)."""
     hosts = tuple(view_host(state, now) for state in states)
-    return FleetView(time_unix, hosts, tuple(_runs(merged.runs, states, now)))
+    seen = Counter(run_id for host in hosts for gpu in host.gpus for run_id in gpu.run_ids)
+    return FleetView(time_unix, hosts, tuple(_runs(merged.runs, states, seen, now)))
 
 
 def view_host(state: HostState, now: float) -> HostView:
@@ -107,19 +109,22 @@ def _known(value: Fact[T]) -> T | None:
     return None if isinstance(value, Missing) else value
 
 
-def _runs(runs: Iterable[RemoteRun], states: Sequence[HostState], now: float) -> Iterable[RunView]:
+def _runs(
+    runs: Iterable[RemoteRun], states: Sequence[HostState], seen: Mapping[str, int], now: float
+) -> Iterable[RunView]:
     by_host = {state.entry.name: state for state in states}
     for run in runs:
         if run.status not in ("running", "stopping"):
             continue
         leading = min(run.nodes, key=lambda node: node.rank)
+        planned = sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes)
         told = by_host[leading.entry.name].progress.get(run.run_id)
         values = told.values if told is not None else _printed(run)
         yield RunView(
             one_line(run.run_id, 100),
             run.status,
             tuple(node.entry.name for node in run.nodes),
-            sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes),
+            max(planned, seen.get(run.run_id, 0)),
             values.step,
             values.steps,
             values.loss,

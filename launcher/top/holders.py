@@ -14,6 +14,7 @@ from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classi
 from preflight.leftovers.process_tree import environ
 
 _COMMAND = 200
+_RANK_PROGRAM = "rank.py"  # what gpulaunch starts as a rank; the user's script is its first argument
 _NOBODY = frozenset({ProcessClass.SYSTEM, ProcessClass.ZOMBIE})
 """A display server or a driver's service takes no GPU from a launch; a zombie holds nothing."""
 
@@ -101,4 +102,6 @@ def short_command(argv: tuple[str, ...]) -> str:
     script = next((at for at, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
     if words[0].startswith("python") and script and words[script - 1] not in ("-c", "-m", "-X", "-W"):
         words = [PurePosixPath(words[script]).name, *words[script + 1 :]]
+    if words[0] == _RANK_PROGRAM and len(words) > 1:
+        words = [PurePosixPath(words[1]).name, *words[2:]]
     return " ".join(words)

@@ -129,7 +129,7 @@ def _row_cells(row: Row, *, wide: bool) -> dict[str, tuple[str, str]]:
         "USER": (user, old),
         "AGE": (age, old),
         "COMMAND": (command, old),
-        "RUN": (one_line(" ".join(gpu.run_ids), 60), old or "cyan"),
+        "RUN": (one_line(" ".join(gpu.run_ids), 24), old or "cyan"),
     }
 
 
@@ -157,9 +157,10 @@ def _rendered(table: "Table", width: int) -> list[Line]:
 def _marked(line: Line, *, is_selected: bool) -> Line:
     if not is_selected:
         return [("", _NO_MARK), *line]
+    coloured = ((code if text.strip() else "", text) for code, text in line)
     return [
         (_REVERSED, _MARK),
-        *((f"{_REVERSED};{code}" if code else _REVERSED, text) for code, text in line),
+        *((f"{_REVERSED};{code}" if code else _REVERSED, text) for code, text in coloured),
     ]
 
 

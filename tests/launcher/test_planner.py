@@ -315,6 +315,17 @@ def test_the_plan_is_told_with_every_reason_and_the_command_of_each_host() -> No
     assert '"$RUN_DIR/accelerate.yaml"' in text
 
 
+def test_environments_are_shown_on_request_only() -> None:
+    made = plan(Job(script="t.py", env={"MY_CACHE": "/big"}), titan())
+    brief, whole = plan_text(made), plan_text(made, verbose=True)
+    count = len(made.nodes[0].env)
+    assert (
+        f"  environment: {count} variables set, {len(made.nodes[0].unset)} removed (-v shows them)" in brief
+    )
+    assert ("MY_CACHE" in brief, "MY_CACHE=/big " in whole) == (False, True)
+    assert "removed from the environment: " in whole
+
+
 def test_secrets_are_not_shown_by_name_and_by_look_unless_asked_for() -> None:
     env = {
         "HF_TOKEN": "hf_secret",
@@ -327,7 +338,7 @@ def test_secrets_are_not_shown_by_name_and_by_look_unless_asked_for() -> None:
     made = plan(Job(script="t.py", env=env, args=words), titan())
     assert made.nodes[0].env["HF_TOKEN"] == "hf_secret"
     assert made.nodes[0].argv[-4:] == words
-    for shown in (plan_text(made), json.dumps(plan_json(made))):
+    for shown in (plan_text(made, verbose=True), json.dumps(plan_json(made))):
         assert "secret" not in shown
         assert "https://ana:***@example.org" in shown
     for shown in (plan_text(made, show_secrets=True), json.dumps(plan_json(made, show_secrets=True))):

@@ -178,6 +178,7 @@ def test_facts_are_read_again_when_processes_change_and_not_all_the_time() -> No
         (("/opt/venv/bin/python", "-u", "/home/ada/train.py", "--lr", "1"), "train.py --lr 1"),
         (("python3", "-m", "torch.distributed.run", "x.py"), "python3 -m torch.distributed.run x.py"),
         (("/usr/bin/jupyter-lab", "--port", "1"), "jupyter-lab --port 1"),
+        (("python", "/runs/r/rank.py", "/runs/r/s/x.py", "--lr"), "x.py --lr"),
         (("python",), "python"),
         (("/",), "/"),
         ((), ""),
