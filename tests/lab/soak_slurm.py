@@ -131,3 +131,19 @@ def test_where_slurm_refuses_to_requeue_a_new_job_goes_without_the_bad_node(clus
     assert "up 1 on n4" in text
     assert "BAD-NODES" not in text
     assert cluster.wait_over(new) == "COMPLETED"
+
+
+def test_a_tree_is_sent_to_nodes_that_do_not_share_it(cluster: Cluster) -> None:
+    place = cluster.work / "sent"
+    place.mkdir()
+    (place / "part.py").write_text("WORD = 'from the tree'\n")
+    (place / "job.py").write_text(f"import part\nprint(part.WORD, __file__)\n{ENDS}")
+    target = "/var/tmp/sent-tree"
+    config = {"script": "job.py", "gpus": "none", "guard": "off", "workdir": target, "sync": {"to": target}}
+    (place / "job.yaml").write_text(json.dumps(config))
+    job = cluster.batch("cd sent && exec ../gpulaunch run -c ./job.yaml --no-restart", "-N3")
+    assert cluster.wait_over(job) == "COMPLETED", cluster.output(job)
+    text = cluster.output(job)
+    assert text.count(f"from the tree {target}/job.py") == 3, text
+    assert all(node.path(f"{target}/part.py").exists() for node in cluster.nodes[:3])
+    assert not cluster.head.path(target).exists()  # it is no directory that all share
