@@ -50,7 +50,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
     }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {
         *("name", "rehearse_steps"),
-        *("launcher_files", "launcher_notes"),  # of accelerate_config
+        *("launcher_files", "launcher_notes", "deepspeed"),  # of accelerate_config, and files that it names
     }
     assert names(EXPECT_KEYS) == fields(Expect)
     assert names(RESTART_KEYS) == fields(RestartOptions)
