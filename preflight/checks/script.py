@@ -7,7 +7,7 @@ from preflight.checks.registry import cluster_check
 from preflight.decide.decision import NodeRanks
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptAnalysis
+from preflight.facts.script import CodeLocation, LightningSize, ScriptAnalysis
 from preflight.job import Job
 from preflight.script.rules.registry import Level
 
@@ -59,7 +59,7 @@ def lightning_counts_as_the_launch_does(
         return
     counts = {host: len(node.slots) for host, node in ranks.items()}
     world, many = sum(counts.values()), len(counts)
-    for told in script.lightning:
+    for told in (*script.lightning, *_lightning_arguments(script, job.args)):
         if not told.devices or not told.nodes:
             continue  # computed: only Lightning will know it
         on_cpu = told.on_cpu or not job.wants_gpus
@@ -80,6 +80,19 @@ def lightning_counts_as_the_launch_does(
             f" {told.call}(devices={min(counts.values())}, num_nodes={many})",
             str(told.place),
         )
+
+
+def _lightning_arguments(script: ScriptAnalysis, args: tuple[str, ...]) -> Iterator[LightningSize]:
+    """Yield what LightningCLI is given: `--trainer.devices 2 --trainer.num_nodes 2`."""
+    given: dict[str, str] = {}
+    for place, word in enumerate(args):
+        name, equals, value = word.partition("=")
+        if name.startswith("--trainer."):
+            given[name] = value if equals else next(iter(args[place + 1 : place + 2]), "")
+    devices, nodes = given.get("--trainer.devices", ""), given.get("--trainer.num_nodes", "1")
+    known = {"lightning", "pytorch_lightning"}.intersection(script.imports)
+    if known and devices.isdecimal() and nodes.isdecimal():
+        yield LightningSize(CodeLocation(script.path, 1), "Trainer", int(devices), int(nodes), on_cpu=False)
 
 
 def _visible(node: NodeRanks, *, on_cpu: bool) -> int:

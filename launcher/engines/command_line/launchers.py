@@ -10,7 +10,7 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
-from launcher.engines.command_line.request import check_counts, request_of
+from launcher.engines.command_line.request import check_counts, for_each_host, request_of
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
@@ -52,6 +52,8 @@ _OTHER_COMMANDS = {
     "lightning": "only lightning run starts a training",
 }
 _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")
+_CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
+"""What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
 
 
@@ -187,7 +189,8 @@ def _record(
 ) -> ParsedCommand:
     indices = range(program + 1, len(line.words)) if others is None else others[1:]
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
-    needed = (*kept, *(line.words[index] for index in (program, *indices)))
+    chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
+    needed = (*kept, *chosen, *(line.words[index] for index in (program, *indices)))
     if any(not word.is_known for word in needed):
         raise without_values(needed, "the line")
     return ParsedCommand(
@@ -219,7 +222,7 @@ def _request(line: CommandLine, launcher: LauncherKind) -> Request:
     request = check_counts(request_of([*prefixed, *own]))
     if launcher == "deepspeed":
         _check_filters(request)
-    return request
+    return for_each_host(request)
 
 
 def _nodes_only(found: list[FoundOption]) -> list[FoundOption]:

@@ -8,6 +8,7 @@ from launcher.engines.command_line.words import Word, require_known, without_its
 
 _HOSTS = "the hosts are those of --hosts"
 _COUNT = "the plan counts the processes of each host"
+_PATH = "PATH: that of each host; its interpreter is python: in hosts.yaml"
 _RANK = "ranks and addresses are the plan's"
 
 
@@ -55,6 +56,9 @@ class CommandLine:
         if option is not None:
             use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why, option.sets)
             self.found.append(FoundOption(option, use, (value,)))
+            return
+        if name == "PATH":
+            self.dropped.append(_PATH)
             return
         require_known(value, f"the variable {name}")
         self.env[name] = value.text

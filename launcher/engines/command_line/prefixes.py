@@ -43,6 +43,8 @@ def _take_variables(line: CommandLine, one: FoundOption) -> None:
     for name, value in values.variables(one.use.value):
         if value is not None:
             line.assign(position, name, Word(value, unresolved))
+        elif name == "PATH":
+            line.assign(position, name, Word(""))
         elif name.endswith("*"):
             line.dropped.append(f"{one.use.text}: name the variables in env: of a run config")
         else:

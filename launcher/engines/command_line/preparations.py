@@ -21,6 +21,8 @@ _DROPPED: Mapping[str, str] = {
     **dict.fromkeys(("which", "type", "ls", "whoami", "uname", "free", "df", "env", "printenv"), _NOTHING),
     **dict.fromkeys(("sleep", "nvcc", "lscpu", "popd", "jobs", "disown", "wait", "exit", "return"), _NOTHING),
     **dict.fromkeys(("set", "shift", "shopt", "trap", "alias", "setopt"), _SHELL),
+    "mkdir": "make it on each host, where the script does not itself",
+    "wandb": "of this machine only; WANDB_MODE and WANDB_API_KEY go into env:",
     "ulimit": _LIMITS,
     "module": _MODULES,
     "ml": _MODULES,
@@ -96,6 +98,11 @@ def several(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> C
         return CommandRefused(
             f"the line pipes into {other[0].text}",
             "leave the pipe out, or pipe the output of gpulaunch run itself",
+        )
+    if other[0].text.startswith("-"):
+        return CommandRefused(
+            f"the command ends before {other[0].text}: the line above is a comment, or lacks its \\",
+            "take the comment out, or write \\ at the end of the line above",
         )
     message = f"the line has several commands: {_shown(command)} and {_shown(other)}"
     if _is_launch(other) and not _is_launch(command):

@@ -129,6 +129,27 @@ def check_counts(request: Request) -> Request:
     return request
 
 
+def for_each_host(request: Request) -> Request:
+    """Return what a line that names only `localhost` asks for: it was typed for one machine, as each host is.
+
+    `--include localhost:0,1` are GPUs, `mpirun -np 4 -H localhost` is a count of processes.
+    """
+    named = (*request.include, *request.hosts)
+    if not named or request.hostfile or any(one.host not in _LOOPBACK for one in named):
+        return request
+    gpus = next((one.gpus for one in request.include if one.gpus), None)
+    slots = next((one.slots for one in request.hosts if one.slots), None)
+    per_node = request.per_node or (request.total if request.hosts else None) or slots
+    return replace(
+        request,
+        include=(),
+        hosts=(),
+        gpus=gpus or request.gpus,
+        per_node=per_node,
+        total=None if request.hosts else request.total,
+    )
+
+
 def check_hosts(request: Request, hosts: Iterable[str]) -> None:
     """Raise CommandRefused where the line names a host that the launch does not have.
 
