@@ -251,19 +251,23 @@ def _unfinished(deep: DeepRun, code: str) -> Iterator[Problem]:
         if deep.hung and hung_step(deep) == step:
             yield from _hang(deep, step, culprits)
             continue
-        for rank in deep.ranks:
-            if has_reported(rank, step) or not takes_part(deep, step):
-                continue
+        lacking = [rank for rank in deep.ranks if takes_part(deep, step) and not has_reported(rank, step)]
+        for rank in lacking:
             if step in rank.failed:
-                words, fix = f"{step} could not be measured: {rank.failed[step]}", "see the rank's log"
+                words = f"{step} could not be measured: {rank.failed[step]}"
+                yield _problem(rank, words, "see the rank's log", Severity.UNKNOWN)
             elif deep.failed_rank == rank.rank and step == (rank.begun or ("join",))[-1]:
                 yield _problem(rank, f"the rank ended in the step {step}: {deep.ended}", "see the rank's log")
-                continue
-            elif deep.ended:
-                words, fix = f"{step} not measured: {deep.ended}", "repair that, then measure again"
-            else:
-                words, fix = f"{step} not measured: the rank reported nothing", "see the rank's log"
-            yield _problem(rank, words, fix, Severity.UNKNOWN)
+        yield from _not_measured(deep, step, [rank for rank in lacking if step not in rank.failed])
+
+
+def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[Problem]:
+    """Yield once which ranks reported nothing of a step, and why."""
+    hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
+    if hosts:
+        why = f"the run ended in the step {hung_step(deep)}" if deep.ended else "the ranks reported nothing"
+        fix = "repair that, then measure again" if deep.ended else "see the ranks' logs"
+        yield Problem(f"{step} not measured: {why}", fix, "", Severity.UNKNOWN, hosts=hosts)
 
 
 def _hang(deep: DeepRun, step: str, culprits: tuple[Culprit, ...]) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from preflight.deep.records import STEP_CODES, DeepRun, RankDeep
 from preflight.frozen import dataclass
 
-_COLLECTIVE = ("all_reduce", "batch_isend_irecv", "work.wait", "barrier", "all_gather", "init_process_group")
+_COLLECTIVE = ("all_reduce", "batch_isend_irecv", "exchange", "barrier", "all_gather", "init_process_group")
 _SHOWN_FRAMES = 3
 
 
@@ -51,12 +51,12 @@ def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
 
 
 def _blame(run: DeepRun, rank: RankDeep, step: str, why: str) -> Culprit:
-    own = tuple(rank.stuck.stack[-_SHOWN_FRAMES * 2 :]) if rank.stuck is not None else ()
+    own = rank.stuck.stack[:_SHOWN_FRAMES] if rank.stuck is not None else ()
     return Culprit(rank, step, why, own or run.stacks.get(rank.rank, ())[:_SHOWN_FRAMES])
 
 
 def _in_collective(stack: tuple[str, ...]) -> bool:
-    return any(word in line for line in stack[-6:] for word in _COLLECTIVE)
+    return any(word in line for line in stack[:6] for word in _COLLECTIVE)
 
 
 def takes_part(run: DeepRun, step: str) -> bool:

@@ -125,7 +125,7 @@ class Stuck:
 
     step: str
     waiting: bool
-    stack: tuple[str, ...]
+    stack: tuple[str, ...]  # innermost frame first
 
 
 @dataclass(frozen=True, slots=True)

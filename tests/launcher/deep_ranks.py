@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.onhost.deep import context, local_steps
+from launcher.onhost.deep.devices import CpuDevice
 from launcher.onhost.deep.link_steps import PairMeter
 from launcher.onhost.deep.main import DeepScript
 
@@ -129,6 +130,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     context.REPORT_SETTLE_S = 0.5
+    for name in ("memory_chunk", "copy_bytes", "host_copy_bytes", "collective_bytes", "pair_bytes"):
+        setattr(CpuDevice, name, 1 << 20)
     for words in sys.argv[1:]:
         faults = json.loads(words)
         reports = run_ranks(faults["ranks"], faults, faults.get("seconds", 0.4))

@@ -7,10 +7,9 @@ import os
 import sys
 import threading
 import time
-import traceback
 
 EVENTS = "events.jsonl"
-STACK_LINES = 40
+STACK_FRAMES = 20
 REPORT_SETTLE_S = 2.0  # for the watchdogs of the other ranks to report first
 STOP_WAIT_S = 120.0  # the client collects stacks, then stops the run; without one the rank ends itself
 POLL_S = 0.2
@@ -90,6 +89,11 @@ class StepWatchdog:
         os._exit(HUNG_EXIT)
 
     def _stack(self) -> list[str]:
+        """Return the frames of the main thread, innermost first, without their source."""
         frame = sys._current_frames().get(self._main)  # noqa: SLF001 - documented, in spite of its name
-        lines = "".join(traceback.format_stack(frame)).splitlines() if frame is not None else []
-        return [line.strip()[:300] for line in lines[-STACK_LINES:]]
+        found: list[str] = []
+        while frame is not None and len(found) < STACK_FRAMES:
+            code = frame.f_code
+            found.append("%s (%s:%d)" % (code.co_name, os.path.basename(code.co_filename), frame.f_lineno))
+            frame = frame.f_back
+        return found

@@ -23,6 +23,7 @@ class CpuDevice:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+        torch.set_num_threads(1)  # those of a rank would wait for each other where ranks share processors
         self.device = torch.device("cpu")
         self.dtype = torch.float32
         self.matrix = 256
@@ -44,7 +45,6 @@ class CpuDevice:
             "device": "cpu",
             "model": cpu_model(),
             "capability": str(self.torch.backends.cpu.get_cpu_capability()),
-            "threads": self.torch.get_num_threads(),
         }
 
     def can_access(self, local_rank: int) -> bool | None:
