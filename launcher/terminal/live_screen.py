@@ -14,6 +14,7 @@ from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import Screen
 from launcher.terminal.status_line import StatusValues, render_status
+from launcher.terminal.step_age import StepAge
 from launcher.text import sanitize
 
 FRAME_S = 0.1
@@ -29,6 +30,7 @@ class LiveScreen(Screen):
         self._area = BottomArea(self._outlet, size or (lambda: size_of(self.stream)), colour=self._colour)
         self._folding = LineDeduplicator() if folds else None
         self._gauges = ProgressParser()
+        self._step_age = StepAge()
         self._usage: Sequence[RankUsage] = ()
         self._phase = ("", 0.0)
         self._pending: list[Painted] = []
@@ -68,6 +70,7 @@ class LiveScreen(Screen):
         """Show what logs ended with, and say what was folded."""
         super().finish()
         self._phase, self._usage, self._gauges = ("", 0.0), (), ProgressParser()
+        self._step_age = StepAge()
         if self._folding is None:
             return
         self._show(self._folding.flush())
@@ -126,7 +129,10 @@ class LiveScreen(Screen):
         reading = self._gauges.read(now, [sanitize(bar) for bar in bars])
         if reading.step is None and self._usage:
             reading = replace(reading, step=self._usage[0].step)  # nothing is printed, but the guard counts
-        status = StatusValues(name, now - began, reading, self._usage, folded)
+        counted = self._usage[0].step if self._usage else None
+        steps = None if reading.step is None and counted is None else (reading.step, counted)
+        quiet_s = self._step_age.update(now, steps if name == "run" else None)
+        status = StatusValues(name, now - began, reading, self._usage, folded, quiet_s)
         below = render_status(status, self._area.columns)
         above = [[self._origin(*leading), ("", " "), *spans_of(bar)] for bar in bars]
         return [*above[: max(0, self._area.max_rows - len(below))], *below]

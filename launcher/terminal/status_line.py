@@ -7,11 +7,12 @@ from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, text_width
 from launcher.terminal.progress import ProgressValues
 from launcher.text import clock, gib
+from preflight.checks.helpers import format_duration
 from preflight.frozen import dataclass
 
 FEW_RANKS = 4
 """So many ranks are reported one by one; of more the mean and the extremes."""
-_DIM, _BOLD = "2", "1"
+_DIM, _BOLD, _YELLOW = "2", "1", "33"
 _GAP: Span = ("", "  ")
 
 
@@ -24,11 +25,12 @@ class StatusValues:
     reading: ProgressValues = field(default_factory=ProgressValues)
     usage: Sequence[RankUsage] = ()
     folded: int = 0
+    quiet_s: float | None = None  # since the last step, where that is long
 
 
 def render_status(status: StatusValues, width: int) -> list[list[Span]]:
     """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
-    told = [_phase(status), *_training(status.reading)]
+    told = [_phase(status), *_pause(status.quiet_s), *_training(status.reading)]
     used = list(_usage(status.usage))
     (used or told).extend(_folded(status.folded))
     return [*_flow(told, width), *_flow(used, width)]
@@ -47,6 +49,11 @@ def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
 
 def _phase(status: StatusValues) -> list[Span]:
     return [(_BOLD, status.phase), ("", f" {clock(status.elapsed_s)}")]
+
+
+def _pause(quiet_s: float | None) -> Iterator[list[Span]]:
+    if quiet_s is not None:
+        yield [(_YELLOW, f"last step {format_duration(quiet_s)} ago")]
 
 
 def _training(reading: ProgressValues) -> Iterator[list[Span]]:

@@ -4,6 +4,7 @@ import pytest
 
 from launcher.terminal.progress import ProgressParser, ProgressValues
 from launcher.terminal.status_line import StatusValues, render_status
+from launcher.terminal.step_age import StepAge
 from launcher.text import clock
 
 TRAINER = b"{'loss': '5.048', 'grad_norm': '2.697', 'learning_rate': '2e-05', 'epoch': '0.03'}\n"
@@ -107,3 +108,17 @@ def test_a_cursor_that_comes_up_from_a_bar_hides_no_step() -> None:
     gauges.feed(0, b"\rsteps: 50%|#| 10/20 [00:01<00:01, 9.00it/s]\x1b[Astep 10/40 \x1b[1mloss: 0.5\x1b[0m\n")
     read = gauges.read(1.0)
     assert (read.step, read.steps, read.loss) == (10, 40, 0.5)
+
+
+def test_a_pause_is_told_when_it_is_long_beside_those_before() -> None:
+    steps = StepAge()
+    assert steps.update(0.0, None) is None
+    assert [steps.update(float(now), (1, None)) for now in (100, 150, 161)] == [None, None, 61.0]
+    assert steps.update(170.0, (2, None)) is None  # a step may take 70 s
+    assert steps.update(305.0, (2, None)) is None
+    assert steps.update(311.0, (2, None)) == 141.0
+    quick = StepAge()
+    assert not any(quick.update(now / 2, (None, now)) for now in range(60))
+    assert quick.update(49.0, (None, 59)) is None
+    assert quick.update(69.5, (None, 59)) == 40.0
+    assert text(StatusValues("run", 70.0, quiet_s=40.0)) == ["run 1:10  last step 40 s ago"]
