@@ -120,7 +120,7 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
         if isinstance(absent, Missing):
             continue  # ENV001 reports an interpreter that does not answer
         asked.append(host)
-        for name in absent:
+        for name in (one for one in absent if one != "torch"):  # ENV002 reports that one
             lacking.setdefault(name, []).append(host)
     severity = Severity.WARNING if _looks_elsewhere(hosts, job) else None
     for names, where in _alike(lacking):
