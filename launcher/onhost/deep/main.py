@@ -135,6 +135,8 @@ class DeepScript:
             group = dist.new_group(ranks, timeout=forever)
             if node == self.place.node:
                 self.node_control, self.node_group = control, group
+        # Before any exchange of two: NCCL makes its communicator with all ranks of the world.
+        dist.all_reduce(torch.zeros(1, device=self.device.device))
         limits = Sensors(self.device.uuid).limits() if self.device.kind == "gpu" else {}
         return {**self.device.facts(), **limits, "torch": str(torch.__version__), "node": self.place.node}
 
