@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.config.schema import PRECISION_ALIASES, PRECISIONS
+from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 
 

@@ -52,7 +52,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     not, or could not be measured.
     """
     from launcher.commands._deep import measure_after  # noqa: PLC0415 - loads all of a launch
-    from launcher.commands.preflight import parse_gpus  # noqa: PLC0415 - as above
+    from launcher.commands._preflight import parse_gpus  # noqa: PLC0415 - as above
 
     options = BenchOptions(**given)
     job = Job(gpus=parse_gpus(options.gpus) if options.gpus else "auto")

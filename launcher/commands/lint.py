@@ -13,8 +13,8 @@ import click
 from launcher.commands._completion import complete_configs
 from launcher.commands._confirm import confirm
 from launcher.commands._param_types import PrecisionParam
+from launcher.config.precision_names import PRECISIONS
 from launcher.config.run_config import Overrides, load_run_config
-from launcher.config.schema import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.lint.docs import render_page

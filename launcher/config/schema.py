@@ -28,6 +28,7 @@ from launcher.config.fields import (
 )
 from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
+from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.config.restart_options import RestartField
 from launcher.config.slurm_options import SlurmKind
 from launcher.config.stop_options import BeforeStopKind
@@ -38,9 +39,6 @@ from launcher.engines.base import SELECTABLE
 from launcher.error_codes import host_codes
 from preflight.job import DEFAULT_MAIN_PORT
 
-PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
-PRECISION_ALIASES = {"fp32": "no", "float32": "no", "float16": "fp16", "bfloat16": "bf16"}
-"""What people type for accelerate's words."""
 GUARD_MODES = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"

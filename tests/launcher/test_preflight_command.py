@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from launcher.cli import cli
-from launcher.commands.preflight import parse_gpus
+from launcher.commands._preflight import parse_gpus
 from launcher.error_codes import host_codes
 from launcher.errors import BadInput
 from launcher.host_checks.docs import render_pages
