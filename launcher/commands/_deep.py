@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from typing import Protocol
 
-from launcher.commands._host_options import HostAccess
+from launcher.commands._host_access import HostAccess
 from launcher.deep.measurement import findings_with, measure_hosts
 from launcher.deep.save_expect import save_floors
 from launcher.deep.targets import DeepOptions

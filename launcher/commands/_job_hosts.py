@@ -4,26 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
 
 import click
 
-from launcher.commands._host_options import HostAccess
+from launcher.commands._host_access import HostAccess
+from launcher.commands._host_options import SRUN, SSH, Transport
 from launcher.config.inventory import HostEntry, local_python
 from launcher.errors import BadInput
 from launcher.slurm.allocation import Allocation, is_inside, read_allocation, read_job
 from launcher.slurm.step_hosts import StepHosts, node_entries
 from launcher.transports.base import Connection
-
-Transport: TypeAlias = Literal["srun", "ssh"]
-SRUN: Final = "srun"
-SSH: Final = "ssh"
-
-transport_option = click.option(
-    "--transport",
-    type=click.Choice((SRUN, SSH)),
-    help="Inside a Slurm job: take its nodes by srun (default where no hosts are named) or by ssh.",
-)
 
 
 def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import ask_options
+from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_end import conclude_job, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest

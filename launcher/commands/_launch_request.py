@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.commands._host_options import HostAccess, HostOptions, open_host_access
-from launcher.commands._job_hosts import SSH, Transport, find_job, reach_job
+from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_options import SSH, HostOptions, Transport
+from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.command_config import settle_command
 from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry

@@ -8,12 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launcher.commands._host_options import (
-    HostAccess,
-    HostOptions,
-    open_host_access,
-)
-from launcher.commands._job_hosts import Transport, find_job, reach_job
+from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_options import HostOptions, Transport
+from launcher.commands._job_hosts import find_job, reach_job
 from launcher.commands._preflight_report import todays_report
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Never
 
-from launcher.commands._host_options import HostOptions, open_host_access
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions
 from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import resolve_local_entries
 from launcher.errors import BadInput, GpulaunchError

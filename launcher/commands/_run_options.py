@@ -10,7 +10,8 @@ import click
 
 from launcher.commands._completion import complete_hosts, complete_runs
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import HostAccess, HostOptions, host_access_options
+from launcher.commands._host_access import HostAccess
+from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.local.project import local_runs_dir
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.model import LAST, RemoteRun

@@ -6,8 +6,15 @@ from typing import Any
 import click
 
 from launcher.commands._deep_options import deep_options
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
-from launcher.commands._job_hosts import Transport, find_job, reach_job, transport_option
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import (
+    HostOptions,
+    Transport,
+    host_access_options,
+    hosts_argument,
+    transport_option,
+)
+from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
 from launcher.host_checks.preflight import PreflightOptions, preflight

@@ -27,13 +27,8 @@ from launcher.cleanup.render import (
     render_selection,
 )
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import (
-    HostAccess,
-    HostOptions,
-    host_access_options,
-    hosts_argument,
-    open_host_access,
-)
+from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused

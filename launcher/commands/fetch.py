@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, error_json, json_option
-from launcher.commands._host_options import open_host_access
+from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import (
     FoundRunOptions,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import open_host_access
+from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.config.inventory import HostEntry

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import HostOptions, host_access_options, open_host_access
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
 from launcher.config.script_config import lone_command

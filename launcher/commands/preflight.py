@@ -7,8 +7,7 @@ import click
 
 from launcher.commands._completion import complete_codes, complete_configs
 from launcher.commands._deep_options import deep_flag, deep_options
-from launcher.commands._host_options import host_access_options, hosts_argument
-from launcher.commands._job_hosts import transport_option
+from launcher.commands._host_options import host_access_options, hosts_argument, transport_option
 from launcher.commands._param_types import PrecisionParam
 
 _EXAMPLES = """\b

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, errors_json, remove_runs
 from launcher.durations import format_duration

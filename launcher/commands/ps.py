@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import runs_json, runs_lines

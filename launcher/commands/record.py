@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.config.inventory import LOCALHOST
 from launcher.host_checks.preflight import PreflightOptions, preflight
 from launcher.local.atomic_write import write_atomic

@@ -8,9 +8,7 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands._deep_options import deep_flag
-from launcher.commands._host_options import host_access_options
-from launcher.commands._job_hosts import transport_option
-from launcher.commands._launch_request import LaunchOptions, parse_run_request, warm_start_local
+from launcher.commands._host_options import host_access_options, transport_option
 from launcher.commands._param_types import DurationParam
 from launcher.local.project import RUNS, local_runs_dir
 
@@ -144,6 +142,12 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     within --wait; 86: the guard stopped it; 124: it hung; 129: the terminal was closed, and the run
     continues; 130: Ctrl-C stopped it (SIGTERM everywhere; once more: SIGKILL).
     """
+    from launcher.commands._launch_request import (  # noqa: PLC0415 - --help needs none of it
+        LaunchOptions,
+        parse_run_request,
+        warm_start_local,
+    )
+
     options = LaunchOptions(**given)
     if options.show_secrets and not options.dry_run:
         raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._host_options import HostAccess, open_host_access
+from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.errors import HostError, RunAlreadyEnded

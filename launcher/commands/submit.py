@@ -8,7 +8,8 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_configs, complete_hosts
-from launcher.commands._host_options import HostAccess, HostOptions, host_access_options, open_host_access
+from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.local.project import RUNS, local_runs_dir

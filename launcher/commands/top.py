@@ -11,13 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from launcher.commands._host_options import (
-    HostAccess,
-    HostOptions,
-    host_access_options,
-    hosts_argument,
-    open_host_access,
-)
+from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import clean_hosts, interactive_options

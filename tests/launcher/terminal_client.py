@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.commands._host_options import HostOptions, open_host_access
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from launcher.commands import _launch
-from launcher.commands._host_options import HostAccess
+from launcher.commands._host_access import HostAccess
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.config.run_config import load_run_config

@@ -1,0 +1,64 @@
+"""How a command reaches the hosts that its command line names."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from launcher.commands._host_options import HostOptions
+from launcher.config.inventory import HostEntry, Inventory, load_inventory
+from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.questions import SharedAnswers
+from launcher.terminal.output import ask_secret, ask_visibly, echo
+from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
+from launcher.transports.ssh.endpoint import opener_for
+from preflight.frozen import dataclass
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccess:
+    """The inventory, and how to open its hosts."""
+
+    inventory: Inventory
+    open: Callable[[HostEntry], Connection]
+    width: int
+    close: Callable[[], None] = _nothing  # what all connections share
+    nodes: tuple[HostEntry, ...] = ()  # of the Slurm job that is meant; they take the place of hosts
+    shards: ShardAccess | None = None  # for many hosts; None: only this process reaches them
+
+
+def open_host_access(
+    asked: HostOptions, *, prompt: Prompt = ask_secret, confirm: Confirm = ask_visibly
+) -> HostAccess:
+    """Return how to reach hosts; gpulaunch asks for secrets only at a terminal, by `prompt` and `confirm`."""
+    loaded = load_inventory(asked.inventory)
+    if asked.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
+        # Found in a parent directory: the user neither named it nor works beside it.
+        echo(f"hosts of {loaded.path}", err=True)
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
+    options = person.options(accept_new_host_keys=asked.accept_new_host_keys)
+    width = asked.parallel if _is_given("parallel") else None
+    shards = ShardAccess(loaded, person, asked.accept_new_host_keys, width)
+    return HostAccess(loaded, opener_for(loaded, options), asked.parallel, shards=shards)
+
+
+def ask_options(asked: HostOptions) -> OpenOptions:
+    """Return what the user allows this time, for a question that is about no host."""
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    person = SharedAnswers(ask_secret, ask_visibly) if asks else SharedAnswers(None, None)
+    return person.options(accept_new_host_keys=asked.accept_new_host_keys)
+
+
+def _is_given(option: str) -> bool:
+    """Whether the user has given an option, not its default."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(option) not in (None, ParameterSource.DEFAULT)
