@@ -25,4 +25,9 @@ def test_the_table_counts_what_reaches_its_goal() -> None:
 def test_scripts_of_the_table_exist_and_measure() -> None:
     assert all(find_spec(f"bench.{script.name}") for script in SCRIPTS)
     (growth,) = [script for script in SCRIPTS if script.name == "report_growth"]
-    assert [row.name.split(":")[1] for row in measure(growth, short=True)] == [" judge", " text", " json"]
+    assert [row.name.split(":")[1] for row in measure(growth, short=True)] == [
+        " judge",
+        " text",
+        " json",
+        " page",
+    ]
