@@ -129,22 +129,6 @@ def test_a_failing_rank_under_torchrun_stops_every_host_and_is_named(lab: Lab, c
     assert "no process of the run is left on any host" in output
 
 
-def test_an_opaque_command_becomes_one_world_on_two_hosts(lab: Lab, cli: Cli) -> None:
-    project = cli.home / "project"
-    project.mkdir()
-    (project / "train.py").write_text(DDP)
-    script = 'echo "node $NODE_RANK"; exec python -m torch.distributed.run train.py "$@"\n'
-    (project / "train.sh").write_text(script)
-    sync = {"from": "project"}
-    config = {"command": "NPROC_PER_NODE=2 bash train.sh 'a b'", "sync": sync, "workdir": "~/opaque"}
-    (cli.home / "job.yaml").write_text(json.dumps(config))
-    code, output = cli.run(names(lab, 2))
-    assert code == 0, output
-    assert output.count("sum 10 of 4") == 4
-    assert [f"r{rank}] node {rank}" in output for rank in range(2)] == [True, True]
-    assert "no process of the run is left on any host" in output
-
-
 def test_a_host_without_a_number_of_ranks_is_named_before_anything_starts(lab: Lab, cli: Cli) -> None:
     cli.write(TRAIN, processes_per_host={lab.hosts[0].name: 1})
     code, output = cli.run(names(lab, 2))

@@ -18,14 +18,13 @@ import os, sys
 told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "LT_NUM_NODES", "COLOUR")}
 print("saw", *told.values(), sys.argv[1:], flush=True)
 """
-# A program of the user's that starts torchrun itself, as llamafactory-cli and others do.
+# A program of the user's that starts torchrun itself, as llamafactory-cli does: torchrun takes what it is not
+# given from PET_*.
 WRAPPER = f"""#!{sys.executable}
 import os, subprocess, sys
-ranks = ["--nproc_per_node", os.environ["NPROC_PER_NODE"], "--node_rank", os.environ["NODE_RANK"]]
-where = ["--nnodes", os.environ["NNODES"], "--master_addr", os.environ["MASTER_ADDR"]]
-port = ["--master_port", os.environ["MASTER_PORT"]]
-launcher = [sys.executable, "-m", "torch.distributed.run", *where, *port, *ranks]
-sys.exit(subprocess.call([*launcher, "show.py", *sys.argv[1:]]))
+names = ("NODE_RANK", "NNODES", "NPROC_PER_NODE")
+print("wrapper", *(os.environ[name] for name in names), flush=True)
+sys.exit(subprocess.call([sys.executable, "-m", "torch.distributed.run", "show.py", *sys.argv[1:]]))
 """
 ACCELERATE = """
 import torch, time
@@ -81,7 +80,13 @@ def cli(lab: Lab, tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(lab, tmp_path / "home")
     project = cli.home / "project"
     project.mkdir()
-    files = {"show.py": SHOW, "trainer-cli": WRAPPER, "accelerated.py": ACCELERATE, "zero.py": DEEPSPEED}
+    files = {
+        "show.py": SHOW,
+        "trainer-cli": WRAPPER,
+        "train.sh": 'exec ./trainer-cli train "$@"\n',
+        "accelerated.py": ACCELERATE,
+        "zero.py": DEEPSPEED,
+    }
     for name, text in (*files.items(), ("ds.json", json.dumps(ZERO_2))):
         (project / name).write_text(text)
     (project / "trainer-cli").chmod(0o755)
@@ -114,8 +119,10 @@ def test_commands_of_five_launchers_run_on_two_hosts(cli: Cli) -> None:
         assert f"saw {rank} 4  red ['--local-rank={rank % 2}', 'a']" in told
     told = run(cli, "fabric run --accelerator cpu --devices 1 --num-nodes 2 show.py 'a b'")
     assert [f"saw {rank} 2 2  ['a b']" in told for rank in range(2)] == [True, True]
-    told = run(cli, "NPROC_PER_NODE=1 ./trainer-cli train sft.yaml")
-    assert [f"saw {rank} 2   ['train', 'sft.yaml']" in told for rank in range(2)] == [True, True]
+    told = run(cli, "NPROC_PER_NODE=2 bash train.sh 'a b'")
+    assert [f"wrapper {node} 2 2" in told for node in range(2)] == [True, True]
+    assert [f"saw {rank} 4   ['train', 'a b']" in told for rank in range(4)] == [True] * 4
+    assert "no process of the run is left on any host" in told
     told = run(cli, "accelerate launch --config_file fsdp.yaml --num_processes 1 accelerated.py")
     assert told.count("DistributedType.MULTI_CPU of 2") == 2
     assert "2 ranks as planned: world size 2, on the CPU" in told
