@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.deep.circle import ALL_ROUNDS_UP_TO, pair_rounds, partner_of
+from launcher.onhost.deep.link_steps import slow_pairs
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.culprits import find_culprits
@@ -103,6 +104,16 @@ def test_slow_nodes_and_links_are_named_in_worlds_of_every_size(nodes: int) -> N
 
 def test_two_nodes_cannot_tell_who_is_slow_and_accuse_nobody() -> None:
     assert judge_pairs({("a", "b"): 1.0}, 0.85).low == ()
+
+
+def test_pairs_that_seem_slow_are_measured_again_by_both_of_their_ranks() -> None:
+    rates = {(0, 1): 9.0, (0, 2): 10.0, (0, 3): 5.0, (1, 2): 10.0, (1, 3): 10.0, (2, 3): 9.5}
+    reported: list[dict[int, float]] = [{}, {}, {}, {}]
+    for (one, other), rate in rates.items():
+        reported[one][other], reported[other][one] = rate, rate + 1
+    assert slow_pairs(reported) == [(0, 3)]
+    assert slow_pairs(reported[:1]) == [(0, 3)]
+    assert slow_pairs([{1: 1.0}, {0: 9.0}]) == []
 
 
 @pytest.mark.parametrize("count", range(41))

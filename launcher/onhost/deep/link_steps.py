@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from .circle import pair_rounds, partner_of
@@ -11,6 +10,8 @@ from .devices import time_once
 REDUCTIONS = 20
 EXCHANGES = 10
 PINGS = 20
+FEWEST_PAIRS, LEVEL, SUSPECT = 3, 0.8, 0.85
+MOST_AGAIN = 32
 
 
 def measure_all_reduce(device: Any, dist: Any, group: Any, members: int) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class PairMeter:
     """Meter of transfers with one other rank at a time, both ways at once."""
 
     def __init__(self, device: Any, dist: Any, rank: int) -> None:
-        self._device, self._dist, self._rank = device, dist, rank
+        self._device, self._dist, self.rank = device, dist, rank
         torch = device.torch
         words = device.pair_bytes // 4
         self._mine = torch.full((words,), float(rank), dtype=torch.float32, device=device.device)
@@ -90,22 +91,44 @@ def measure_peers(device: Any, meter: PairMeter, ranks: list[int], mine: int, wa
 
 
 def measure_node_pairs(
-    meter: PairMeter, nodes: list[list[int]], node: int, local_rank: int, wait: Any
+    meter: PairMeter, nodes: list[list[int]], node: int, local_rank: int, world: Any
 ) -> dict[str, Any]:
     """Measure pairs of nodes, round by round: first their first ranks alone, then all of them, rail by rail.
 
-    `nodes` are the ranks of each node in the order of local ranks.
+    `nodes` are the ranks of each node in the order of local ranks; `world` has the barrier of all ranks, and
+    gathers a value of each. A pair that seems slow is measured again with nothing else on the network.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     rails = min(len(ranks) for ranks in nodes)
     for number, pairs in enumerate(pair_rounds(len(nodes))):
         other = partner_of(node, pairs)
         for width in sorted({1, rails}):
             if other is not None and local_rank < width:
                 peer = nodes[other][local_rank]
-                began = time.monotonic()
-                measured = meter.measure(peer)
-                spent = round(time.monotonic() - began, 3)
-                found.append({"peer": peer, "round": number, "rails": width, "seconds": spent, **measured})
-            wait()
+                found.append({"peer": peer, "round": number, "rails": width, **meter.measure(peer)})
+            world.barrier()
+    mine = {each["peer"]: each for each in found if each["rails"] == 1}
+    for pair in slow_pairs(world.gather({peer: each["gbs"] for peer, each in mine.items()})):
+        if meter.rank in pair:
+            each = mine[pair[1] if meter.rank == pair[0] else pair[0]]
+            again = meter.measure(each["peer"])
+            right = each["correct"] and again["correct"]
+            if again["gbs"] > each["gbs"]:
+                each.update(again)
+            each["correct"] = right
+        world.barrier()
     return {"pairs": found}
+
+
+def slow_pairs(reported: list[dict[int, float]]) -> list[tuple[int, int]]:
+    """Return the pairs of ranks below what most reach, the same on every rank; `reported` is by rank."""
+    rates: dict[tuple[int, int], float] = {}
+    for rank, seen in enumerate(reported):
+        for peer, rate in seen.items():
+            pair = (min(rank, peer), max(rank, peer))
+            rates[pair] = min(rate, rates.get(pair, rate))
+    ordered = sorted(rates.values())
+    if len(ordered) < FEWEST_PAIRS:
+        return []
+    reference = ordered[int(LEVEL * (len(ordered) - 1))]
+    return [pair for pair in sorted(rates) if rates[pair] < SUSPECT * reference][:MOST_AGAIN]

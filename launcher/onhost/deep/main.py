@@ -81,10 +81,8 @@ class DeepScript:
             )
             self.step(
                 "pairs",
-                60.0,
-                lambda: measure_node_pairs(
-                    meter, self.nodes, self.place.node, self.place.local_rank, self.dist_barrier
-                ),
+                90.0,
+                lambda: measure_node_pairs(meter, self.nodes, self.place.node, self.place.local_rank, self),
             )
 
     def step(self, name: str, seconds: float, measure: Callable[[], dict[str, Any]]) -> None:
@@ -104,11 +102,17 @@ class DeepScript:
     def wait(self) -> None:
         """Wait until every rank has come as far."""
         self.watchdog.waiting = True
-        self.dist_barrier()
+        self.barrier()
 
-    def dist_barrier(self) -> None:
+    def barrier(self) -> None:
         """Join the barrier of the world, over gloo."""
         self.dist.barrier(group=self.control)
+
+    def gather(self, mine: Any) -> list[Any]:
+        """Return what every rank gives, by rank, over gloo."""
+        everyone: list[Any] = [None] * self.place.world
+        self.dist.all_gather_object(everyone, mine, group=self.control)
+        return everyone
 
     def wait_for_node(self) -> None:
         """Join the barrier of this node, over gloo."""
@@ -125,9 +129,7 @@ class DeepScript:
         forever = dt.timedelta(hours=1)  # the watchdog has the deadlines
         dist.init_process_group(self.device.backend, timeout=forever)
         self.control = dist.new_group(backend="gloo", timeout=forever)
-        everyone: list[Any] = [None] * self.place.world
-        mine = (self.place.node, self.place.local_rank, self.place.rank)
-        dist.all_gather_object(everyone, mine, group=self.control)
+        everyone = self.gather((self.place.node, self.place.local_rank, self.place.rank))
         for node in sorted({node for node, _, _ in everyone}):
             self.nodes.append([rank for at, _, rank in sorted(everyone) if at == node])
         for node, ranks in enumerate(self.nodes):  # every rank takes part in making every group
