@@ -17,7 +17,7 @@ from preflight.job import Job
 def the_gpus_have_the_asked_precision(
     gpus: tuple[Gpu, ...], use: GpuSelection, job: Job
 ) -> Iterator[Problem]:
-    """Every GPU that the job uses computes natively in the mixed precision that was asked for.
+    """Every GPU that the job uses computes natively in the mixed precision that the config requests.
 
     bf16 is native from compute capability 8.0 and fp8 from 8.9. torch says "supported" for emulated bf16 too,
     so nothing refuses it on a T4 or a TITAN RTX: it is slow on them and fails later in kernels that have no
@@ -36,7 +36,7 @@ def the_gpus_have_the_asked_precision(
                 yield from required_unreadable(gpu, "the mixed precision it can train in", limit)
         elif job.precision not in ("auto", "no") and job.precision not in limit.on_request:
             yield Problem(
-                f"{job.precision} was asked for; {limit.reason.text}: {limit.reason.source}",
+                f"the config requests {job.precision}; {limit.reason.text}: {limit.reason.source}",
                 f"--precision {limit.best} (gpulaunch run corrects it), or leave this GPU out with --gpus",
                 gpu=gpu.index,
             )

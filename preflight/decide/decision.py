@@ -14,7 +14,7 @@ class DecisionReason:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One mixed precision for the whole launch. `changed_from` is what was asked for and overruled."""
+    """One mixed precision for the whole launch. `changed_from` is an overruled request."""
 
     mixed_precision: Precision
     reasons: tuple[DecisionReason, ...]

@@ -180,7 +180,7 @@ def _for_cpu(request: Precision | None) -> Decision:
     if request in (None, "no"):
         return Decision("no", (DecisionReason("all ranks run on the CPU", "gpus: none"),))
     if request == "bf16":
-        return Decision("bf16", (DecisionReason("bf16 was asked for, and the CPU has it", "the user"),))
+        return Decision("bf16", (DecisionReason("the config requests bf16, and the CPU has it", "the user"),))
     text = f"all ranks run on the CPU, where accelerate's {request} silently does nothing"
     return Decision("no", (DecisionReason(text, "gpus: none"),), requested=request or "")
 
@@ -289,7 +289,7 @@ def _obey(
         )
     if request is not None and request != site.value:
         raise PrecisionRefused(
-            f"{said}, which wins over the {request} that was asked for",
+            f"{said}, which wins over the {request} that the config requests",
             f"edit line {site.place.line} to {request}, or drop --precision {request}",
         )
     value: Precision = next(item for item in _ORDER if item == site.value)

@@ -51,7 +51,7 @@ def map_ranks(
     """Return the ranks of one host: one per GPU, in PCI order, healthy and free GPUs before held ones.
 
     `allowed` is what launches may use on this host, and `allowed_by` who says so. Raises RanksRefused when a
-    GPU that was asked for is absent or cannot work, or when the host has too few.
+    requested GPU is absent or cannot work, or when the host has too few.
     """
     if job.gpus == "none":
         return _cpu_ranks(facts.host, job.command.ranks_wanted(facts.host) or job.cpu_ranks(facts.host))

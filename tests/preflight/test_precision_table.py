@@ -138,7 +138,7 @@ ROWS = {
     "fp16 literal, GTX 16xx": Row(loop(LITERAL.format("fp16")), (GTX16,), "train.py:5: .*GTX 1660 Ti"),
     "no literal, Ada": Row(loop(LITERAL.format("no")), (L40S,), "no"),
     "literal against the user": Row(
-        loop(LITERAL.format("no")), (L40S,), "wins over the bf16 that was asked for", asked="bf16"
+        loop(LITERAL.format("no")), (L40S,), "wins over the bf16 that the config requests", asked="bf16"
     ),
     "literal as the user": Row(loop(LITERAL.format("bf16")), (L40S,), "bf16", asked="bf16"),
     "fp16 literal, CPU": Row(loop(LITERAL.format("fp16")), (), "fp16", "does nothing"),

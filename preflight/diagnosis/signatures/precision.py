@@ -62,7 +62,7 @@ ROWS: tuple[Signature, ...] = (
               r"|FP16 Mixed precision training with AMP.{0,200}can only be used on (?:CUDA|GPU)"
               r"|Mixed precision training with AMP or APEX .{0,200}can only be used on CUDA"
               r"|fp16 mixed precision requires a GPU|[Tt]ype fp16 is not supported on your device",
-              "fp16 was asked for, and this process sees no CUDA GPU",
+              "the config requests fp16, and this process sees no CUDA GPU",
               "gpulaunch preflight HOST: driver, CUDA_VISIBLE_DEVICES and the torch wheel; on CPU use no or bf16", "source"),
     Signature("S10", "precision-conflict", ROOT, r"At most one of fp16 and bf16 can be True",
               "fp16 and bf16 are both set", "drop one of the two", "source"),
