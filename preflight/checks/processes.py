@@ -20,6 +20,7 @@ from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
 from preflight.leftovers.process_tree import ProcessTree
 from preflight.leftovers.reapers import is_reaper
+from preflight.probes.nvidia_smi.processes import MPS_SERVER
 
 
 def _alike(item: ClassifiedProcess) -> str:
@@ -48,6 +49,8 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         for holder in gpu.processes:
             if holder.kind != "graphics":
                 told.add(holder.pid)
+                if holder.pid not in known and _is_mps_server(holder):
+                    continue  # its clients are listed too, and hold what it lends them
                 yield from _holder(facts, gpu, holder, same_process(facts, gpu, known.get(holder.pid)))
         for item in known.values():
             if gpu.index in item.held.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
@@ -56,6 +59,10 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
                     what_to_do(facts, item),
                     gpu=gpu.index,
                 )
+
+
+def _is_mps_server(holder: ComputeProcess) -> bool:
+    return isinstance(holder.name, str) and holder.name.endswith(MPS_SERVER)
 
 
 def _holder(

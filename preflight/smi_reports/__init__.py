@@ -17,9 +17,9 @@ from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
 from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
-from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
+from preflight.smi_reports.lists import MAX_GPUS, csv_tree, list_tree, lspci_gpus
 from preflight.smi_reports.qtext import q_tree
-from preflight.smi_reports.table import table_tree
+from preflight.smi_reports.table import CUT, table_tree
 
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
@@ -29,7 +29,6 @@ EXPECTED = (
 Facts = dict[str, Any]
 
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
-_MOST_GPUS = 64
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -95,7 +94,7 @@ def _q(text: str) -> Facts:
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     cut = bool(tree["gpu"]) and "processes" not in tree["gpu"][-1]  # the last group that -q prints
-    if cut and isinstance(attached, int) and attached <= _MOST_GPUS:
+    if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
         names = [name for name in facts["gpus"][0] if name != "index"]
         held = len(facts["gpus"])
@@ -104,7 +103,16 @@ def _q(text: str) -> Facts:
 
 
 def _table(text: str) -> Facts:
-    return _tree_facts(table_tree(text))
+    tree = table_tree(text)
+    facts = _tree_facts(tree)
+    cut = missing("the file is cut here", "not-asked")
+    for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
+        for process in gpu["processes"] if isinstance(gpu["processes"], list) else ():
+            if isinstance(process["used_mib"], dict) and CUT in str(process["used_mib"]):
+                process["used_mib"] = cut
+        if "processes" in row and "fb_memory_usage" not in row:
+            gpu["memory"] = cut
+    return facts
 
 
 def _csv(text: str) -> Facts:
@@ -146,17 +154,17 @@ FORMS = (
     Form(
         r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
     ),
-    Form(
-        r"^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|Unable to determine the )",
-        _error,
-    ),
-    Form(r"^(NVIDIA-SMI couldn't find|.*nvidia-smi: command not found)", _error),
     Form(r"^GPU \d+: .*\(UUID: ", _list),
     Form(
         r"^(\w[\w.]*( \[\w+\])?, *)*"
         r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",
         _csv,
     ),
+    Form(
+        r"^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|Unable to determine the )",
+        _error,
+    ),
+    Form(r"^(NVIDIA-SMI couldn't find|.*nvidia-smi: command not found)", _error),
     Form(r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$", _compute_apps),
     Form(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA", _lspci),
 )

@@ -49,6 +49,9 @@ _COLUMNS = {
 }
 
 
+_UNKNOWN = "\0"  # no text of a file has it
+
+
 def csv_tree(text: str) -> Tree:
     """Return the tree of `--query-gpu=... --format=csv`; raises ValueError where a row does not fit."""
     lines = [line for line in text.strip().split("\n") if line.strip()]
@@ -58,17 +61,32 @@ def csv_tree(text: str) -> Tree:
         raise ValueError(f"its CSV is malformed: {error}") from None
     names = [re.sub(r" \[.*\]$", "", name.strip()) for name in rows[0]]
     tree: Tree = {"gpu": []}
-    for row in rows[1:]:
+    for number, row in enumerate(rows[1:], 1):
+        if len(row) < len(names):
+            row = _short_row(row, names, last=number == len(rows) - 1)  # noqa: PLW2901 - the row as it was meant
         if len(row) != len(names):
             raise ValueError(f"a row of its CSV has {len(row)} values under {len(names)} names")
         gpu: Tree = {}
         for name, value in zip(names, row, strict=True):
             if name == "driver_version":
                 tree["driver_version"] = value.strip()
-            elif name in _COLUMNS:
+            elif name in _COLUMNS and value != _UNKNOWN:
                 _put(gpu, _COLUMNS[name], value.strip())
         tree["gpu"].append(gpu)
     return tree
+
+
+_LOST = "GPU is lost"
+
+
+def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
+    """Return a row with a value under each name: of a lost GPU that it is lost, of a cut row what it has.
+
+    The last value of a row that ends the file may itself be cut, and is left out.
+    """
+    if any(_LOST.lower() in value.lower() for value in row):
+        return [_LOST] * len(names)
+    return [*row[:-1], *[_UNKNOWN] * (len(names) - len(row) + 1)] if last and len(row) > 1 else row
 
 
 def _put(tree: Tree, path: str, value: str) -> None:
@@ -78,17 +96,25 @@ def _put(tree: Tree, path: str, value: str) -> None:
     tree[key] = value
 
 
+MAX_GPUS = 64
 _GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([\w-]+)\)", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 
 
 def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
-    """Return (tree, NVLinks) of each GPU of `-L` or `nvlink -s`; raises ValueError where a GPU is absent."""
+    """Return (tree, NVLinks) of each GPU of `-L` or `nvlink -s`.
+
+    A number without a line is a GPU of which nothing is known: a lost one where the text says that one is.
+    Raises ValueError where the numbers are those of no host.
+    """
     heads = list(_GPU.finditer(text))
-    found = []
+    found: list[tuple[Tree, list[dict[str, Any]]]] = []
+    absent: Tree = {"product_name": _LOST, "uuid": _LOST} if _LOST.lower() in text.lower() else {}
     for number, head in enumerate(heads):
-        if int(head.group(1)) != number:
-            raise ValueError(f"GPU {number} is not in it")
+        index = int(head.group(1))
+        if index < len(found) or index >= MAX_GPUS:
+            raise ValueError(f"GPU {len(found)} is not in it")
+        found += [(absent, [])] * (index - len(found))
         end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
         links = [
             {"link": int(link), "active": "inactive" not in state.lower(), "errors": NOT_HELD}

@@ -16,6 +16,11 @@ _PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 
+_CUT_PROCESS = re.compile(
+    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+(\S.*))?)?)?()$"
+)
+CUT = "a cell that is cut"
+
 
 def table_tree(text: str) -> Tree:
     """Return the tree of a table; a name that the table cuts short keeps its "..."."""
@@ -40,6 +45,11 @@ def table_tree(text: str) -> Tree:
     if processes:
         _processes(tree["gpu"], processes)
     return tree
+
+
+def is_closed(processes: str) -> bool:
+    """Whether the list of processes is there to its lower edge."""
+    return re.search(r"^\+-{20,}\+", processes, re.MULTILINE) is not None
 
 
 def _first_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
@@ -72,13 +82,27 @@ def _later_row(row: Tree, cells: list[str]) -> None:
 
 
 def _processes(gpus: list[Tree], text: str) -> None:
-    """Put each listed process on its GPU, by the GPU's place in the table."""
+    """Put each listed process on its GPU, by the GPU's place in the table.
+
+    A row whose cells are cut keeps what is left of it. GPUs whose rows may be beyond the end of the file have
+    no list, and the memory of one with more rows than can be read is not judged by them.
+    """
     by_index: dict[int, list[Tree]] = {index: [] for index in range(len(gpus))}
+    doubtful, last = set(), -1
     for line in text.split("\n"):
-        match = _PROCESS.match(line)
-        if match and int(match.group(1)) in by_index:
-            _, pid, kind, name, used = match.groups()
-            process = {"pid": pid, "type": kind, "process_name": name, "used_memory": used}
-            by_index[int(match.group(1))].append(process)
+        match = _PROCESS.match(line) or _CUT_PROCESS.match(line.rstrip(" |\r\t"))
+        if match is None or int(match.group(1)) not in by_index:
+            continue
+        last, (pid, kind, name, used) = int(match.group(1)), match.groups()[1:]
+        if pid is None or kind is None:
+            doubtful.add(last)
+            continue
+        process = {"pid": pid, "type": kind, "process_name": name, "used_memory": used or CUT}
+        by_index[last].append({key: value for key, value in process.items() if value})
+    if not is_closed(text):
+        doubtful |= set(range(max(last, 0), len(gpus)))
     for index, gpu in enumerate(gpus):
-        gpu["processes"] = {"process_info": by_index[index]}
+        if by_index[index] or index not in doubtful:
+            gpu["processes"] = {"process_info": by_index[index]}
+        if index in doubtful:
+            gpu.pop("fb_memory_usage", None)
