@@ -1,5 +1,6 @@
 """What is known about a run besides its log, and what that does to a diagnosis. Pure."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -27,6 +28,9 @@ _KILLED_BY_OTHERS = (
 _KILLED_FIX = (
     "look for who else has rights on the host: a scheduler's log, kill in a shell history, a watchdog"
 )
+_OWN_GROUP = "the run's control group"
+_PID = re.compile(r"\b(?:pid|PID|[Pp]rocess|subprocess)\b\W{0,3}(\d{2,})")
+_KILLED_PID = re.compile(r"[Kk]ill(?:ed|ing)? process (\d+)")
 _CUDA_CODES = frozenset(
     {"S20", "S22", "S30", "S37", "S38", "S39", "S40", "S41", "S54", "S55", "S56", "S57", "S69", "S33"}
 )
@@ -132,7 +136,8 @@ def _weighed(cause: Cause, context: Context) -> Cause:
     kills = _oom_kills(context)
     if cause.code == "S70" and kills:
         told = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
-        return replace(cause, confidence="certain", evidence=(*cause.evidence, *told))
+        sure: Confidence = "certain" if any(_of_the_run(text, cause) for text in kills) else "likely"
+        return replace(cause, confidence=sure, evidence=(*cause.evidence, *told))
     if cause.code == "S70" and context.kernel_logs:
         return replace(
             cause,
@@ -153,6 +158,12 @@ def _weighed(cause: Cause, context: Context) -> Cause:
     if cause.code == "S38" and any(xid.code in FAULT_XIDS for log in context.kernel_logs for xid in log.xids):
         return replace(cause, confidence="certain")
     return cause
+
+
+def _of_the_run(kill: str, cause: Cause) -> bool:
+    """Whether a kill is one of the run: of its control group, or of a process that the log names."""
+    pids = {pid for each in cause.evidence for pid in _PID.findall(each.text)}
+    return _OWN_GROUP in kill or not pids.isdisjoint(_KILLED_PID.findall(kill))
 
 
 def _names_own(cause: Cause, context: Context) -> bool:

@@ -1,6 +1,7 @@
 """When a series of losses, gradient norms or loss scales has gone bad, and what of it is normal. Pure."""
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -18,6 +19,8 @@ _DROP_FROM = 0.05
 _SCALE_FLOOR = 1e-3
 _SKIPPED = 40
 """Steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts."""
+_REDUCED = re.compile(r"reducing (?:loss scale )?to (\d[\d.]*)")
+_ATTEMPTED = re.compile(r"[Aa]ttempted loss scale: (\d[\d.]*\d|\d)")
 _COLLAPSED = "the loss scale collapsed: every step overflows and is skipped"
 
 
@@ -133,14 +136,27 @@ def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
 
 
 def _skipped_at_the_end(points: Sequence[Point]) -> list[Point]:
-    """Return the steps skipped for an overflow since the last one that was made with a sound loss."""
+    """Return the steps skipped for an overflow since the last one that was made with a sound loss.
+
+    A scale rises only after many steps without an overflow, printed or not: one that is lower than a later one
+    stands before such steps.
+    """
     found: list[Point] = []
     for point in reversed(points):
         if point.overflow:
+            if found and _lower(point, found[-1]):
+                break
             found.append(point)
         elif point.loss is not None and math.isfinite(point.loss):
             break
     return found[::-1]
+
+
+def _lower(point: Point, later: Point) -> bool:
+    """Whether a skipped step left a lower scale than a later one began with."""
+    left = _REDUCED.search(point.line.text)
+    began = _ATTEMPTED.search(later.line.text)
+    return left is not None and began is not None and float(left[1]) < float(began[1])
 
 
 def _loss_stuck_at_zero(points: Sequence[Point]) -> Anomaly | None:

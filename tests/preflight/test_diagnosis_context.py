@@ -1,3 +1,5 @@
+import pytest
+
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.host import KernelLog, Xid
@@ -18,6 +20,20 @@ def test_the_kernels_oom_line_makes_a_sigkill_certain() -> None:
     cause = diagnose(_KILLED, context).causes[0]
     assert (cause.slug, cause.confidence) == ("host-oom-killed", "certain")
     assert "Killed process 512" in cause.evidence[-1].text
+
+
+@pytest.mark.parametrize(
+    ("kill", "confidence"),
+    [
+        ("Memory cgroup out of memory: Killed process 512 (python), UID 1000", "certain"),
+        ("the kernel counted an out-of-memory kill in the run's control group just then", "certain"),
+        ("the kernel counted an out-of-memory kill on this host just then", "likely"),
+        ("Out of memory: Killed process 51 (chrome)", "likely"),
+    ],
+)
+def test_a_kill_that_may_be_anothers_makes_a_sigkill_only_likely(kill: str, confidence: str) -> None:
+    found = diagnose(_KILLED, Context(kernel_logs=(_kernel(kills=(kill,)),)))
+    assert found.causes[0].confidence == confidence
 
 
 def test_a_kernel_log_without_an_oom_line_makes_it_only_possible() -> None:

@@ -45,7 +45,7 @@ ROWS: tuple[Signature, ...] = (
               "tokenizer.json is broken, a Git LFS pointer, or written by a newer tokenizers",
               "copy it again; the same tokenizers version on all hosts", "run"),
     Signature("S88", "bad-checkpoint", ROOT,
-              r"size mismatch for [\w.]+: copying a param with shape|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
+              r"size mismatch for [\w.]+: copying a param with shape|with shape torch\.Size\(\[[\d, ]{0,60}\]\) from checkpoint|Size mismatch between saved torch\.Size|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
               r"|loaded state dict (?:has a different number|contains a parameter group)|You set `ignore_mismatched_sizes` to `False`|ignore_mismatched_sizes=True",
               "the checkpoint belongs to another model", "load it into the model that it was saved from", "known"),
     Signature("S80", "hf-hub-auth", ROOT,
