@@ -11,13 +11,13 @@ from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
-from preflight.script.rules import grad_scaler, models, placement, precision, versions
+from preflight.script.rules import autocast, grad_scaler, models, placement, precision, versions
 from preflight.script.rules import syntax as rules_reading
 from preflight.script.rules.registry import RULES, Level, RuleHit
 from preflight.script.source import Finder, Parser, Source, Sources
 from preflight.script.target import RankTarget
 
-_ALL = (models, rules_reading, placement, precision, grad_scaler, versions)
+_ALL = (models, rules_reading, placement, precision, grad_scaler, autocast, versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})

@@ -13,6 +13,7 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     HeapObject,
+    RankValue,
     Ref,
     Scalar,
     Seq,
@@ -113,6 +114,10 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
             continue
         default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
         values[declared.dest] = _value(declared, default, given, it.target.switches)
+        if declared.dest == "local_rank" and given is None and it.target.world > 1:
+            values[declared.dest] = (
+                RankValue()
+            )  # what torch.distributed.launch and deepspeed pass to each rank
     if thing:
         for name, value in thing.attrs.items():
             if name.startswith("default:"):

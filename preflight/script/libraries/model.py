@@ -198,11 +198,7 @@ class LibraryModel:
                 cuda = getattr(call.node.func, "attr", "") == "cuda"
                 device = models.as_device(item) if cuda or text_of(item) else item
                 if isinstance(device, Device) and device.kind == "cuda" and device.index is not None:
-                    values: dict[str, Value] = {
-                        "device": device,
-                        "literal": Const(not isinstance(item, Device)),
-                        "alone": Const(item is argument),
-                    }
+                    values = models.device_use(device, item, argument)
                     it.emit(ScriptEvent("cuda", call.place, None, call, "tensor", values))
 
     def class_kind(self, name: str) -> str:

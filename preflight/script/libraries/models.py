@@ -24,7 +24,9 @@ from preflight.script.interpreter.values import (
     Element,
     HeapObject,
     Map,
+    RankValue,
     Ref,
+    Unknown,
     Value,
     alternatives,
     join,
@@ -198,14 +200,27 @@ def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Val
                             ref,
                             call,
                             "model",
-                            {
-                                "device": device,
-                                "literal": Const(not isinstance(item, Device)),
-                                "alone": Const(item is target),
-                            },
+                            device_use(device, item, target),
                         )
                     )
     return owner
+
+
+def device_use(device: Device, item: Value, target: Value) -> dict[str, Value]:
+    """Return what rules are sent of a GPU that a target names: `item` of its alternatives says this `device`.
+
+    It is no literal where another alternative is the rank's own; "doubt" is true where one is not known.
+    """
+    others = [other for other in alternatives(target) if other is not item]
+    by_rank = any(
+        isinstance(other, RankValue) or (isinstance(other, Device) and other.of_rank) for other in others
+    )
+    return {
+        "device": device,
+        "literal": Const(not isinstance(item, Device) and not by_rank),
+        "alone": Const(item is target),
+        "doubt": Const(any(isinstance(other, Unknown) for other in others)),
+    }
 
 
 def as_device(value: Value) -> Value:

@@ -26,7 +26,14 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries import distributed
 from preflight.script.libraries.casts import set_trained_dtype, trained_with
-from preflight.script.libraries.models import as_device, averaged, dtype_of, new_model, trained_dtype
+from preflight.script.libraries.models import (
+    as_device,
+    averaged,
+    device_use,
+    dtype_of,
+    new_model,
+    trained_dtype,
+)
 from preflight.script.names import root_and_last
 
 if TYPE_CHECKING:
@@ -96,11 +103,7 @@ def _tensor(it: "Interpreter", call: Call) -> Value:
         for item in alternatives(device):
             found = as_device(item)
             if isinstance(found, Device) and found.kind == "cuda":
-                values: dict[str, Value] = {
-                    "device": found,
-                    "literal": Const(not isinstance(item, Device)),
-                    "alone": Const(item is device),
-                }
+                values = device_use(found, item, device)
                 it.emit(ScriptEvent("cuda", call.at("device"), None, call, "tensor", values))
     return UNKNOWN
 
@@ -185,6 +188,8 @@ def _scaler_unscale(it: "Interpreter", owner: Ref | Element, call: Call) -> Valu
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=TRUE)
             it.emit(ScriptEvent("unscale", call.place, owner.id, call, "", {"optimizer": optimizer}))
+        else:
+            it.state.scaled = False  # of which optimizer is not known
     return NONE
 
 
@@ -262,11 +267,7 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
                     ref.id,
                     call,
                     "model",
-                    {
-                        "device": device,
-                        "literal": Const(not isinstance(item, Device)),
-                        "alone": Const(item is call.get("device")),
-                    },
+                    device_use(device, item, call.get("device") or NONE),
                 )
             )
 
@@ -319,12 +320,12 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.cuda.current_device": lambda it, _: (
         Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
     ),
-    "torch.cuda.empty_cache": _cuda_work,
     "torch.cuda.synchronize": _cuda_work,
     "torch.load": _load,
     "torch.nn.utils.clip_grad_norm_": _clip,
     "torch.nn.utils.clip_grad_norm": _clip,
     "torch.nn.utils.clip_grad_value_": _clip,
+    "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
     "torch.distributed.init_process_group": distributed.init_process_group,
     "torch.nn.DataParallel": distributed.data_parallel,
     "torch.nn.parallel.DataParallel": distributed.data_parallel,

@@ -116,19 +116,25 @@ def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator
                 yield RuleHit(event.place, message, fix, Level.WARNING)
             continue
         if it.state.scaled and not _unscaled(it, model):
-            message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
-            level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
-            yield RuleHit(event.place, message, "call scaler.unscale_(optimizer) first", level)
+            yield _clipped_scaled(it, event)
+    if not models and it.state.scaled:
+        yield _clipped_scaled(it, event)
+
+
+def _clipped_scaled(it: "Interpreter", event: ScriptEvent) -> RuleHit:
+    message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
+    level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
+    return RuleHit(event.place, message, "call scaler.unscale_(optimizer) first", level)
 
 
 def _unscaled(it: "Interpreter", model: Ref) -> bool:
     """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
-    mine = [
-        thing
-        for thing in it.state.heap.values()
-        if thing.kind == "optimizer" and model in getattr(thing.get("models"), "items", ())
-    ]
-    return not mine or any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
+    optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
+    mine = [thing for thing in optimizers if model in getattr(thing.get("models"), "items", ())]
+    mine = mine or [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
+    if not mine:
+        return bool(optimizers)  # where none is known, unscale_ itself ends what is scaled
+    return any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
 
 
 @rule("P117", "evaluate", "train")
@@ -340,39 +346,3 @@ def _emulated(event: ScriptEvent) -> Iterator[RuleHit]:
     yield RuleHit(
         dtype.place or event.place, message, "float32 weights and fp16 on these GPUs", Level.WARNING
     )
-
-
-@rule("P118", "accelerator", "lightning", "arguments", "autocast", "step", "trained", "backward")
-def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
-    """The script's own autocast, of another precision than accelerate's or the Trainer's.
-
-    Inside the block the script's dtype wins, and nothing scales the loss for it: fp16 without a scaler loses
-    small gradients, and bf16 under an fp16 scaler is scaled for nothing. With a bare Accelerator() the rest
-    depends on the machine's flag or config file. accelerator.autocast() follows the launch.
-    Source: accelerate/accelerator.py, prepare_model and autocast.
-    """
-    if event.name in ("accelerator", "lightning", "arguments"):
-        it.notes.setdefault("decides", []).append(event.place)
-        thing = it.thing(event.ref)
-        if thing is not None:
-            it.asked[event.place] = (
-                thing.get("asked") if event.name == "arguments" else thing.get("mixed_precision")
-            )
-    elif event.name == "autocast":
-        training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
-        if training and event.values.get("enabled") == TRUE and event.what == "cuda":
-            dtype = event.values.get("dtype")
-            if isinstance(dtype, Dtype):
-                it.autocasts[event.place] = dtype.name
-    elif it.autocasts and len(it.asked) == 1 and (event.name != "backward" or event.what == "accelerator"):
-        where, asked = next(iter(it.asked.items()))
-        words = {text_of(item) for item in alternatives(asked)}
-        for place, name in it.autocasts.items():
-            mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
-            if mine in words or mine == "no":
-                continue
-            known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
-            message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
-            yield RuleHit(
-                place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
-            )

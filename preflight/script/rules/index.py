@@ -1,9 +1,9 @@
 """All script rules, for `gpulaunch explain` and the documentation."""
 
-from preflight.script.rules import grad_scaler, models, placement, precision, syntax, versions
+from preflight.script.rules import autocast, grad_scaler, models, placement, precision, syntax, versions
 from preflight.script.rules.registry import RULES
 
-MODULES = (models, syntax, precision, grad_scaler, placement, versions)
+MODULES = (models, syntax, precision, grad_scaler, autocast, placement, versions)
 
 
 def rule_codes() -> tuple[str, ...]:

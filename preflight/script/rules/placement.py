@@ -85,6 +85,8 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
     if fixed is not None:
         message = f"every rank uses GPU {fixed.index}"
         place = fixed.place or event.place
+        if event.values.get("doubt") == TRUE:
+            level, message = Level.WARNING, f"{message}, unless what is not known here names another"
         sites = it.notes.get(f"site {place}", [])
         used = tuple(spot for spot in (*sites, event.place) if spot.line != place.line)
         yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)

@@ -1,0 +1,67 @@
+"""Rule P118: autocasts of the script beside the precision of the launch."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.values import TRUE, Dtype, alternatives, text_of
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_VALIDATES = re.compile(
+    r"(?:^|_)(?:valid|validate|validation|eval|evaluate|evaluation|test|sample|infer|inference|generate|predict)(?:_|$)"
+)
+
+
+@rule("P118", "accelerator", "lightning", "arguments", "autocast", "step", "trained", "backward")
+def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """The script's own autocast, of another precision than accelerate's or the Trainer's.
+
+    Inside the block the script's dtype wins, and nothing scales the loss for it: fp16 without a scaler loses
+    small gradients, and bf16 under an fp16 scaler is scaled for nothing. With a bare Accelerator() the rest
+    depends on the machine's flag or config file. accelerator.autocast() follows the launch.
+    Source: accelerate/accelerator.py, prepare_model and autocast.
+    """
+    if event.name in ("accelerator", "lightning", "arguments"):
+        it.notes.setdefault("decides", []).append(event.place)
+        thing = it.thing(event.ref)
+        if thing is not None:
+            it.asked[event.place] = (
+                thing.get("asked") if event.name == "arguments" else thing.get("mixed_precision")
+            )
+    elif event.name == "autocast":
+        training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
+        training = training and not _in_validation(it)
+        if training and event.values.get("enabled") == TRUE and event.what == "cuda":
+            dtype = event.values.get("dtype")
+            if isinstance(dtype, Dtype):
+                it.autocasts[event.place] = dtype.name
+    elif it.autocasts and len(it.asked) == 1 and (event.name != "backward" or event.what == "accelerator"):
+        where, asked = next(iter(it.asked.items()))
+        words = {text_of(item) for item in alternatives(asked)}
+        for place, name in it.autocasts.items():
+            mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
+            if mine in words or mine == "no":
+                continue
+            known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
+            message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
+            yield RuleHit(
+                place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
+            )
+
+
+def _in_validation(it: "Interpreter") -> bool:
+    """Whether the innermost function is one that evaluates, by its name, and steps nothing itself."""
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    if info is None or not _VALIDATES.search(getattr(info.node, "name", "")):
+        return False
+    called = {
+        each.func.attr
+        for each in ast.walk(info.node)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    }
+    return called.isdisjoint({"backward", "manual_backward", "step"})
