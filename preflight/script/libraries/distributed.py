@@ -62,3 +62,15 @@ def spawn(it: "Interpreter", call: Call) -> Value:
         given = args.items if isinstance(args, Seq) else ()
         invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
     return UNKNOWN
+
+
+CLASSES = dict.fromkeys(
+    (
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+    ),
+    "wrapper",
+)
+"""What a class of the script may inherit; its constructor takes the model first."""

@@ -28,7 +28,7 @@ from preflight.script.interpreter.values import (
     join,
     text_of,
 )
-from preflight.script.libraries import huggingface, lightning, models, pytorch, stdlib
+from preflight.script.libraries import distributed, huggingface, lightning, models, pytorch, stdlib
 from preflight.script.names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -49,7 +49,7 @@ _MODEL_NAME = re.compile(
 _RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
 
 _CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS}
-_CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES}
+_CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
 _CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
 _METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
 _ATTRIBUTES = {**pytorch.ATTRIBUTES, **huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
