@@ -138,8 +138,8 @@ def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
 def _skipped_at_the_end(points: Sequence[Point]) -> list[Point]:
     """Return the steps skipped for an overflow since the last one that was made with a sound loss.
 
-    A scale rises only after many steps without an overflow, printed or not: one that is lower than a later one
-    stands before such steps.
+    A scale rises only after many steps without an overflow, printed or not: between a lower one and a later
+    higher one such steps were made.
     """
     found: list[Point] = []
     for point in reversed(points):

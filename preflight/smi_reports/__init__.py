@@ -105,7 +105,7 @@ def _q(text: str) -> Facts:
 def _table(text: str) -> Facts:
     tree = table_tree(text)
     facts = _tree_facts(tree)
-    cut = missing("the file is cut here", "not-asked")
+    cut = missing("the file is cut at this value", "not-asked")
     for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
         for process in gpu["processes"] if isinstance(gpu["processes"], list) else ():
             if isinstance(process["used_mib"], dict) and CUT in str(process["used_mib"]):

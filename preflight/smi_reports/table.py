@@ -48,7 +48,7 @@ def table_tree(text: str) -> Tree:
 
 
 def is_closed(processes: str) -> bool:
-    """Whether the list of processes is there to its lower edge."""
+    """Whether the list of processes goes to its lower edge."""
     return re.search(r"^\+-{20,}\+", processes, re.MULTILINE) is not None
 
 

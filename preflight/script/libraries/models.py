@@ -209,7 +209,7 @@ def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Val
 def device_use(device: Device, item: Value, target: Value) -> dict[str, Value]:
     """Return what rules are sent of a GPU that a target names: `item` of its alternatives says this `device`.
 
-    It is no literal where another alternative is the rank's own; "doubt" is true where one is not known.
+    "literal" is false where another alternative is the rank's own; "doubt" is true where one is not known.
     """
     others = [other for other in alternatives(target) if other is not item]
     by_rank = any(

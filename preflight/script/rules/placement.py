@@ -86,7 +86,7 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
         message = f"every rank uses GPU {fixed.index}"
         place = fixed.place or event.place
         if event.values.get("doubt") == TRUE:
-            level, message = Level.WARNING, f"{message}, unless what is not known here names another"
+            level, message = Level.WARNING, f"{message}, unless a value that lint does not know names another"
         sites = it.notes.get(f"site {place}", [])
         used = tuple(spot for spot in (*sites, event.place) if spot.line != place.line)
         yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
