@@ -116,11 +116,17 @@ class Dashboard:
             self._dialog(lambda: self._actions.clean(row.host.name))
             self._fleet.inspect(row.host.name)
         else:
-            runs = row.gpu.run_ids if row.gpu is not None else ()
+            runs = self._runs_on(row)
             if not runs:
                 self._say("no run of gpulaunch is on this line; only such a run has stacks to show")
                 return
             self._dialog(lambda: self._actions.show_stacks(runs[0]))
+
+    def _runs_on(self, row: Row) -> tuple[str, ...]:
+        """Return the runs on a GPU, or those of a host whose line is of no GPU."""
+        if row.gpu is not None:
+            return row.gpu.run_ids
+        return tuple(run.run_id for run in self._view.runs if row.host.name in run.hosts)
 
     def _say(self, text: str) -> None:
         self._message = text, time.monotonic() + _MESSAGE_S

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
+from launcher.local.places import Places
 from launcher.planning.run_record import RunRecord, saved_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
@@ -26,7 +27,7 @@ class Fleet(Closing):
         self, entries: Sequence[HostEntry], opener: OpenConnection, *, every_s: float, width: int = WIDTH
     ) -> None:
         raise_descriptor_limit(3 * len(entries))
-        places = threading.Semaphore(max(1, width))
+        places = Places(width)
         self._opener = opener
         self._width = width
         self._monitors = {

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
+from launcher.local.places import Places
 from launcher.remote import rpc
 from launcher.remote.agent import AgentRequest, OpenConnection, query_agent
 from launcher.remote.programs import command_with_stdin, program_source
@@ -89,7 +90,7 @@ class HostMonitor:
         self,
         entry: HostEntry,
         opener: OpenConnection,
-        places: threading.Semaphore,
+        places: Places,
         *,
         every_s: float,
     ) -> None:
@@ -131,7 +132,7 @@ class HostMonitor:
     def collect_once(self) -> None:
         """Connect, inspect and close. An error is in the state."""
         try:
-            with self._places, self._opener(self.state.entry) as connection:
+            with self._opener(self.state.entry) as connection:
                 self._inspect(connection)
         except GpulaunchError as error:
             self.state = replace(self.state, phase="lost", error=error)
@@ -162,7 +163,7 @@ class HostMonitor:
 
     def _follow(self) -> None:
         """Hold a connection until it breaks. Raises GpulaunchError."""
-        with self._places:
+        with self._places.held():  # who waits for a silent host leaves it to others
             connection = self._opener(self.state.entry)
         with connection:
             self._connection = connection

@@ -70,7 +70,7 @@ def main(target: Path) -> int:
         stack.enter_context(lab.host("h100").popen(orphan, user="root")).read_line()
         start_run(client)
         screen = watch(client, lab)
-        client.run("stop", "last", "--yes")
+        client.run("stop", "last")
     target.write_text(svg(screen), encoding="utf-8")
     return 0
 
