@@ -16,6 +16,7 @@ from tests.gpu.case import CANNOT_RUN, Case
 from tests.gpu.ledger import Observation, Verdict, read
 
 SETTLE_S = 20.0  # a driver may need this long to give back the memory of a process that was killed
+END_S = 8.0  # from the end of a case to that of what it started
 FREED_MIB = 64  # the driver's own use of an idle GPU moves by a few MiB
 
 
@@ -60,7 +61,7 @@ def run_case(board: Board, case: Case, limit_s: float) -> Result:
     place.mkdir()
     ledger = place / "ledger.jsonl"
     code, said = _run_child(board, case, (str(ledger), str(place), board.simulated), limit_s)
-    left = strays.wait_gone(board.env[MARK], 3.0)
+    left = strays.wait_gone(board.env[MARK], END_S)
     strays.end_all(board.env[MARK])
     seen = read(ledger)
     status, reason = _judge(code, said, seen, limit_s)

@@ -1,5 +1,6 @@
 """Ranks and the GPUs that they were given: by the plan, by torch inside the rank, and by the driver."""
 
+from pathlib import Path
 from typing import Any
 
 from tests.gpu import smi
@@ -30,15 +31,17 @@ def verify_devices(board: Board, ledger: Ledger) -> None:
             f"rank {number}: LOCAL_RANK, CUDA_VISIBLE_DEVICES", f"{rank['local_rank']}, {rank['visible']}"
         )
         listed = smi.pids(during, uuid)
-        if listed:
+        if not listed:
+            ledger.unable(f"rank {number}: pid on its GPU", "the driver lists no process here")
+        elif not any(Path(f"/proc/{pid}").exists() for pid in listed):
+            ledger.unable(f"rank {number}: pid on its GPU", "the driver lists pids of another PID namespace")
+        else:
             ledger.check(
                 f"rank {number}: pid on its GPU by the driver",
                 sorted(listed),
                 ok=rank["pid"] in listed,
                 expected=rank["pid"],
             )
-        else:
-            ledger.unable(f"rank {number}: pid on its GPU", "the driver lists no process here")
     ledger.equal("different GPUs", len({rank["uuid"] for rank in ranks}), count)
     verified = place.outcome()["verified"]
     if board.simulated:
