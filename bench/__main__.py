@@ -41,7 +41,7 @@ class Row:
 
 SCRIPTS = (
     Script("help_start", short=("--rounds", "3")),
-    Script("report_growth", short=("--hosts", "150")),
+    Script("report_growth", short=("--hosts", "150", "--fleet", "500")),
     Script("warm_start"),
     Script("run_start", short=("--rounds", "1")),
     Script("supervisor_overhead", short=("--seconds", "5", "--rounds", "1")),

@@ -2,30 +2,38 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from launcher.config.host_sets import short_host_range
 from launcher.engines.base import RUN_DIR
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.render_json import merged_json
 from launcher.planning.plan import Change, NodePlan, Plan
 from launcher.text import counted, sanitize
+from preflight.decide.decision import DecisionReason
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_env, redact_text, redact_value, redact_words
 
 PLAN_SCHEMA = "gpulaunch.plan/1"
 
 _RUN_DIR_VARIABLE = "$RUN_DIR"
+_MOST_NODES = 16
+"""Nodes of a plan that are printed each for itself."""
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def plan_text(plan: Plan, *, show_secrets: bool = False, verbose: bool = False) -> str:
     """Return the plan for people: what was changed and why, then each host's ranks and command.
 
-    `verbose`: with the environment of each command; who wants to see secrets wants to see it, too.
+    `verbose`: with the environment of each command; who wants to see secrets wants to see it, too. Of many
+    nodes that differ in their numbers and GPUs' UUIDs alone, the first is printed.
     """
-    lines = _lines(plan if show_secrets else redacted(plan), verbose=verbose or show_secrets)
+    groups = _alike_nodes(plan.nodes)
+    shown = replace(plan, nodes=tuple(group[0] for group in groups))
+    shown = shown if show_secrets else redacted(shown)
+    lines = _lines(shown, groups, plan.world_size, verbose=verbose or show_secrets)
     return "\n".join(sanitize(line, keep_lines=False) for line in lines) + "\n"
 
 
@@ -95,9 +103,9 @@ def _command(node: NodePlan) -> str:
     return " ".join(_quote(word) for word in node.argv)
 
 
-def _lines(plan: Plan, *, verbose: bool) -> Iterator[str]:
-    ranks = counted(plan.world_size, "rank")
-    hosts = counted(len(plan.nodes), "host")
+def _lines(plan: Plan, groups: list[list[NodePlan]], world_size: int, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of a plan whose nodes are the first of each group."""
+    ranks, hosts = counted(world_size, "rank"), counted(sum(map(len, groups)), "host")
     name = f"{plan.job_name}: " if plan.job_name else ""
     yield f"{name}{ranks} on {hosts}, mixed precision {plan.precision.mixed_precision}"
     if plan.opens_port:
@@ -108,10 +116,45 @@ def _lines(plan: Plan, *, verbose: bool) -> Iterator[str]:
         yield from (f"  {change_text(change)}" for change in plan.changes)
     yield ""
     yield "Because:"
-    yield from (f"  {reason.text} [{reason.source}]" for reason in plan.reasons)
-    for node in plan.nodes:
+    names = {node.host for group in groups for node in group}
+    yield from (f"  {text} [{source}]" for text, source in _merged_reasons(plan.reasons, names))
+    for node, group in zip(plan.nodes, groups, strict=True):
         yield ""
         yield from _node_lines(node, verbose=verbose)
+        if len(group) > 1:
+            others = short_host_range(tuple(each.host for each in group[1:]))
+            more = counted(len(group) - 1, "more host")
+            yield f"  and so on {more}, each with its own ranks and GPUs: {others}"
+
+
+def _alike_nodes(nodes: Sequence[NodePlan]) -> list[list[NodePlan]]:
+    """Group the nodes that read alike but for their numbers; few nodes are groups of their own."""
+    if len(nodes) <= _MOST_NODES:
+        return [[node] for node in nodes]
+    groups: dict[object, list[NodePlan]] = {}
+    for node in nodes:
+        number = str(node.node_rank)
+        argv = tuple("" if word == number else word.removesuffix(f"={number}") for word in node.argv)
+        slots = tuple((slot.gpu_index, slot.gpu_name) for slot in node.ranks.slots)
+        gpus = ",".join(node.gpus)
+        env = tuple(sorted((name, "" if value == gpus else value) for name, value in node.env.items()))
+        notes = tuple(note.replace(f"machine_rank: {number},", "") for note in node.notes)
+        key = (argv, slots, env, node.cwd, notes, node.unset, node.ranks.single_gpu_visible)
+        groups.setdefault(key, []).append(node)
+    return list(groups.values())
+
+
+def _merged_reasons(reasons: Sequence[DecisionReason], names: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield text and source of reasons; one that several hosts have alike is one for all of them."""
+    merged: dict[tuple[str, str], list[str]] = {}
+    for reason in reasons:
+        host, space, rest = reason.text.partition(" ")
+        own = space and host in names
+        key = (rest, reason.source) if own else (reason.text, reason.source)
+        merged.setdefault(key, []).extend([host] if own else [])
+    for (words, source), hosts in merged.items():
+        text = re.sub("^has ", "have ", words) if len(hosts) > 1 else words
+        yield (f"{short_host_range(tuple(hosts))} {text}" if hosts else text), source
 
 
 def _node_lines(node: NodePlan, *, verbose: bool) -> Iterator[str]:

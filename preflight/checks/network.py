@@ -104,8 +104,12 @@ def every_node_reaches_the_main_host(
     if len(hosts) < 2:
         return
     main = next(iter(hosts))
+    tries_of: dict[str, list[Reach]] = {}
+    for item in reach:
+        if item.to_host == main:
+            tries_of.setdefault(item.from_host, []).append(item)
     for name in list(hosts)[1:]:
-        tries = [item for item in reach if item.from_host == name and item.to_host == main]
+        tries = tries_of.get(name, [])
         if not tries:
             yield Problem(
                 f"whether it reaches {main} was not tested",

@@ -369,3 +369,18 @@ def _process(pid: int) -> Process:
         pid, 1, 1, pid, pid, 1001, "ben", "S", "python", ("python",), 9.0, 1, tty=False, cgroup=NO_NETWORK,
         environ=NO_NETWORK, gpu_files=NO_NETWORK, wchan=NO_NETWORK, cpu_ticks=1,
     )  # fmt: skip
+
+
+def test_many_nodes_that_differ_in_numbers_and_gpus_are_printed_once() -> None:
+    made = plan(Job(script="train.py"), *(l40s(2, f"l40s-{number:03}") for number in range(1, 41)))
+    text = plan_text(made)
+    assert "80 ranks on 40 hosts" in text
+    assert text.count("node 0") == 1
+    assert "and so on 39 more hosts, each with its own ranks and GPUs: l40s-[002-040]" in text
+    assert text.count("compute capability") == 1
+    assert "l40s-[001-040] have" in text
+    assert len(plan_json(made)["nodes"]) == 40
+    odd = plan(
+        Job(script="train.py"), *(l40s(2, f"l40s-{number:03}") for number in range(1, 41)), l40s(1, "odd")
+    )
+    assert "\nodd: node 40\n  rank 80" in plan_text(odd)

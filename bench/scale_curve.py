@@ -1,0 +1,175 @@
+"""The curve of many hosts: CPU, wall time and memory of a preflight, of pdsh, clush, ansible and pyinfra.
+
+    python -m bench.scale_curve [--hosts 100 300 1000 3000 10000] [--others-up-to 1000] [--tools DIR]
+
+All reach one sshd of this machine under many names, 64 at a time. The others run `true`; gpulaunch sends its
+agent, reads the facts of 8 GPUs, lets each host connect to the main host, judges and reports (bench/fleet.py
+answers for the hosts). Tools that are not installed in PATH or --tools are left out. CPU is user + system of
+the client with its own processes (ssh, shards). Memory is the greatest sum over these processes. Writes
+docs/scale.svg and prints a table.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.common import ROOT, as_installed
+from bench.fleet import fleet
+from bench.loopback import Loopback
+from bench.plot import Series, chart
+
+PLOT = ROOT / "docs" / "scale.svg"
+_WIDTH = 64
+_POLL_S = 0.2
+_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one tool took for so many hosts."""
+
+    tool: str
+    hosts: int
+    cpu_s: float
+    wall_s: float
+    memory_mib: float
+
+
+def main() -> int:
+    """Measure, draw and print."""
+    asked = _arguments()
+    rows: list[Measured] = []
+    for hosts in sorted(asked.hosts):
+        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
+            env = _environment(Path(folder), loopback, asked.tools)
+            for tool, argv in _commands(loopback, env).items():
+                if tool == "gpulaunch" or hosts <= asked.others_up_to:
+                    rows.append(_measure(tool, hosts, argv, env))
+                    print(_row(rows[-1]), flush=True)
+    PLOT.write_text(draw(rows))
+    print(f"written: {PLOT}")
+    return 0
+
+
+def draw(rows: Sequence[Measured]) -> str:
+    """Return the plot: three charts side by side, hosts along both logarithmic axes."""
+    panels: dict[str, Callable[[Measured], float]] = {
+        "CPU of the client, s": lambda row: row.cpu_s,
+        "wall time, s": lambda row: row.wall_s,
+        "memory of the client, MiB": lambda row: row.memory_mib,
+    }
+    tools = list(dict.fromkeys(row.tool for row in rows))
+    return chart(
+        {
+            title: [
+                Series(tool, [(row.hosts, value(row)) for row in rows if row.tool == tool]) for tool in tools
+            ]
+            for title, value in panels.items()
+        },
+        "hosts",
+    )
+
+
+def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the command of each tool that is installed."""
+    names, config, width = ",".join(loopback.names), str(loopback.ssh_config), str(_WIDTH)
+    inventory = loopback.folder / "ansible.ini"
+    inventory.write_text("\n".join(loopback.names) + "\n")
+    module = loopback.folder / "fleet_inventory.py"
+    module.write_text(f"hosts = {loopback.names!r}\n")
+    true = ["-m", "raw", "-a", "true", "--ssh-common-args", f"-F {config}"]
+    commands = {
+        "gpulaunch": [sys.executable, "-m", "launcher.cli", "preflight", "-i", str(loopback.inventory)],
+        "pdsh": ["pdsh", "-S", "-R", "ssh", "-f", width, "-w", names, "true"],
+        "clush": ["clush", "-S", "-f", width, "-o", f"-F {config}", "-w", names, "true"],
+        "ansible": ["ansible", "all", "-i", str(inventory), "-f", width, *true],
+        "pyinfra": ["pyinfra", "-y", "--parallel", width, str(module), "exec", "--", "true"],
+    }
+    commands["gpulaunch"] += ["--parallel", width, "--json", "all"]
+    found = {tool: shutil.which(argv[0], path=env["PATH"]) for tool, argv in commands.items()}
+    return {tool: [path, *commands[tool][1:]] for tool, path in found.items() if path}
+
+
+def _environment(folder: Path, loopback: Loopback, tools: Path | None) -> dict[str, str]:
+    home = folder / "home"
+    (home / ".ssh").mkdir(parents=True, mode=0o700)
+    (home / ".ssh" / "config").write_bytes(loopback.ssh_config.read_bytes())
+    path = os.environ["PATH"] if tools is None else f"{tools}:{os.environ['PATH']}"
+    ours = as_installed(folder / "bytecode")
+    pdsh = f"-F {loopback.ssh_config}"
+    return {
+        **ours,
+        "HOME": str(home),
+        "PATH": path,
+        "PDSH_SSH_ARGS_APPEND": pdsh,
+        "ANSIBLE_HOST_KEY_CHECKING": "0",
+    }
+
+
+def _measure(tool: str, hosts: int, argv: list[str], env: Mapping[str, str]) -> Measured:
+    before, started = os.times(), time.monotonic()
+    with subprocess.Popen(
+        argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as client:
+        peak: list[float] = [0.0]
+        watcher = threading.Thread(target=_watch_memory, args=(client, peak), daemon=True)
+        watcher.start()
+        _, errors = client.communicate()
+        watcher.join()
+    after = os.times()
+    if client.returncode and tool != "gpulaunch":  # which is to find fault with a simulated host
+        sys.exit(f"{tool} ended with {client.returncode}: {errors.decode('utf-8', 'replace')[-1000:]}")
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    return Measured(tool, hosts, cpu_s, time.monotonic() - started, peak[0])
+
+
+def _watch_memory(client: "subprocess.Popen[bytes]", peak: list[float]) -> None:
+    while client.poll() is None:
+        peak[0] = max(peak[0], sum(map(_resident_mib, _family(client.pid))))
+        time.sleep(_POLL_S)
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and all below it."""
+    try:
+        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(each for child in below for each in _family(int(child)))]
+
+
+def _resident_mib(pid: int) -> float:
+    """Return memory that is a process's own; what it shares with its parent counts once, there."""
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    except (OSError, ValueError):
+        return 0.0
+    return (int(resident) - int(shared)) * _PAGE_KIB / 1024
+
+
+def _row(row: Measured) -> str:
+    return (
+        f"| {row.tool} | {row.hosts} | {row.cpu_s:.1f} | {1000 * row.cpu_s / row.hosts:.1f} "
+        f"| {row.wall_s:.1f} | {row.memory_mib:.0f} |"
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--hosts", type=int, nargs="+", default=[100, 300, 1000, 3000, 10_000])
+    parser.add_argument("--others-up-to", type=int, default=1000, help="hosts, for all tools but gpulaunch")
+    parser.add_argument("--tools", type=Path, help="a directory with ansible and pyinfra, before PATH")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
