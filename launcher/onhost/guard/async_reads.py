@@ -47,6 +47,8 @@ class AsyncReads:
 
     def poll(self) -> None:
         """Handle the reads that are complete by now."""
+        if not self._pending:
+            return
         waiting: list[tuple[AsyncRead, OnRead]] = []
         ready: list[tuple[AsyncRead, OnRead]] = []
         for entry in self._pending:

@@ -17,9 +17,11 @@ from .checks.peers import mismatched_peers
 from .training_state import Step
 from .violation import Violation
 
+FIRST_STEPS = 2
+
 
 class GuardCheck(NamedTuple):
-    """Check, and the steps before which it runs.
+    """Check, and the steps before which it runs; one that is not `lasting` runs before the first two alone.
 
     `what` names the check in the report of its failure; checks of one name are disabled together.
     """
@@ -27,6 +29,7 @@ class GuardCheck(NamedTuple):
     when: Callable[[Step], bool]
     what: str
     look: Callable[[Step], Iterable[Violation]]
+    lasting: bool = False
 
 
 def checks(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
@@ -37,9 +40,9 @@ def checks(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
         GuardCheck(_first_of_optimizer, "judge dtypes", wrong_devices),  # G6
         GuardCheck(_first_of_optimizer, "judge dtypes", emulated_bf16),  # G8
         GuardCheck(_first_of_optimizer, "look at the first weights", values.first_weights),  # G4
-        GuardCheck(_every, "compare dtypes", mismatched_dtypes),  # G2, G3
+        GuardCheck(_every, "compare dtypes", mismatched_dtypes, lasting=True),  # G2, G3
         GuardCheck(_first_two, "find parameters without gradient", missing_gradients),  # G9
-        GuardCheck(values.wants_gradients, "look at gradients", values.gradients),  # G4
+        GuardCheck(values.wants_gradients, "look at gradients", values.gradients, lasting=True),  # G4
     )
 
 
@@ -52,7 +55,7 @@ def _first_of_optimizer(step: Step) -> bool:
 
 
 def _first_two(step: Step) -> bool:
-    return step.watched.fired <= 2 and not step.has_closure
+    return step.watched.fired <= FIRST_STEPS and not step.has_closure
 
 
 def _every(step: Step) -> bool:

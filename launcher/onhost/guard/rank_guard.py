@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .async_reads import AsyncReads
-from .check_table import checks
+from .check_table import FIRST_STEPS, checks
+from .checks.dtypes import mismatched_dtypes
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
 from .checks.non_finite import FiniteMonitor
@@ -19,7 +21,7 @@ from .safe_call import SafeCaller
 from .sampling_policy import SamplingPolicy
 from .step_file import StepFile
 from .torch_hooks import hook_backward, hook_clipping, hook_scalers, hook_steps
-from .training_state import Step, TrainingState
+from .training_state import Step, TrainingState, WatchedOptimizer
 from .violation import Violation
 
 if TYPE_CHECKING:
@@ -43,7 +45,9 @@ class Guard:
         self.values = FiniteMonitor(training, self.reporter, self.readings, self.evidence)
         self.scaling = ScalerMonitor(training, self.reporter, skipped)
         self.rows = checks(self.values)
+        self._lasting = tuple(row for row in self.rows if row.lasting)
         self._steps_file = StepFile(place)
+        self._is_active = False  # in the step that an optimizer performs
 
     def modules(self) -> dict[str, Callable[[ModuleType], None]]:
         """Return the modules to watch besides torch, and the hook to call once each one is imported."""
@@ -53,27 +57,40 @@ class Guard:
         """Hook into torch; called right after the script's `import torch`."""
         self.training.torch = torch
         safely, safety, notes = self.safety.call, self.safety, self.notes
+        policy = self.evidence
         hook_steps(torch, self._before_step, self._after_step)
         safely("watch GradScaler", hook_scalers, torch, safety, self.training, self.scaling, notes)
-        safely("watch clip_grad_norm_", hook_clipping, torch, safety, notes)
-        safely("watch backward", hook_backward, torch, safety, notes)
+        safely("watch clip_grad_norm_", hook_clipping, torch, safety, notes, policy)
+        safely("watch backward", hook_backward, torch, safety, notes, policy)
         atexit.register(self._at_exit)
 
     # --- a step ---
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self.safety.is_active():
+        self._is_active = self.safety.is_active()
+        if not self._is_active:
             return
         self.training.fired += 1
-        closure = any(callable(each) for each in (*args, *kwargs.values()))
-        self.safety.call("look before a step", self._look_before, optimizer, closure)
-
-    def _look_before(self, optimizer: Any, has_closure: bool) -> None:  # noqa: FBT001 - through safely()
         seen = self.training.record(optimizer)
         seen.tries += 1
         seen.fired += 1
+        if self.evidence.quiet:
+            if not self.evidence.are_short:
+                self.safety.call("compare dtypes", self._compare_dtypes, optimizer, seen)
+            return
+        began = time.perf_counter()
+        closure = any(callable(each) for each in (*args, *kwargs.values()))
+        self.safety.call("look before a step", self._look_before, optimizer, seen, closure)
+        self.evidence.charge(began)
+
+    def _compare_dtypes(self, optimizer: Any, seen: WatchedOptimizer) -> None:
+        self._look(mismatched_dtypes, Step(self.training, optimizer, seen, has_closure=False))
+
+    def _look_before(self, optimizer: Any, seen: WatchedOptimizer, has_closure: bool) -> None:  # noqa: FBT001 - through call()
         step = Step(self.training, optimizer, seen, has_closure)
-        for row in self.rows:
+        if self.evidence.start_step(seen.tries, seen.last_sample, seen.values_budget):
+            seen.last_sample = seen.tries
+        for row in self.rows if seen.fired <= FIRST_STEPS else self._lasting:
             if row.when(step):
                 self.safety.call(row.what, self._look, row.look, step)
         if self.rehearsal is not None and not has_closure:
@@ -84,9 +101,15 @@ class Guard:
             self.reporter.report(wrong, step.number)
 
     def _after_step(self, optimizer: Any) -> None:
-        if not self.safety.is_active():
+        if not self._is_active:
             return
-        self.safety.call("look after a step", self._look_after, optimizer)
+        if self.leaving.code is not None:
+            self.safety.is_active()  # which ends a rank that is to stop
+        if not self.evidence.quiet:
+            began = time.perf_counter()
+            self.safety.call("look after a step", self._look_after, optimizer)
+            self.evidence.charge(began)
+        self.evidence.end_step()
         if self._steps_file.is_due():
             self.safety.call("count a step", self._steps_file.write, self.training.fired)
         if self.rehearsal is not None:
@@ -95,7 +118,7 @@ class Guard:
 
     def _look_after(self, optimizer: Any) -> None:
         self.readings.poll()
-        if self.evidence.should_sample(self.training.record(optimizer).tries):
+        if self.evidence.should_sample():
             self.evidence.suspicious = False
             self.notes.send()
             self.values.weights(optimizer)

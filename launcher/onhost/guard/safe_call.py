@@ -18,6 +18,9 @@ class SafeCaller:
         self._training = training
         self._leaving = leaving
         self._off: set[str] = set()
+        self._torch: Any = None  # the one that the two below were taken from
+        self._is_compiling: Callable[[], bool] = _no
+        self._is_capturing: Callable[[], bool] = _no
 
     def is_own_process(self) -> bool:
         """Return whether this process is the rank itself, not one of its forked children."""
@@ -30,11 +33,21 @@ class SafeCaller:
             return False
         if self._leaving.code is not None:
             self._leaving.force_exit()
-        compiler = getattr(torch, "compiler", None)
-        if compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling():
-            return False
+        if self._torch is not torch:
+            self._bind(torch)
+        return not (self._is_compiling() or self._is_capturing())
+
+    def _bind(self, torch: Any) -> None:
+        """Look up once what every call asks torch; a build for CPUs alone captures no graph."""
+        self._torch = torch
+        self._is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", _no)
         cuda = torch.cuda
-        return not (cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+        def is_capturing() -> bool:
+            return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+        has_cuda = torch.version.cuda or getattr(torch.version, "hip", None)
+        self._is_capturing = is_capturing if has_cuda else _no
 
     def call(self, what: str, look: Callable[..., None], *args: Any) -> None:
         """Run a check.
@@ -43,8 +56,12 @@ class SafeCaller:
         """
         if what in self._off:
             return
+        torch = self._training.torch
         try:
-            with self._training.torch.no_grad():
+            if torch.is_grad_enabled():
+                with torch.no_grad():
+                    look(*args)
+            else:
                 look(*args)
         except Exception as error:
             self._off.add(what)
@@ -52,3 +69,7 @@ class SafeCaller:
                 self._training.tools.report(
                     "internal_error", what="the guard's attempt to " + what, error=repr(error)[:2000]
                 )
+
+
+def _no() -> bool:
+    return False

@@ -6,12 +6,14 @@ Where the guard may not run (`safety`), each function behaves as without the gua
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any, Callable
 
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
 from .patches import patch, rename
 from .safe_call import SafeCaller
+from .sampling_policy import SamplingPolicy
 from .training_state import TrainingState
 
 
@@ -73,27 +75,31 @@ def _listen_to_scaled_steps(
     kind.step = rename(original, step)
 
 
-def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
+def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: SamplingPolicy) -> None:
     """Report the norm that clip_grad_norm_ returns."""
     home: Any = sys.modules["torch.nn.utils.clip_grad"]
     original = home.clip_grad_norm_
 
     def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
         norm = original(*args, **kwargs)
-        if safety.is_active():
+        if not policy.quiet and safety.is_active():
+            began = time.perf_counter()
             safety.call("note the gradient norm", notes.take_norm, norm)
+            policy.charge(began)
         return norm
 
     home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = rename(original, clip_grad_norm_)
 
 
-def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
+def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: SamplingPolicy) -> None:
     """Report the tensor of each Tensor.backward."""
     original = torch.Tensor.backward
 
     def backward(loss: Any, *args: Any, **kwargs: Any) -> Any:
-        if safety.is_active():
+        if not policy.quiet and safety.is_active():
+            began = time.perf_counter()
             safety.call("note the loss", notes.take_backward, loss)
+            policy.charge(began)
         return original(loss, *args, **kwargs)
 
     torch.Tensor.backward = rename(original, backward)

@@ -7,6 +7,7 @@ import weakref
 from typing import Any, NamedTuple
 
 from .context import GuardContext, RankServices
+from .sampling_policy import DTYPES_SHARE, VALUES_SHARE, TimeBudget
 from .tensors import trained_parameters
 
 DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
@@ -26,6 +27,9 @@ class WatchedOptimizer:
         self.divides_by_eps = torchs and kind.__name__ in DIVIDE_BY_EPS
         self.last_good = 0  # the last step after which the weights were finite
         self.without_gradient: set[int] | None = None
+        self.last_sample = 0  # the last step whose values were checked
+        self.values_budget = TimeBudget(VALUES_SHARE)
+        self.dtypes_budget = TimeBudget(DTYPES_SHARE)
 
 
 class TrainingState:
@@ -38,12 +42,16 @@ class TrainingState:
         self.optimizers: weakref.WeakKeyDictionary[Any, WatchedOptimizer] = weakref.WeakKeyDictionary()
         self.fired = 0  # steps that were performed, by all optimizers
         self.has_scaler = False  # whether an enabled GradScaler is in use
+        self._last: tuple[weakref.ref[Any], WatchedOptimizer] | None = None
 
     def record(self, optimizer: Any) -> WatchedOptimizer:
         """Return the record of an optimizer."""
+        if self._last is not None and self._last[0]() is optimizer:
+            return self._last[1]
         found = self.optimizers.get(optimizer)
         if found is None:
             found = self.optimizers[optimizer] = WatchedOptimizer(optimizer)
+        self._last = weakref.ref(optimizer), found
         return found
 
     def step_now(self) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Iterator
 
+from ..sampling_policy import FIRST_SAMPLES
 from ..tensors import format_value, is_fused
 from ..training_state import Step
 from ..violation import FIX_FP16, Violation
@@ -50,25 +52,43 @@ def _divides_by_zero(step: Step) -> bool:
 
 
 def mismatched_dtypes(step: Step) -> Iterator[Violation]:
-    """Compare each parameter with its gradient (G2) and with Adam's state (G3): one pass, at every step."""
-    cast = []
+    """Compare parameters with their gradients (G2) and with Adam's state (G3), at every step.
+
+    All of them in the first steps and as time allows; the first and the last of each group always, since who
+    casts a module casts all of it.
+    """
+    budget = step.watched.dtypes_budget
+    is_due = step.watched.fired <= FIRST_SAMPLES or budget.allows()
+    if not is_due and not any(_compare(step, complete=False)):
+        return
+    began = time.perf_counter()
+    odd, cast = _compare(step, complete=True)
+    budget.charge(began)
+    yield from (_odd_gradient(p, p.grad.dtype) for p in odd)
+    if cast:
+        yield _cast_since(step, cast)
+
+
+def _compare(step: Step, *, complete: bool) -> tuple[list[Any], list[Any]]:
+    """Return the parameters whose gradient has another dtype, and those whose Adam state has."""
+    odd, cast = [], []
     state = step.optimizer.state
     is_adam = step.watched.is_adam
     for group in step.optimizer.param_groups:
-        for p in group["params"]:
+        params = group["params"]
+        for p in params if complete or len(params) <= 2 else (params[0], params[-1]):
             gradient = p.grad
             if gradient is None:
                 continue
             dtype = gradient.dtype
             if dtype is not p.dtype:
-                yield _odd_gradient(p, dtype)
+                odd.append(p)
             if is_adam:
                 moments = state.get(p)
                 average = moments.get("exp_avg") if moments else None
                 if average is not None and average.dtype is not dtype:
                     cast.append(p)
-    if cast:
-        yield _cast_since(step, cast)
+    return odd, cast
 
 
 def _odd_gradient(p: Any, dtype: Any) -> Violation:

@@ -8,13 +8,13 @@ from typing import Any, Callable
 
 from ..async_reads import AsyncRead, AsyncReads
 from ..reporter import GuardReporter
-from ..sampling_policy import SAMPLE_EVERY, SamplingPolicy
+from ..sampling_policy import SamplingPolicy
 from ..tensors import local
 from ..training_state import TrainingState
 from ..violation import Violation
 
-KEPT = 4 * SAMPLE_EVERY
-"""Values of a GPU kept until they are sent; further ones are dropped."""
+KEPT = 250
+"""Values of a GPU kept until a sample or the last of them sends them."""
 
 
 class LossMonitor:
@@ -73,13 +73,15 @@ class LossMonitor:
             return
         if value.numel() != 1:
             return
-        value = local(value)
+        if type(value) is not self._training.torch.Tensor or value.device.type != "cpu":
+            value = local(value)
         if value.device.type == "cpu":
             self._judge(what, float(value))
             return
         notes = self._kept[what]
-        if len(notes) < KEPT:
-            notes.append((self._step_to_come(), value))
+        notes.append((self._step_to_come(), value))
+        if len(notes) >= KEPT:
+            self.send()
 
     def _step_to_come(self) -> int:
         return self._training.step_now() + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 import weakref
 from typing import Any, Iterable
 
@@ -52,17 +53,21 @@ class FiniteMonitor:
         """Return whether to check this step's gradients; a scaler checks its own."""
         if step.has_closure:
             return False
-        return self._evidence.should_sample(step.number) and not self._training.has_scaler
+        return self._evidence.should_sample() and not self._training.has_scaler
 
     def gradients(self, step: Step) -> Iterable[Violation]:
         """Send the gradients' sums; they are checked when their copies are complete."""
+        began = time.perf_counter()
         gradients = [p.grad for p in trained_parameters(step.optimizer) if p.grad is not None]
         self._send(self._judge_gradients, step.optimizer, gradients)
+        step.watched.values_budget.charge(began)
         return ()
 
     def weights(self, optimizer: Any) -> None:
         """Send the weights' sums."""
+        began = time.perf_counter()
         self._send(self._judge_weights, optimizer, list(trained_parameters(optimizer)))
+        self._training.record(optimizer).values_budget.charge(began)
 
     def lost(self, parameters: Iterable[Any]) -> list[Any]:
         """Return parameters that were finite once and are not any more; waits for the GPU."""
