@@ -171,6 +171,7 @@ def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None =
         seed=f"{job.name}{os.getpid()}",
         paths=paths,
         script="" if job.send_script else job.script,
+        python_path={**entry.env, **job.env}.get("PYTHONPATH", ""),
         modules=_imports(how.sent.text) if how.sent is not None else (),
         skip=how.skip,
         deadline_s=how.deadline_s,

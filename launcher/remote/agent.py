@@ -64,6 +64,7 @@ class AgentRequest:
     paths: dict[str, str] = field(default_factory=dict)
     script: str = ""
     modules: tuple[str, ...] = ()  # that the script imports, where it does not lie on the host
+    python_path: str = ""  # PYTHONPATH of the launch, where it has one of its own
     skip: tuple[str, ...] = ()
     deadline_s: float = 20.0
 

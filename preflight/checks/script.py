@@ -105,7 +105,7 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
     """Every host's interpreter finds the modules that the training script imports first of all.
 
     Ranks of a host that lacks one end at once with ModuleNotFoundError, and the others wait for them. Modules
-    of the script's own count as found beside it. Where PYTHONPATH or sys.path names more places, this is a
+    of the script's own count as found beside it. Where the script edits sys.path, this is a
     warning. Imports in functions, conditions and `try` are left out.
 
     Fix: `gpulaunch run --sync` sends modules of your own with the tree, PYTHONPATH in `env:` names other
@@ -142,7 +142,7 @@ def _looks_elsewhere(hosts: Mapping[str, HostFacts], job: Job) -> bool:
     main = next(iter(hosts.values()), None)
     text = "" if main is None or isinstance(main.script, Missing) else main.script.text
     edits = isinstance(text, str) and ("sys.path" in text or "addsitedir" in text)
-    return edits or "PYTHONPATH" in job.env or job.command.launched_by == "deepspeed"
+    return edits or job.command.launched_by == "deepspeed"  # which adds the working directory
 
 
 def _alike(lacking: Mapping[str, list[str]]) -> Iterator[tuple[list[str], list[str]]]:

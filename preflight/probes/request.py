@@ -22,6 +22,7 @@ class ProbeRequest(NamedTuple):
     paths: dict[str, str]
     script: str
     modules: tuple[str, ...]
+    python_path: str
     skip: frozenset[str]
     deadline_s: float
     pynvml: bytes | None
@@ -37,6 +38,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         seed=str(request.get("seed", "")),
         paths={str(role): str(path) for role, path in (request.get("paths") or {}).items()},
         script=str(request.get("script") or ""),
+        python_path=str(request.get("python_path") or ""),
         modules=tuple(str(name) for name in request.get("modules") or ()),
         skip=frozenset(request.get("skip") or ()),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),

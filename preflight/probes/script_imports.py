@@ -20,13 +20,18 @@ def absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
     These are the request's own list, or the script's as it lies on the host: imports in a function, a
     condition or a `try` may never happen, and do not count.
     """
-    names, beside = list(ask.modules), ""
+    names = list(ask.modules)
+    workdir = resolve(ask.paths.get("workdir") or "~")
+    more = [
+        os.path.join(workdir, os.path.expanduser(name)) for name in ask.python_path.split(os.pathsep) if name
+    ]
     if not names and ask.script:
-        path = os.path.join(resolve(ask.paths.get("workdir") or "~"), os.path.expanduser(ask.script))
-        names, beside = imported_modules(path), os.path.dirname(path)
+        path = os.path.join(workdir, os.path.expanduser(ask.script))
+        names = imported_modules(path)
+        more.insert(0, os.path.dirname(path))
     if not names:
         return missing("no script is known", "not-asked")
-    return [name for name in names if not _is_found(name, [beside, *folders] if beside else folders)]
+    return [name for name in names if not _is_found(name, [*more, *folders])]
 
 
 def imported_modules(path: str) -> list[str]:

@@ -48,6 +48,9 @@ def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> No
         "packaging_that_nobody_has",
         "__future_no__",
     ]
+    (tmp_path / "src" / "packaging_that_nobody_has").mkdir(parents=True)
+    more = read_request({**request, "python_path": "/none:src"}, None)
+    assert absent_modules(more, import_path({})) == ["__future_no__"]
     sent = read_request({"modules": ["os", "helper", "pytest"]}, None)
     assert absent_modules(sent, [*import_path({}), *sys.path]) == ["helper"]
     assert isinstance(absent_modules(read_request({}, None), []), dict | Missing)
