@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.transports.base import CommandResult, Stream
@@ -13,6 +13,7 @@ _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
 
 
+@runtime_checkable
 class KillableStream(Stream, Protocol):
     """A stream whose command can be ended with all that it started."""
 

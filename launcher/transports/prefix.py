@@ -12,6 +12,7 @@ from launcher.config.via_options import COMMAND, Via, filled
 from launcher.errors import CommandMissing, HostError, PrefixFailed
 from launcher.text import one_line, sanitize
 from launcher.transports.base import Closing, CommandResult, Connection, Stream
+from launcher.transports.command import KillableStream
 from launcher.transports.quoting import quoted
 from preflight.frozen import dataclass
 
@@ -92,6 +93,8 @@ class PrefixConnection(Closing):
         """
         with contextlib.closing(self.start(_ECHO)) as stream:
             echo = _echo(stream, time.monotonic() + _OPEN_S)
+            if not echo.is_whole and isinstance(stream, KillableStream):
+                stream.kill()  # with a terminal between, it would never see the end of its input
         if echo.is_whole:
             return
         if echo.exit_status == _NOT_FOUND and not echo.stdout:

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,12 +155,13 @@ def test_the_argv_of_a_prefix(via: Via, command: tuple[str, ...], argv: tuple[st
 
 
 def test_the_opening_tells_what_a_command_does_to_bytes() -> None:
+    mark = f"--mark={os.getpid()}"
     with opened(piped("--")) as way:
         assert way.run(("echo", "x")).stdout == b"x\n"
     with opened(piped("--join", "--", "{command}")) as way:
         assert way.run(("printf", "%s", "a  'b'")).stdout == b"a  'b'"
     for options, expected_words in {
-        ("--tty", "--"): "changes the bytes",
+        ("--tty", mark, "--"): "changes the bytes",
         ("--join", "--"): "hands its words to a shell",
         ("--deaf", "--"): "passes no input on",
         ("--refuse", "--"): 'pods "trainer-0" not found',
@@ -167,6 +169,20 @@ def test_the_opening_tells_what_a_command_does_to_bytes() -> None:
         with pytest.raises(PrefixFailed) as failed:
             opened(piped(*options))
         assert expected_words in failed.value.message, options
+    for _ in range(100):
+        argvs = [_argv(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
+        if not any(mark.encode() in argv for argv in argvs):
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("a command with a terminal between was left running")
+
+
+def _argv(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_command_that_is_not_installed_is_expected_words_as_that(config_home: Path) -> None:
