@@ -162,6 +162,7 @@ def _continue(it: "Interpreter", node: ast.Continue) -> None:
 
 
 def _return(it: "Interpreter", node: ast.Return) -> None:
+    it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
     it.returns.append((value, it.state.fork()))
     it.state.dead = True
