@@ -97,6 +97,10 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
 
     Raises BadInput, GpulaunchError and OSError.
     """
+    if options.deep and (options.recordings or options.smi_files or options.prolog):
+        raise BadInput("--deep measures hosts", "leave out --from, --from-smi and --prolog")
+    if options.save_expect and not options.deep:
+        raise BadInput("--save-expect saves what --deep measures", "add --deep")
     if options.prolog:
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 

@@ -190,3 +190,19 @@ def test_without_a_sync_its_absence_names_the_option_that_sends_it(written: str)
     found = told(written, "")
     assert "gpulaunch run --sync" in found["DISK003"]
     assert "DISK001" in found
+
+
+@pytest.mark.parametrize("words", [("--deep", "--prolog"), ("--save-expect",)], ids=str)
+def test_options_of_the_deep_checks_without_hosts_to_measure_are_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput, match="--deep"):
+        CliRunner().invoke(cli, ["preflight", *words], standalone_mode=False, catch_exceptions=False)
+
+
+def test_deep_checks_do_not_read_files(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--deep measures hosts"):
+        CliRunner().invoke(
+            cli,
+            ["preflight", "--deep", "--from", saved(tmp_path)],
+            standalone_mode=False,
+            catch_exceptions=False,
+        )
