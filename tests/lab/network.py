@@ -92,9 +92,3 @@ def _nft(host: LabHost, commands: str) -> None:
     host.run(
         ["nft", "-f", "-"], input_text=commands.replace("; add", "\nadd").replace("; delete", "\ndelete")
     )
-
-
-def limit_rate(host: LabHost, source: LabHost, mbytes_per_s: int) -> None:
-    """Lose what a host gets from another one beyond a rate; unblock() undoes it."""
-    over = f"ether saddr {source.spec.mac} limit rate over {mbytes_per_s} mbytes/second drop"
-    _nft(host, f'{TABLE}add rule inet lab input iifname "eth0" {over}')

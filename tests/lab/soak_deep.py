@@ -3,8 +3,8 @@
     python -m tests.lab.soak_deep [--each 50] [--only KIND] [--seconds 3]
 
 Each run is `gpulaunch bench` through SSH, supervisors and torch's launcher, with CPU ranks. A host is made
-slow by SIGSTOP and SIGCONT, one computes wrong by a patched torch.matmul, one rank is stopped, one link loses
-what is beyond 20 MB/s. Which host it is goes round.
+slow by SIGSTOP and SIGCONT, one computes wrong by a patched torch.matmul, one rank is stopped.
+Which host it is goes round.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import yaml
 
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.needs import missing
-from tests.lab.network import limit_rate, unblock
 from tests.lab.run_cli import CHECKOUT
 from tests.lab.soak import say
 
@@ -71,7 +70,6 @@ class Case:
         self.lab, self.home, self.seconds = lab, home, seconds
         self.hosts = lab.hosts
         self.bad = self.hosts[number % HOSTS]
-        self.other = self.hosts[(number + 1 + number // HOSTS % (HOSTS - 1)) % HOSTS]
         self.env: dict[str, str] = {}
 
     def measure(self, on_start: Callable[[], None] | None = None) -> dict[str, Any]:
@@ -123,15 +121,6 @@ class Case:
             bad.put(f"{WRONG}/sitecustomize.py", PATCH)
             self.env = {"PYTHONPATH": WRONG}
             return told(self.measure()), {("DEEP003", names, rank)}
-        if kind == "link":
-            pair = tuple(sorted((bad.name, self.other.name), key=order.index))
-            limit_rate(bad, self.other, 20)
-            limit_rate(self.other, bad, 20)
-            try:
-                return told(self.measure()), {("DEEP009", pair, "link")}
-            finally:
-                unblock(bad)
-                unblock(self.other)
         if kind == "silent":
             said = told(self.measure(lambda: stop_ranks(bad)))
             named = {each for each in said if each[2] == rank and each[1] == names}
@@ -139,7 +128,7 @@ class Case:
         return told(self.measure()), set()
 
 
-KINDS = ("healthy", "slow", "wrong", "link", "silent")
+KINDS = ("healthy", "slow", "wrong", "silent")
 
 
 def told(document: dict[str, Any]) -> Told:
