@@ -123,3 +123,8 @@ _LIMITS = {
     "nofile_hard": 65536,
     "nproc": -1,
 }
+
+
+def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
+    assert not isinstance(facts.gpus, Missing)
+    return facts.gpus

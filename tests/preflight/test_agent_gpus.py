@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from preflight.facts.gpu import Gpu
-from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
 from tests.extra_recordings import extra
+from tests.hardware import gpus_of
 from tests.lab.silicon import Profile, load_profile, stage
 from tests.lab.silicon.from_xml import profile_from_xml
 from tests.lab.silicon.recordings import RECORDINGS
@@ -26,11 +26,6 @@ def ask(profile: Profile, folder: Path, **request: object) -> Answer:
     stage(profile, folder)
     environ = {"SILICON_STATE": str(folder), "LD_LIBRARY_PATH": str(folder / "lib")}
     return run_agent(request, environ=environ)
-
-
-def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
-    assert not isinstance(facts.gpus, Missing)
-    return facts.gpus
 
 
 def with_calls(profile: Profile, index: int, calls: dict[str, str]) -> Profile:

@@ -4,7 +4,7 @@ import pytest
 
 from preflight.decide.gpu_selection import GpuSelection, select_gpus
 from preflight.facts.missing import Missing
-from preflight.job import GpuRequest, Job
+from preflight.job import CommandRequest, GpuRequest, Job
 from tests.hardware import gpu, host
 
 FOUR = [gpu(index) for index in (2, 0, 3, 1)]  # no promise of a driver that the first comes first
@@ -58,3 +58,11 @@ def test_a_gpu_without_a_uuid_is_named_by_its_index_alone() -> None:
     nameless = [gpu(0, uuid=Missing("denied", "no-permission")), gpu(1)]
     found = select_gpus(host(gpus=nameless), Job(gpus=(0, "GPU-titan-0")))
     assert (found.candidates, found.not_found) == (frozenset({0}), ("GPU-titan-0",))
+
+
+@pytest.mark.parametrize(("gpus", "needed"), [("all", 1), ("auto", 1), (3, 3)])
+def test_a_command_that_takes_what_is_free_needs_one_gpu(gpus: GpuRequest, needed: int) -> None:
+    job = Job(gpus=gpus, command=CommandRequest(ranks_per_host=4))
+    assert select_gpus(host(gpus=FOUR), job).needed == needed
+    none_left = CommandRequest(ranks_per_host=4, exclude_gpus={host().host: (0, 1, 2, 3)})
+    assert select_gpus(host(gpus=FOUR), Job(command=none_left)).needed == 0

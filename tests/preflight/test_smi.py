@@ -15,6 +15,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
 from tests.extra_recordings import SMI, extra
+from tests.hardware import gpus_of
 from tests.lab.silicon.profile import GpuProfile
 from tests.lab.silicon.recordings import CAPTURE, RECORDED, RECORDINGS, profile_of
 from tests.preflight.smi_goldens import GOLDEN, Golden
@@ -27,11 +28,6 @@ BESIDE = extra("*")
 
 def own(name: str, form: str) -> HostFacts:
     return parse_smi((RECORDINGS / f"{name}.{form}").read_text(), "host")
-
-
-def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
-    assert not isinstance(facts.gpus, Missing)
-    return facts.gpus
 
 
 def number(gpu: GpuProfile, key: str) -> int:
@@ -381,104 +377,3 @@ def test_any_values_in_a_recording_are_values_or_reasons(data: st.DataObject) ->
 
 
 TEXTS = _texts()
-
-
-_HEAD = """| NVIDIA-SMI 550.90.07   Driver Version: 550.90.07   CUDA Version: 12.4 |
-|   0  NVIDIA A100-SXM4-80GB    On  | 00000000:07:00.0 Off |            0 |
-| N/A   31C    P0     62W / 400W    |  20000MiB / 81920MiB |   0%  Default |
-|   1  NVIDIA A100-SXM4-80GB    On  | 00000000:0F:00.0 Off |            0 |
-| N/A   31C    P0     62W / 400W    |  30000MiB / 81920MiB |   0%  Default |
-| Processes:                                                            |
-"""
-_ROW_0 = "|    0   N/A  N/A      1032      C   python                      19990MiB |\n"
-_EDGE = "+-----------------------------------------------------------------------+\n"
-
-
-@pytest.mark.parametrize(
-    ("rows", "holding", "memory_known"),
-    [
-        (_ROW_0 + _EDGE, [[(1032, 19990)], []], [True, True]),
-        (
-            _ROW_0 + "|    1   N/A  N/A      2044      C   python3 -m a.very\n",
-            [[1032], [2044]],
-            [True, False],
-        ),
-        (_ROW_0 + "|    1   N/A  N/A      2044\n", [[1032], None], [True, False]),
-        (_ROW_0 + "|    1   N/A  N/A      2044      C   python3\n" + _EDGE, [[1032], [2044]], [True, True]),
-        (_ROW_0, [[1032], None], [False, False]),
-        ("", [None, None], [False, False]),
-    ],
-    ids=["whole", "a cut cell", "a cut row", "a row without memory", "no edge", "no rows"],
-)
-def test_a_cut_list_of_processes_keeps_every_row_and_judges_no_memory_by_it(
-    rows: str, holding: list[list[object] | None], memory_known: list[bool]
-) -> None:
-    found = gpus_of(parse_smi(_HEAD + rows, "host"))
-    assert [gpu.name for gpu in found] == ["NVIDIA A100-SXM4-80GB"] * 2
-    for gpu, wanted, known in zip(found, holding, memory_known, strict=True):
-        assert isinstance(gpu.memory, Missing) is not known
-        pids = None if wanted is None else [each[0] if isinstance(each, tuple) else each for each in wanted]
-        assert (None if isinstance(gpu.processes, Missing) else [p.pid for p in gpu.processes]) == pids
-    reasons = [
-        str(p.used_mib) for gpu in found if not isinstance(gpu.processes, Missing) for p in gpu.processes
-    ]
-    assert all("cut" in reason or reason.isdigit() for reason in reasons)
-
-
-_CSV = (
-    "name, memory.used [MiB], memory.free [MiB], memory.total [MiB]\nNVIDIA L40S, 12 MiB, 9 MiB, 46068 MiB\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "names", "totals"),
-    [
-        (
-            _CSV + "[GPU is lost]\nNVIDIA L40S, 12 MiB, 9 MiB, 46068 MiB\n",
-            ["L40S", "lost", "L40S"],
-            [46068, "lost", 46068],
-        ),
-        (_CSV + "NVIDIA L40S, 12 MiB, 9 M", ["L40S", "L40S"], [46068, "hold"]),
-    ],
-    ids=["a lost GPU", "a row cut at the end"],
-)
-def test_one_row_that_says_little_swallows_no_other(
-    text: str, names: list[str], totals: list[int | str]
-) -> None:
-    found = gpus_of(parse_smi(text, "host"))
-    assert all(name in str(gpu.name) for gpu, name in zip(found, names, strict=True))
-    memory = [gpu.memory for gpu in found]
-    assert all(str(total) in str(m) for m, total in zip(memory, totals, strict=True))
-
-
-def test_a_lost_gpu_of_a_list_keeps_its_number_and_the_others() -> None:
-    text = (
-        "GPU 0: NVIDIA H100 (UUID: GPU-1)\n"
-        "Unable to determine the device handle for gpu 0000:05:00.0: GPU is lost.\n"
-        "GPU 2: NVIDIA H100 (UUID: GPU-3)\n"
-    )
-    found = gpus_of(parse_smi(text, "host"))
-    assert [(gpu.index, isinstance(gpu.uuid, Missing)) for gpu in found] == [
-        (0, False),
-        (1, True),
-        (2, False),
-    ]
-    assert isinstance(found[1].uuid, Missing)
-    assert found[1].uuid.code == "gpu-lost"
-
-
-def test_desktop_programs_and_the_mps_server_hold_nothing() -> None:
-    rows = (
-        "|    0   N/A  N/A      2140    C+G   C:\\Windows\\System32\\dwm.exe      N/A |\n"
-        "|    0   N/A  N/A      2141    C+G   blender                       900MiB |\n"
-        "|    0   N/A  N/A      2142      C   nvidia-cuda-mps-server         28MiB |\n"
-        "|    0   N/A  N/A      2143    M+C   python                        700MiB |\n"
-    )
-    found = gpus_of(parse_smi(_HEAD + rows + _EDGE, "host"))[0].processes
-    assert not isinstance(found, Missing)
-    assert [(p.pid, p.kind) for p in found] == [
-        (2140, "graphics"),
-        (2141, "compute"),
-        (2142, "mps"),
-        (2143, "mps"),
-    ]
