@@ -195,6 +195,18 @@ def test_a_shard_ends_with_its_client() -> None:
         assert shard.returncode == 1
 
 
+def test_a_shard_imports_nothing_of_its_working_directory_or_pythonpath(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "pickle", "struct", "sitecustomize", "launcher"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f":{tmp_path}:.")
+    with client._start() as shard:
+        shard.communicate(b"", timeout=20)
+        assert (shard.returncode, (tmp_path / "ran").exists()) == (1, False)
+
+
 @pytest.mark.parametrize(
     ("hosts", "cores", "expected"),
     [(511, 8, 0), (512, 8, 4), (512, 2, 2), (10_000, 1, 1), (10_000, 4, 4), (10_000, 64, 8)],

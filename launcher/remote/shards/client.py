@@ -1,6 +1,5 @@
 """Shards as their client sees them: started, asked, their answers merged as they come."""
 
-import json
 import os
 import queue
 import subprocess
@@ -40,9 +39,10 @@ _BACKLOG = 64
 """Answers of each shard that may wait to be decoded before the shard waits too."""
 _END_S = 5.0
 
-# The modules are found where this process found them, whatever a project's directory holds.
+# The modules are found where this process found them, whatever the working directory and PYTHONPATH hold:
+# -I keeps both out of the first import, too, and `sys` is no file.
 _BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = sys.argv[1:]; "
     "from launcher.remote.shards.worker import main; sys.exit(main())"
 )
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
@@ -207,7 +207,7 @@ class _Merger:
 def _start() -> subprocess.Popen[bytes]:
     path = [_TOP, *(each for each in sys.path if each != _TOP)]
     return subprocess.Popen(
-        [sys.executable, "-c", _BOOT, json.dumps(path)],
+        [sys.executable, "-I", "-c", _BOOT, *path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
