@@ -4,6 +4,9 @@ hosts.yaml and run configs may come with a repository. A `via:` that is a list o
 locally or on a host, already in a preflight, and `on_end:` runs one locally after a run. OpenSSH reads
 ProxyCommand from the user's own files only. The presets need no consent: gpulaunch writes their commands, and
 a file adds nothing but checked names.
+
+A yes to a local command is for the working directory, too: `[sh, notify.sh]` is the same words in every
+repository, and another program in each.
 """
 
 import json
@@ -22,15 +25,16 @@ from launcher.text import one_line
 from launcher.transports.base import Endpoint, OpenOptions
 
 FILE_NAME = "allowed-commands"
-"""In the user's configuration directory: a JSON object a line, with `runs` (local, host, end) and `words`."""
-Command = tuple[str, tuple[str, ...]]
-"""Where it runs (or "end": locally, as `on_end:`), and its words."""
+"""In the user's configuration directory: a JSON object a line with `runs` (local, host, end), `words`, `in`."""
+Command = tuple[str, tuple[str, ...], str]
+"""Where it runs (or "end": locally, as `on_end:`), its words, and the directory it runs in ("" on a host)."""
 _LARGEST_FILE = 1 << 20
 _LOCALLY = "locally"
 _AT_END = "end"
 _TRIES = 3
 _LINE = 300
-_QUESTION = "Run it now and from now on (yes/no)?"
+_QUESTION = "Run it now and from now on{} (yes/no)?"
+_IN_DIRECTORY = " in this directory"
 
 
 class Consent:
@@ -62,7 +66,7 @@ class Consent:
         what = (
             f"{one_line(str(config), 200)} of this project runs a command locally when the run ends, as you:"
         )
-        if is_users_own(config, config.name) or self.allows((_AT_END, words), what):
+        if is_users_own(config, config.name) or self.allows((_AT_END, words, _directory()), what):
             return
         raise BadInput(
             f"on_end of {one_line(str(config), 200)} would run a local command, not allowed yet:"
@@ -82,7 +86,7 @@ class Consent:
             return False
         shown = shlex.join(command[1])
         lines: tuple[str, ...] = (what, *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)))
-        question = _QUESTION
+        question = _QUESTION.format(_IN_DIRECTORY if command[2] else "")
         with suppress(EOFError):
             for _ in range(_TRIES):
                 answer = self._options.confirm(lines, question).strip().lower()
@@ -116,8 +120,16 @@ def is_users_own(path: Path | None, name: str = "hosts.yaml") -> bool:
 
 def command_of(endpoint: Endpoint) -> Command:
     """Return what is allowed or not: words that may run on hosts may not run locally for that."""
-    runs = "local" if _where(endpoint) == _LOCALLY else "host"
-    return runs, endpoint.via.words if endpoint.via else ()
+    words = endpoint.via.words if endpoint.via else ()
+    return ("local", words, _directory()) if _where(endpoint) == _LOCALLY else ("host", words, "")
+
+
+def _directory() -> str:
+    """Return the directory that local commands run in."""
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was deleted, and holds no file
+        return "/"
 
 
 def _where(endpoint: Endpoint) -> str:
@@ -135,7 +147,7 @@ def allowed_commands() -> frozenset[Command]:
     except (OSError, ValueError, RecursionError):
         return frozenset()
     return frozenset(
-        (str(each.get("runs")), tuple(map(str, each["words"])))
+        (str(each.get("runs")), tuple(map(str, each["words"])), str(each.get("in", "")))
         for each in found
         if isinstance(each, dict) and isinstance(each.get("words"), list)
     )
@@ -144,7 +156,9 @@ def allowed_commands() -> frozenset[Command]:
 def _allow(command: Command) -> None:
     """Keep a yes; where it cannot be kept it holds for this process."""
     commands = sorted({*allowed_commands(), command})
-    text = "".join(json.dumps({"runs": runs, "words": words}) + "\n" for runs, words in commands)
+    text = "".join(
+        json.dumps({"runs": runs, "words": words, "in": place}) + "\n" for runs, words, place in commands
+    )
     with suppress(OSError, PathRefused):
         write_below(user_config_dir(), FILE_NAME, text)
 

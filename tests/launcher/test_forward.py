@@ -1,6 +1,7 @@
 """`gpulaunch forward`: connections carried by the real relay on this machine."""
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -17,6 +18,8 @@ from launcher.commands.forward import _ports
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
 from launcher.onhost.supervisor.node import node_name
+from launcher.onhost.supervisor.protocol import RequestRefused
+from launcher.onhost.supervisor.requests.tensorboard import TensorBoard, listening_users
 from launcher.runs.access import RunAccess
 from launcher.runs.forward import WINDOW, PortForward, open_forward
 from launcher.runs.request import RequestDenied
@@ -184,6 +187,21 @@ def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
     (run_dir.parents[3] / "out").rename(run_dir.parents[3] / "gone")
     with pytest.raises(RequestDenied, match="TensorBoard ended at once: no directory "):
         opened(6006, tensorboard=True)
+
+
+def test_a_server_of_another_user_in_the_place_of_tensorboard_is_not_forwarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = TensorBoard({"launch": {"output": str(tmp_path)}}, str(tmp_path))
+    with Server(lambda sock: sock.close()).sock as server:
+        board.port = server.getsockname()[1]
+        assert listening_users(board.port) == {os.geteuid()}
+        board.connect().close()
+        monkeypatch.setattr("os.geteuid", lambda: 4242)  # the socket is not of this user
+        with pytest.raises(RequestRefused, match="another user listens"):
+            board.connect()
+    assert listening_users(board.port, str(tmp_path / "unreadable")) == set()
+    board.__exit__()
 
 
 def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(

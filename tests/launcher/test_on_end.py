@@ -73,9 +73,13 @@ def test_what_is_no_command_is_refused(tmp_path: Path, on_end: str) -> None:
         load_run_config(str(config(tmp_path, on_end)))
 
 
-def test_on_end_of_a_project_needs_a_yes_of_its_own(tmp_path: Path, config_home: Path) -> None:
+def test_on_end_of_a_project_needs_a_yes_of_its_own(
+    tmp_path: Path, config_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     project = config(tmp_path, "[true]")
-    (config_home / "allowed-commands").write_text('{"runs": "local", "words": ["true"]}\n')  # of a via:
+    of_a_via = {"runs": "local", "words": ["true"], "in": str(tmp_path)}
+    (config_home / "allowed-commands").write_text(json.dumps(of_a_via) + "\n")
     (config_home / "allowed-commands").chmod(0o600)
     with pytest.raises(BadInput, match="not allowed yet: true") as caught:
         Consent(NOBODY).demand_end_command(("true",), project)
@@ -88,8 +92,13 @@ def test_on_end_of_a_project_needs_a_yes_of_its_own(tmp_path: Path, config_home:
 
     Consent(OpenOptions(confirm=yes)).demand_end_command(("true",), project)
     assert asked[1] == "true"
-    assert ("end", ("true",)) in allowed_commands()
+    assert ("end", ("true",), str(tmp_path)) in allowed_commands()
     Consent(NOBODY).demand_end_command(("true",), project)  # from now on
+    another = tmp_path / "another"
+    another.mkdir()
+    monkeypatch.chdir(another)  # there [sh, notify.sh] is another program
+    with pytest.raises(BadInput):
+        Consent(NOBODY).demand_end_command(("true",), config(another, "[true]"))
     with pytest.raises(BadInput):
         Consent(OpenOptions(confirm=lambda *_: "no")).demand_end_command(("false",), project)
     Consent(NOBODY).demand_end_command(("false",), config(config_home, "[false]"))  # the user's own

@@ -46,7 +46,7 @@ def test_a_projects_command_does_not_run_unless_it_was_allowed(
 
 
 def test_a_confirmed_command_is_not_asked_about_again_and_another_is(
-    tmp_path: Path, config_home: Path
+    tmp_path: Path, config_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -61,11 +61,14 @@ def test_a_confirmed_command_is_not_asked_about_again_and_another_is(
         opened(via, own=False, options=options, name=name).close()
     assert len(asked) == 1
     assert shlex.join(via.words) in asked[0]
-    assert allowed_commands() == {("local", via.words)}
+    assert allowed_commands() == {("local", via.words, str(Path.cwd()))}
     assert (config_home / "allowed-commands").stat().st_mode & 0o077 == 0
     opened(via, own=False).close()  # without a terminal, and without a question
     with pytest.raises(CommandNotAllowed):
         opened(piped("--log", str(log), "--tty", "--"), own=False)
+    monkeypatch.chdir(tmp_path)  # where the same words may be another program
+    with pytest.raises(CommandNotAllowed):
+        opened(via, own=False)
     assert len(log.read_text().splitlines()) == 3
 
 
@@ -74,7 +77,7 @@ def test_words_that_may_run_on_hosts_may_not_run_locally(config_home: Path) -> N
     consent = Consent(OpenOptions(confirm=lambda _lines, _question: "yes"))
     words = Via("command", words=("apptainer", "exec", "instance://train"))
     consent.demand(Endpoint("n1", "prefix", "n1", via=words, base=Endpoint("n1", "ssh", "10.0.0.1")))
-    assert allowed_commands() == {("host", words.words)}
+    assert allowed_commands() == {("host", words.words, "")}
     with pytest.raises(CommandNotAllowed):
         Consent(NOBODY).demand(Endpoint("n1", "prefix", "n1", via=words, base=LOCAL))
 
@@ -97,7 +100,7 @@ def test_what_others_could_have_written_allows_nothing(tmp_path: Path, config_ho
     own.write_text("hosts: {}\n")
     project = tmp_path / "hosts.yaml"
     project.write_text("hosts: {}\n")
-    assert allowed_commands() == {("local", ("tsh",))}
+    assert allowed_commands() == {("local", ("tsh",), "")}
     assert (is_users_own(own), is_users_own(project), is_users_own(None)) == (True, False, False)
     for path in (allowed, own):
         path.chmod(0o666)

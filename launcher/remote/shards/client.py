@@ -42,8 +42,7 @@ _END_S = 5.0
 # The modules are found where this process found them, whatever the working directory and PYTHONPATH hold:
 # -I keeps both out of the first import, too, and `sys` is no file.
 _BOOT = (
-    "import sys; sys.path[:] = sys.argv[1:]; "
-    "from launcher.remote.shards.worker import main; sys.exit(main())"
+    "import sys; sys.path[:] = sys.argv[1:]; from launcher.remote.shards.worker import main; sys.exit(main())"
 )
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
 

@@ -12,12 +12,13 @@ Frames in both directions, each a JSON header line and the `size` bytes that it 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import selectors
 import socket
 import time
-from typing import Any
+from typing import Any, Callable
 
 from ..files import read_json
 from ..protocol import RequestRefused, frame, send_header
@@ -41,13 +42,13 @@ def forward(run_dir: str, request: dict[str, Any]) -> int:
     from .tensorboard import TensorBoard
 
     with TensorBoard(read_json(os.path.join(run_dir, SPEC)) or {}, run_dir) as board:
-        return carry(board.port)
+        return carry(board.port, board.connect)
 
 
-def carry(port: int) -> int:
+def carry(port: int, open_connection: Callable[[], socket.socket] | None = None) -> int:
     """Answer, then carry connections to the port."""
     send_header({"port": port, "t": time.time()})
-    PortRelay(port).run()
+    PortRelay(open_connection or functools.partial(connect, port)).run()
     return 0
 
 
@@ -77,8 +78,9 @@ class Carried:
 class PortRelay:
     """Single-threaded poll loop between the channel (stdin, stdout) and the sockets."""
 
-    def __init__(self, port: int, stdin: int = 0, stdout: int = 1) -> None:
-        self._port = port
+    def __init__(self, open_connection: Callable[[], socket.socket], stdin: int = 0, stdout: int = 1) -> None:
+        """`open_connection` raises RequestRefused where it cannot."""
+        self._connect = open_connection
         self._in, self._out = stdin, stdout
         self._held = bytearray()  # for the client
         self._heard = bytearray()
@@ -196,7 +198,7 @@ class PortRelay:
     def _open(self, number: int) -> None:
         if len(self._carried) < MAX_CONNECTIONS:
             with contextlib.suppress(RequestRefused):
-                sock = connect(self._port)
+                sock = self._connect()
                 sock.setblocking(False)
                 self._carried[number] = Carried(sock)
                 return

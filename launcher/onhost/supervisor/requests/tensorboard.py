@@ -1,4 +1,9 @@
-"""TensorBoard over the output of a run, on the loopback of this host, for as long as a client forwards it."""
+"""TensorBoard over the output of a run, on the loopback of this host, for as long as a client forwards it.
+
+Its port is in the process table seconds before it listens: another user of the host may have taken it by
+then, and would be shown to the client in its place. So a connection is passed on only where a socket of this
+user listens.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -19,6 +25,8 @@ START_S = 90.0  # it imports for long from a slow disk
 LOOK_S = 0.1
 SAID = 300
 LOCAL = "127.0.0.1"
+LISTEN = "0A"
+CONNECT_S = 1.0
 
 
 class TensorBoard:
@@ -69,11 +77,22 @@ class TensorBoard:
         while time.monotonic() < give_up:
             if self._process.poll() is not None:
                 raise RequestRefused("TensorBoard ended at once: %s" % self._last_words())
-            with contextlib.suppress(OSError):
-                socket.create_connection((LOCAL, self.port), timeout=1.0).close()
+            with contextlib.suppress(RequestRefused):
+                self.connect().close()
                 return
             time.sleep(LOOK_S)
         raise RequestRefused("TensorBoard did not answer within %d s: %s" % (START_S, self._last_words()))
+
+    def connect(self) -> socket.socket:
+        """Connect to it. Raises RequestRefused where it does not listen, or another user does."""
+        try:
+            sock = socket.create_connection((LOCAL, self.port), timeout=CONNECT_S)
+        except OSError as error:
+            raise RequestRefused("TensorBoard does not answer: %s" % error) from None
+        if os.geteuid() not in listening_users(self.port):
+            sock.close()
+            raise RequestRefused("another user listens on port %d" % self.port)
+        return sock
 
     def _last_words(self) -> str:
         self._output.seek(0)
@@ -83,6 +102,16 @@ class TensorBoard:
 def die_with_parent() -> None:
     """End this process when its parent does."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def listening_users(port: int, table: str = "/proc/net/tcp") -> set[int]:
+    """Return whose sockets listen on a port of 127.0.0.1 (uids); none where that cannot be read."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(table, encoding="ascii") as lines:
+        # sl local_address rem_address st tx:rx tr:when retrnsmt uid, see proc(5); words in the host's order
+        wanted = "%08X:%04X" % (struct.unpack("=I", socket.inet_aton(LOCAL))[0], port)
+        rows = [line.split() for line in lines]
+        return {int(row[7]) for row in rows[1:] if row[1] == wanted and row[3] == LISTEN}
+    return set()
 
 
 def free_port() -> int:
