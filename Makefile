@@ -38,7 +38,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python .ci/check-prose
 
 suite: $(VENV)/.dev
-	@FUZZ_S=$(or $(FUZZ_S),10) .ci/run-suite $(BIN)/python
+	@FUZZ_S=$(or $(FUZZ_S),8) .ci/run-suite $(BIN)/python
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))

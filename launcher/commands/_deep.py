@@ -7,7 +7,7 @@ from typing import Protocol
 
 from launcher.commands._host_access import HostAccess
 from launcher.deep.measurement import findings_with, measure_hosts
-from launcher.deep.save_expect import save_floors
+from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_text import finding_lines
@@ -50,6 +50,8 @@ def measure_after(
     to_stderr: bool = False,
 ) -> tuple[PreflightResult, DeepReport]:
     """Measure the hosts of a preflight; return its result with the deep findings, and the report."""
+    if options.save_expect:
+        require_editable(ways.inventory, (entry.name for entry in result.entries))
     connections = ConnectionPool(ways.open)
     screen = screen_on(sys.stderr if to_stderr else sys.stdout)
     launch = LaunchRequest(

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, FiniteRange
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -18,7 +18,7 @@ deep_flag = click.option(
 )
 seconds_option = click.option(
     "--seconds",
-    type=click.FloatRange(SHORTEST_S, LONGEST_S),
+    type=FiniteRange(SHORTEST_S, LONGEST_S),
     default=20.0,
     show_default=True,
     metavar="N",

@@ -32,6 +32,17 @@ class DurationParam(click.FloatRange):
         return float(super().convert(seconds, param, ctx))
 
 
+class FiniteRange(click.FloatRange):
+    """A number within bounds: for click `nan` is within any."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raises click.BadParameter."""
+        number = float(super().convert(value, param, ctx))
+        if number != number:  # noqa: PLR0124 - NaN alone
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
 class PrecisionParam(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on only
     """A mixed precision in accelerate's words; `fp32` and torch's names are understood."""
 

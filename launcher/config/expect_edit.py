@@ -35,14 +35,14 @@ def _key(host: str) -> str:
 
 def _checked(old: str, new: str, host: str, values: Mapping[str, float]) -> str:
     """Return the new text if it means the old one plus these values, and nothing else."""
-    wanted: dict[str, Any] = dict(yaml.safe_load(old) or {})
-    hosts = dict(wanted.get("hosts") or {})
-    entry = dict(hosts.get(host) or {})  # copies: an alias of it stays as it is
-    floors = {name: _number(value) for name, value in values.items()}
-    wanted["hosts"] = {**hosts, host: {**entry, "expect": {**(entry.get("expect") or {}), **floors}}}
     try:
+        wanted: dict[str, Any] = dict(yaml.safe_load(old) or {})
+        hosts = dict(wanted.get("hosts") or {})
+        entry = dict(hosts.get(host) or {})  # copies: an alias of it stays as it is
+        floors = {name: _number(value) for name, value in values.items()}
+        wanted["hosts"] = {**hosts, host: {**entry, "expect": {**(entry.get("expect") or {}), **floors}}}
         same = yaml.safe_load(new) == wanted
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, TypeError):  # PyYAML reads 2024-13-45 as a date, and fails
         same = False
     if not same:
         lines = "\n".join(expect_lines(host, values))

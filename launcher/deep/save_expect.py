@@ -1,11 +1,12 @@
 """What was measured, less 5 %, as `expect:` of the hosts in hosts.yaml."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from launcher.config.expect_edit import set_expectations
 from launcher.config.inventory import Inventory
 from launcher.errors import BadInput
-from launcher.local.atomic_write import write_atomic
+from launcher.local.atomic_write import check_writable, write_atomic
 from launcher.text import one_line
 from preflight.deep.readings import Reading
 
@@ -30,6 +31,16 @@ def measured_floors(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
         for host, values in found.items()
     }
     return {host: values for host, values in kept.items() if values}
+
+
+def require_editable(inventory: Inventory, hosts: Iterable[str]) -> None:
+    """Find out before anything is measured whether hosts.yaml can be written. Raises BadInput and OSError."""
+    if inventory.path is None:
+        raise BadInput("--save-expect: there is no hosts.yaml to write to", "gpulaunch init makes one")
+    text = inventory.path.read_text(encoding="utf-8")
+    for host in islice(hosts, 1):  # what cannot be edited for one cannot for the others
+        set_expectations(text, {host: {KEYS[0]: 1.0}})
+    check_writable(inventory.path)
 
 
 def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from launcher import safe_json
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
@@ -63,8 +64,8 @@ def _keys(finding: Finding) -> Iterator[str]:
 
 def _read(path: Path) -> dict[str, float]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        data = safe_json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
     entries = data.items() if isinstance(data, dict) else ()
     return {key: float(at) for key, at in entries if isinstance(at, int | float)}

@@ -18,10 +18,14 @@ from launcher.text import one_line
 from launcher.transports.base import Closing, Stream
 
 BEAT_S = 20.0
+MOST_PER_POLL = 1 << 20
+"""Bytes of one host in one turn; it sends a line a second, and a flood must not hold up the others."""
 SILENT_S = 60.0
 """A host that says nothing for so long has lost the ticket; it speaks every 10 s."""
 ANSWER_S = 60.0
 _SHOWN = 3
+_MOST_AHEAD = 1_000_000
+_LONGEST_QUEUE = 120
 
 
 class HostTicket(Closing):
@@ -49,8 +53,11 @@ class HostTicket(Closing):
         if now - self._beat > BEAT_S:
             self._beat = now
             self._stream.write(b"beat\n")
+        came = 0
         while data := self._stream.read(0.0):
-            self._heard = now
+            self._heard, came = now, came + len(data)
+            if came > MOST_PER_POLL:
+                raise HostError(self.host, "its queue cannot be read: it sends without end")
             try:
                 for frame in self._reader.feed(data):
                     self._take(frame.header)
@@ -63,7 +70,7 @@ class HostTicket(Closing):
         if "refused" in header:
             raise HostError(self.host, one_line(str(header["refused"]), 200))
         ahead, who = header.get("ahead"), header.get("who")
-        if type(ahead) is not int or not isinstance(who, list) or ahead < 0:
+        if type(ahead) is not int or not isinstance(who, list) or not 0 <= ahead <= _MOST_AHEAD:
             raise ValueError("a frame without `ahead`")
         self.ahead = ahead
         self.who = tuple(_client(each) for each in who[:_SHOWN])
@@ -71,6 +78,13 @@ class HostTicket(Closing):
     def close(self) -> None:
         """Leave the queue."""
         self._stream.close()
+
+
+def _queue_in(header: Mapping[str, object]) -> str:
+    queue = header.get("queue")
+    if not isinstance(queue, str) or not 0 < len(queue) <= _LONGEST_QUEUE:
+        raise ValueError("it does not say which queue it is")  # two that do not are not one host
+    return queue
 
 
 def _client(each: object) -> str:
@@ -155,7 +169,7 @@ def _answered(entry: HostEntry, stream: Stream) -> HostTicket:
             for frame in reader.feed(data or b""):
                 if "refused" in frame.header:
                     raise HostError(entry.name, one_line(str(frame.header["refused"]), 200))
-                return HostTicket(entry.name, stream, one_line(str(frame.header.get("queue")), 120), reader)
-        except protocol.ProtocolError as error:
+                return HostTicket(entry.name, stream, _queue_in(frame.header), reader)
+        except (protocol.ProtocolError, ValueError) as error:
             raise HostError(entry.name, f"its answer cannot be read: {error}") from None
     raise HostError(entry.name, f"its queue did not answer within {ANSWER_S:g} s")

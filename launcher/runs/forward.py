@@ -22,6 +22,7 @@ PART = 32 << 10
 START_S = 120.0
 """A TensorBoard that is started first takes its time."""
 _TURN_S = 0.5
+_LARGEST_PORT = 65535
 
 
 class _Carried:
@@ -34,6 +35,7 @@ class _Carried:
         self._credit = WINDOW  # bytes that the host still takes
         self._changed = threading.Condition()
         self._open_ends = 2
+        self._arrived_all = False
         self.over = False
 
     def wait_for_credit(self) -> int:
@@ -54,6 +56,12 @@ class _Carried:
             self.held += len(data)
         self.arrived.put(data)
         return self.held <= WINDOW
+
+    def end_arrivals(self) -> None:
+        """Take that the host sends no more, once, however often it says so."""
+        if not self._arrived_all:
+            self._arrived_all = True
+            self.arrived.put(None)
 
     def passed_on(self, count: int) -> None:
         """Note that bytes of the host have been sent to the local program."""
@@ -128,15 +136,15 @@ class PortForward:
         if each is None:
             return
         if "data" in header:
-            if not each.take(frame.data):
-                raise protocol.ProtocolError("it sends more than was acknowledged")
+            if not frame.data or not each.take(frame.data):
+                raise protocol.ProtocolError("data of no bytes, or more than was acknowledged")
         elif "ack" in header:
             count = header.get("count")
             if type(count) is not int or not 0 <= count <= WINDOW:
                 raise protocol.ProtocolError("an acknowledgement without a count")
             each.add_credit(count)
         elif "close" in header:
-            each.arrived.put(None)
+            each.end_arrivals()
         else:
             self._forget(number)
 
@@ -221,7 +229,7 @@ def _port_in(answer: Mapping[str, Any], host: str) -> int:
     if "refused" in answer:
         raise RequestDenied(f"{host}: {one_line(str(answer['refused']), 300)}")
     port = answer.get("port")
-    if type(port) is not int:
+    if type(port) is not int or not 0 < port <= _LARGEST_PORT:
         raise AgentProtocolError(host, "its answer names no port")
     return port
 

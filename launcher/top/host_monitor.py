@@ -146,6 +146,9 @@ class HostMonitor:
                     return
                 self._lose(error)
                 self._wait_to_retry()
+            except Exception as bug:  # noqa: BLE001 - else the host's last numbers would stay as live ones
+                self._lose(HostError(self.state.entry.name, f"gpulaunch failed on its answer: {bug!r}"))
+                self._wait_to_retry()
             finally:
                 self._connection = None
 
@@ -181,15 +184,18 @@ class HostMonitor:
 
     def _settings(self) -> bytes:
         """Return what the monitor is to watch: all GPUs that have a name, and the runs that live."""
-        facts = self.state.facts
-        gpus = () if facts is None or isinstance(facts.gpus, Missing) else facts.gpus
-        uuids = [gpu.uuid for gpu in gpus if not isinstance(gpu.uuid, Missing)]
+        uuids = self._gpu_uuids()
         runs = [
             {"run_id": run["run_id"], "run_dir": run["run_dir"], "rank": _leading_rank(run)}
             for run in self.state.runs.get("runs", ())
             if run.get("alive") and run.get("run_dir")
         ]
         return rpc.line_of({"every_s": self._every_s, "gpus": uuids, "runs": runs})
+
+    def _gpu_uuids(self) -> list[str]:
+        facts = self.state.facts
+        gpus = () if facts is None or isinstance(facts.gpus, Missing) else facts.gpus
+        return [gpu.uuid for gpu in gpus if not isinstance(gpu.uuid, Missing)]
 
     def _take_answers(self, connection: Connection, channel: Stream) -> None:
         entry = self.state.entry
@@ -206,14 +212,18 @@ class HostMonitor:
                 schedule.inspected(began, time.monotonic())
 
     def _take(self, answer: MonitorAnswer) -> None:
-        """Take an answer of the monitor into the state."""
+        """Take an answer of the monitor into the state, of the GPUs and runs that it was asked about."""
         progress = dict(self.state.progress)
+        asked = {str(run["run_id"]) for run in self.state.runs.get("runs", ())}
         for run_id, told in answer.runs.items():
-            progress[run_id] = self._read_log(run_id, told)
+            if run_id in asked:
+                progress[run_id] = self._read_log(run_id, told)
+        uuids = self._gpu_uuids()
+        samples = {uuid: sample for uuid, sample in answer.gpus.items() if uuid in uuids}
         self.state = replace(
             self.state,
             phase="live",
-            samples={**self.state.samples, **answer.gpus},
+            samples={**self.state.samples, **samples},
             missing=answer.missing,
             progress=progress,
             heard_at=time.monotonic(),

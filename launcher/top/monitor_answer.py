@@ -5,11 +5,15 @@ from dataclasses import field
 from typing import Any
 
 from launcher.errors import AgentProtocolError
+from launcher.text import one_line
 from preflight.frozen import dataclass
 from preflight.probes.gpu_enums import THROTTLE
 
 _NUMBERS = 6
 _MAX_MISSING = 300
+_MOST = 4096
+_LARGEST = 1e15
+_LONGEST_TAIL = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +51,28 @@ class MonitorAnswer:
 def parse_answer(host: str, answer: Mapping[str, Any]) -> MonitorAnswer:
     """Return an answer as values. Raises AgentProtocolError for one that has not its form."""
     try:
+        gpus, runs = _few(answer["gpus"]), _few(answer["runs"])
         return MonitorAnswer(
-            gpus={str(uuid): _sample(row) for uuid, row in answer["gpus"].items()},
-            missing=str(answer["missing"])[:_MAX_MISSING],
-            watch=int(answer["watch"]),
-            request=int(answer["request"]),
-            runs={str(run_id): _tail(told) for run_id, told in answer["runs"].items()},
+            gpus={_text(uuid): _sample(row) for uuid, row in gpus.items()},
+            missing=_text(answer["missing"])[:_MAX_MISSING],
+            watch=int(_number(answer["watch"])),
+            request=int(_number(answer["request"])),
+            runs={_text(run_id): _tail(told) for run_id, told in runs.items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise AgentProtocolError(host, f"the answer of the monitor cannot be read: {error}") from None
 
 
+def _few(told: Any) -> Any:
+    if len(told) > _MOST:
+        raise ValueError(f"more than {_MOST} GPUs or runs")
+    return told
+
+
 def _sample(row: Any) -> GpuSample:
     if not isinstance(row, list) or len(row) != _NUMBERS:
         raise ValueError("a GPU without its numbers")
-    busy, used, power, limit, celsius, bits = (None if value is None else float(value) for value in row)
+    busy, used, power, limit, celsius, bits = (None if value is None else _number(value) for value in row)
     return GpuSample(busy, used, power, limit, celsius, None if bits is None else _reasons(int(bits)))
 
 
@@ -71,4 +82,17 @@ def _reasons(bits: int) -> tuple[str, ...]:
 
 def _tail(told: Any) -> LogTail:
     step = told["step"]
-    return LogTail(str(told["tail"]), float(told["age_s"]), None if step is None else int(step))
+    tail = _text(told["tail"])[-_LONGEST_TAIL:]
+    return LogTail(tail, _number(told["age_s"]), None if step is None else int(_number(step)))
+
+
+def _number(value: object) -> float:
+    """Return a number that arithmetic and a table can take: the words "inf" and "nan" are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        raise ValueError(f"{one_line(repr(value), 40)} is not a number of a monitor")
+    return float(value)
+
+
+def _text(value: object) -> str:
+    """Return a text that can be encoded: JSON may hold half of a pair of surrogates."""
+    return str(value).encode("utf-8", "replace").decode()

@@ -25,7 +25,7 @@ from launcher.text import one_line
 from launcher.transports.base import Endpoint, OpenOptions
 
 FILE_NAME = "allowed-commands"
-"""In the user's configuration directory: a JSON object a line with `runs` (local, host, end), `words`, `in`."""
+"""In the user's configuration directory: a JSON object a line; `runs` is local, host or end (as below)."""
 Command = tuple[str, tuple[str, ...], str]
 """Where it runs (or "end": locally, as `on_end:`), its words, and the directory it runs in ("" on a host)."""
 _LARGEST_FILE = 1 << 20

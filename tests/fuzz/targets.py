@@ -276,6 +276,56 @@ def _claims(folder: Path) -> Read:
     return read
 
 
+def _deep(_: Path) -> Read:
+    from launcher import safe_json
+    from launcher.report.deep import DeepReport, deep_json, deep_lines
+    from launcher.report.preflight_page.deep_section import render_deep
+    from preflight.checks.finding import finding_json
+    from preflight.checks.runner import check_deep
+    from preflight.deep.records import DeepRun, RankDeep
+    from preflight.deep.reports import add_reports
+
+    def read(data: bytes) -> None:
+        try:
+            document = safe_json.loads(data)
+        except ValueError:
+            return
+        told = document if isinstance(document, list) else [document]
+        reports = [each for each in told if isinstance(each, dict)][:64]
+        ranks = tuple(
+            add_reports(RankDeep(rank, f"n{rank // 2}", rank % 2, rank % 2), reports[rank % 2 :])
+            for rank in range(4)
+        )
+        run = DeepRun(ranks)
+        findings = check_deep(run)
+        crashed = [item.message for item in findings if "the check itself failed" in item.message]
+        assert not crashed, crashed
+        report = deep_json(DeepReport.of(run, findings))
+        json.dumps([report, [finding_json(item) for item in findings]], allow_nan=False)
+
+        list(render_deep(report))
+        for each in (report, document if isinstance(document, dict) else {}):  # a file holds the latter
+            list(deep_lines(each))
+
+    return read
+
+
+def _monitor(_: Path) -> Read:
+    from launcher import safe_json
+    from launcher.top.monitor_answer import parse_answer
+
+    def read(data: bytes) -> None:
+        try:
+            document = safe_json.loads(data)
+        except ValueError:
+            return
+        answer = parse_answer("titan", document if isinstance(document, dict) else {})
+        for told in answer.runs.values():
+            told.tail.encode()
+
+    return read
+
+
 def _known_hosts(folder: Path) -> Read:
     from launcher.transports.ssh import known_hosts
 
@@ -309,6 +359,8 @@ DOORS = {
         Door("logs", _logs, ("preflight/logs/recorded/*.txt",)),
         Door("scripts", _scripts, ("preflight/scripts/*/*.py",)),
         Door("claims", _claims, is_json=True),
+        Door("deep", _deep, is_json=True),
+        Door("monitor", _monitor, is_json=True),
         Door("known_hosts", _known_hosts),
         Door("words", _words),
         Door("commands", _commands),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.cli import execute
 from launcher.config.expect_edit import set_expectations
 from launcher.config.inventory import HostEntry, load_inventory
 from launcher.deep.best_values import FILE, KEPT, BestValues
@@ -15,6 +16,7 @@ from launcher.deep.measurement import build_run
 from launcher.deep.save_expect import measured_floors, save_floors
 from launcher.deep.targets import DeepOptions, choose_hosts, deep_job, settle_gpus
 from launcher.errors import BadInput, HostError
+from launcher.exit_codes import ExitCode
 from launcher.follow.events import HostReport
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
@@ -194,6 +196,40 @@ def test_an_inventory_that_cannot_be_edited_with_certainty_is_left_alone() -> No
     with pytest.raises(BadInput, match="cannot be edited") as refused:
         set_expectations(text, {"titan": {"h2d_gbs": 50.0}})
     assert "h2d_gbs: 50" in refused.value.fix
+
+
+@pytest.mark.parametrize("user", ["2024-13-45", "0x_", "="])
+def test_a_value_that_pyyaml_cannot_construct_is_an_error_of_ours(user: str) -> None:
+    with pytest.raises(BadInput, match="cannot be edited"):
+        set_expectations(f"hosts:\n  titan: {{user: {user}}}\n", {"titan": {"h2d_gbs": 50.0}})
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (("preflight", "--save-expect"), "add --deep"),
+        (("preflight", "--deep", "--from", "hosts.yaml"), "leave out --deep"),
+        (("preflight", "--deep", "--seconds", "nan"), "'nan' is not a number"),
+        (("bench", "--save-expect"), "gpulaunch init makes one"),
+        (("bench", "--save-expect", "-i", "hosts.yaml"), "add this under hosts:"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_measured(
+    words: tuple[str, ...],
+    fix: str,
+    tmp_path: Path,
+    config_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    del config_home
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder if "-i" in words or "--from" in words else tmp_path)
+    (folder / "hosts.yaml").write_text("hosts: {n1: {user: 2024-13-45}}\n")
+    assert execute(words) == ExitCode.USAGE
+    assert fix in capfd.readouterr().err
+    assert not Path("gpulaunch-runs").exists()
 
 
 def test_measured_floors_reach_the_inventory_and_what_was_slow_does_not(tmp_path: Path) -> None:

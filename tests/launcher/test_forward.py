@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,11 +19,12 @@ from launcher.commands import forward as forward_command
 from launcher.commands.forward import _ports
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
+from launcher.follow import protocol
 from launcher.onhost.supervisor.node import node_name
 from launcher.onhost.supervisor.protocol import RequestRefused
 from launcher.onhost.supervisor.requests.tensorboard import TensorBoard, listening_users
 from launcher.runs.access import RunAccess
-from launcher.runs.forward import WINDOW, PortForward, open_forward
+from launcher.runs.forward import WINDOW, PortForward, _Carried, open_forward
 from launcher.runs.request import RequestDenied
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
@@ -202,6 +205,25 @@ def test_a_server_of_another_user_in_the_place_of_tensorboard_is_not_forwarded(
             board.connect()
     assert listening_users(board.port, str(tmp_path / "unreadable")) == set()
     board.__exit__()
+
+
+def test_a_host_that_sends_nothing_again_and_again_fills_no_memory() -> None:
+    held = ExitStack()
+    listener = held.enter_context(LoopbackListener(0))
+    held.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+    local = listener.accept()
+    assert local is not None
+    carried = _Carried(local)
+    for _ in range(3):
+        carried.end_arrivals()
+    assert carried.arrived.qsize() == 1
+    unread: Any = SimpleNamespace()
+    forward = PortForward("here", unread, protocol.FrameReader(), 6006)
+    forward._carried[1] = carried
+    with pytest.raises(HostError, match="data of no bytes"):
+        forward._take_all(b'GPULAUNCH-RUN-1 {"data": 1, "size": 0}\n')
+    forward._forget(1)
+    held.close()
 
 
 def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,11 +22,12 @@ from launcher.config.run_config import load_run_config
 from launcher.errors import GpusBusy, HostError, WaitTimedOut
 from launcher.exit_codes import ExitCode
 from launcher.follow.phases import Stopwatch
+from launcher.follow.protocol import FrameReader
 from launcher.launch import gpu_wait, wait_queue
 from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn, lost_the_gpus
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
-from launcher.launch.wait_queue import HostTicket, WaitQueue
+from launcher.launch.wait_queue import HostTicket, WaitQueue, _answered
 from launcher.onhost.supervisor import gpu_claims
 from launcher.onhost.supervisor import wait_tickets as tickets
 from launcher.onhost.supervisor.gpu_claims import CLAIMS_DIR
@@ -309,6 +311,34 @@ def test_two_names_of_one_host_are_one_place_and_a_lost_place_is_noticed(
     deadline = time.monotonic() + 20
     with pytest.raises(HostError, match="the place in its queue was lost"):
         step_until(queue, deadline)
+
+
+def flood(line: bytes) -> Any:
+    """Return the stream of a host that sends a line, again and again."""
+    return SimpleNamespace(read=lambda _: line, read_stderr=lambda: b"", write=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"ahead":1,"who":[["ana","r"]]}\n' * 1000, "sends without end"),
+        (b'{"ahead":99999999999999999999,"who":[]}\n', "a frame without `ahead`"),
+        (b'{"ahead":0,"who":{"a":1}}\n', "a frame without `ahead`"),
+    ],
+)
+def test_what_no_queue_says_is_the_error_of_its_host(line: bytes, why: str) -> None:
+    reader = FrameReader()
+    list(reader.feed(b"GPULAUNCH-RUN-1 {}\n"))
+    ticket = HostTicket("titan", flood(line), "id", reader)
+    with pytest.raises(HostError, match=why):
+        ticket.poll()
+
+
+@pytest.mark.parametrize("queue", ["null", '""', "7", '["a"]'])
+def test_hosts_that_do_not_say_which_queue_they_have_are_not_one_host(queue: str) -> None:
+    stream = flood(b'GPULAUNCH-RUN-1 {"queue": %s}\n' % queue.encode())
+    with pytest.raises(HostError, match="which queue it is"):
+        _answered(entry("titan"), stream)
 
 
 class FakeTicket(HostTicket):

@@ -42,6 +42,15 @@ def test_a_value_that_changes_is_no_news_and_another_process_is(tmp_path: Path) 
     assert note_shown([later, older, newer], directory=tmp_path, now=1.0) == {later, older}
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 9999, '{"titan x": 1%s}' % ("0" * 400), '{"a": NaN}', '{"a": []}', "[1]", ""]
+)
+def test_a_file_that_cannot_be_read_repeats_nothing_and_is_written_anew(tmp_path: Path, text: str) -> None:
+    (tmp_path / "shown-info.json").write_text(text)
+    assert note_shown([OFF], directory=tmp_path, now=0.0) == frozenset()
+    assert note_shown([OFF], directory=tmp_path, now=1.0) == {OFF}
+
+
 @pytest.mark.parametrize("severity", [Severity.WARNING, Severity.UNKNOWN, Severity.CRITICAL])
 def test_what_is_more_than_information_is_always_shown(tmp_path: Path, severity: Severity) -> None:
     findings = [replace(OFF, severity=severity), replace(OFF, ignored=True)]

@@ -2,6 +2,7 @@
 
 import random
 import re
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from launcher.top.document import view_json
 from launcher.top.fleet_view import build_view, view_host
 from launcher.top.frame import process_lines
 from launcher.top.holders import find_holders, short_command
-from launcher.top.host_monitor import INSPECT_EVERY_S, HostState, LogProgress, _Schedule
+from launcher.top.host_monitor import INSPECT_EVERY_S, HostMonitor, HostState, LogProgress, _Schedule
 from launcher.top.monitor_answer import GpuSample, MonitorAnswer, parse_answer
 from launcher.top.prometheus import render_metrics, write_metrics
+from launcher.transports.base import Connection
 from preflight.facts.gpu import ComputeProcess, GpuClaim
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -145,6 +147,10 @@ def test_runs_have_the_progress_of_their_leading_rank() -> None:
         {"gpus": [], "missing": "", "watch": 1, "request": 1, "runs": {}},
         {"gpus": {"u": [1]}, "missing": "", "watch": 1, "request": 1, "runs": {}},
         {"gpus": {"u": ["x"] * 6}, "missing": "", "watch": 1, "request": 1, "runs": {}},
+        {"gpus": {"u": [1, 1, 1, 1, 1, "inf"]}, "missing": "", "watch": 1, "request": 1, "runs": {}},
+        {"gpus": {"u": ["nan", 1, 1, 1, 1, 1]}, "missing": "", "watch": 1, "request": 1, "runs": {}},
+        {"gpus": {"u": [1e300, 1, 1, 1, 1, 1]}, "missing": "", "watch": 1, "request": 1, "runs": {}},
+        {"gpus": dict.fromkeys(map(str, range(5000))), "missing": "", "watch": 1, "request": 1, "runs": {}},
         {"gpus": {}, "missing": "", "watch": None, "request": 1, "runs": {}},
         {"gpus": {}, "missing": "", "watch": 1, "request": 1, "runs": {"r": {"tail": ""}}},
     ],
@@ -152,6 +158,23 @@ def test_runs_have_the_progress_of_their_leading_rank() -> None:
 def test_an_answer_that_has_not_its_form_is_refused(answer: dict[str, object]) -> None:
     with pytest.raises(AgentProtocolError, match="the monitor cannot be read"):
         parse_answer("a", answer)
+
+
+def test_half_of_a_surrogate_pair_in_a_log_ends_no_thread() -> None:
+    told = {"tail": "step 1\ud800", "age_s": 1.0, "step": None}
+    answer = parse_answer("a", {"gpus": {}, "missing": "", "watch": 1, "request": 1, "runs": {"r": told}})
+    assert answer.runs["r"].tail.encode() == b"step 1?"
+
+
+def test_a_host_whose_answer_ends_in_a_bug_is_not_shown_as_live() -> None:
+    def opener(_: HostEntry) -> Connection:
+        monitor.stopped.set()
+        raise ZeroDivisionError("of a bug")
+
+    monitor = HostMonitor(HostEntry("a"), opener, threading.Semaphore(), every_s=1.0)
+    monitor._run()
+    assert monitor.state.phase == "lost"
+    assert "of a bug" in str(monitor.state.error)
 
 
 def test_facts_are_read_again_when_processes_change_and_not_all_the_time() -> None:
