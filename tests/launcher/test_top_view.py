@@ -2,7 +2,6 @@
 
 import random
 import re
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, ConnectionTimedOut
+from launcher.local.places import Places
 from launcher.terminal.progress import ProgressValues
 from launcher.top.document import view_json
 from launcher.top.fleet_view import build_view, view_host
@@ -171,7 +171,7 @@ def test_a_host_whose_answer_ends_in_a_bug_is_not_shown_as_live() -> None:
         monitor.stopped.set()
         raise ZeroDivisionError("of a bug")
 
-    monitor = HostMonitor(HostEntry("a"), opener, threading.Semaphore(), every_s=1.0)
+    monitor = HostMonitor(HostEntry("a"), opener, Places(1), every_s=1.0)
     monitor._run()
     assert monitor.state.phase == "lost"
     assert "of a bug" in str(monitor.state.error)
