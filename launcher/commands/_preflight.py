@@ -105,7 +105,6 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 
         return run_prolog(hosts, options, read_codes(options.ignore))
-    _require_consistent(options)
     if options.page is not None:
         _check_page(options.page, options)
     asked = _asked(hosts, options)
@@ -126,14 +125,6 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         result, deep = _from_hosts(asked, ways, preflight_options, options)
     _show(result, options, deep)
     return result.exit_code
-
-
-def _require_consistent(options: PreflightCommandOptions) -> None:
-    """Raise BadInput for options that would be without effect."""
-    if options.save_expect and not options.deep:
-        raise BadInput("--save-expect writes what --deep measures", "add --deep")
-    if options.deep and (options.recordings or options.smi_files):
-        raise BadInput("--deep measures hosts, and a saved file is none", "leave out --deep")
 
 
 def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:

@@ -207,8 +207,6 @@ def test_a_value_that_pyyaml_cannot_construct_is_an_error_of_ours(user: str) -> 
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        (("preflight", "--save-expect"), "add --deep"),
-        (("preflight", "--deep", "--from", "hosts.yaml"), "leave out --deep"),
         (("preflight", "--deep", "--seconds", "nan"), "'nan' is not a number"),
         (("bench", "--save-expect"), "gpulaunch init makes one"),
         (("bench", "--save-expect", "-i", "hosts.yaml"), "add this under hosts:"),
@@ -225,7 +223,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
     del config_home
     folder = tmp_path / "project"
     folder.mkdir()
-    monkeypatch.chdir(folder if "-i" in words or "--from" in words else tmp_path)
+    monkeypatch.chdir(folder if "-i" in words else tmp_path)
     (folder / "hosts.yaml").write_text("hosts: {n1: {user: 2024-13-45}}\n")
     assert execute(words) == ExitCode.USAGE
     assert fix in capfd.readouterr().err

@@ -40,7 +40,7 @@ _BACKLOG = 64
 _END_S = 5.0
 
 # The modules are found where this process found them, whatever the working directory and PYTHONPATH hold:
-# -I keeps both out of the first import, too, and `sys` is no file.
+# -I keeps both out of the first import, too, and `sys` is built in.
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[1:]; from launcher.remote.shards.worker import main; sys.exit(main())"
 )
