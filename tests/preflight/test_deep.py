@@ -70,7 +70,7 @@ def told(findings: tuple[Finding, ...]) -> set[tuple[str, tuple[str, ...], str]]
             },
         ),
     ],
-    ids=str,
+    ids=["healthy", "slow GPU", "wrong GPU", "slow host", "slow link", "three faults"],
 )
 def test_what_is_broken_is_named_and_nothing_else(
     faults: Mapping[str, Any], wanted: set[tuple[str, tuple[str, ...], str]]
