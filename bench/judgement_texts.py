@@ -163,8 +163,12 @@ def fetch_one(folder: Path, url: str, commit: str, logs: set[str]) -> str:
             (folder / log).parent.mkdir(parents=True, exist_ok=True)
             (folder / log).write_bytes(text)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        members = [item for item in archive if item.isfile()]
-        archive.extractall(folder, members, filter="data")
+        for item in archive:  # extractall has its filter from Python 3.11.4 on only
+            target = (folder / item.name).resolve()
+            content = archive.extractfile(item) if item.isfile() else None
+            if content is not None and target.is_relative_to(folder.resolve()):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
     return reason
 
 

@@ -31,8 +31,10 @@ accelerator = Accelerator()
 
 
 UNPROVEN = """
-from somewhere import train
-train()
+def main():
+    from somewhere import train
+    train()
+main()
 """
 
 
