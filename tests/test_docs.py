@@ -111,6 +111,7 @@ def check(*files: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_the_docs_have_none_of_the_words_that_are_ruled_out() -> None:
     assert check().stdout == ""
 

@@ -146,6 +146,7 @@ def test_ranks_get_the_same_from_the_file_of_the_launch(
     assert environment_of(merged(text), tmp_path / "ours.yaml") == theirs
 
 
+@pytest.mark.slow
 def test_deepspeed_runs_under_torch_s_launcher(tmp_path: Path) -> None:
     one_host = DEEPSPEED.replace("num_machines: 2", "num_machines: 1").replace("mixed_precision: no", "")
     one_host = one_host.replace("main_process_port: 1234", "")

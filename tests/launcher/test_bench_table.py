@@ -22,6 +22,7 @@ def test_the_table_counts_what_reaches_its_goal() -> None:
     assert lines[-1] == "1 of 2 rows reach their goals"
 
 
+@pytest.mark.slow
 def test_scripts_of_the_table_exist_and_measure() -> None:
     assert all(find_spec(f"bench.{script.name}") for script in SCRIPTS)
     (growth,) = [script for script in SCRIPTS if script.name == "report_growth"]

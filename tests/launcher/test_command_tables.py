@@ -81,6 +81,7 @@ def test_torchrun_has_the_options_of_its_table() -> None:
     check(TORCHRUN, torchrun_parser())
 
 
+@pytest.mark.slow
 def test_torch_distributed_launch_has_the_options_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
     check(LAUNCH, launch_parser(monkeypatch))
 

@@ -86,6 +86,7 @@ def test_without_being_asked_nothing_is_loaded(tmp_path: Path) -> None:
     assert "_gpulaunch_guard" not in done.log
 
 
+@pytest.mark.slow
 def test_beside_the_guard_a_script_finds_its_own_modules_and_sees_what_python_shows(tmp_path: Path) -> None:
     """Modules that are called as the guard's own are, warnings as errors, workers of every kind."""
     work = tmp_path / "work"

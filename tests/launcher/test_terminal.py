@@ -157,6 +157,7 @@ def test_output_never_reaches_the_rows_of_others(pieces: list[bytes]) -> None:
     assert all(row.startswith("[a r0]") for row in terminal.rows[1:] if row.strip())
 
 
+@pytest.mark.slow
 def test_a_rank_that_prints_at_full_speed_is_drawn_ten_times_a_second(
     terminal: Terminal, screen: LiveScreen
 ) -> None:
