@@ -308,9 +308,9 @@ def _report_usage(error: click.ClickException) -> GpulaunchError:
     """Report what click has found; words of the command line are in it."""
     if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
         error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
-    with suppress(OSError), io.StringIO() as told:
-        error.show(told)
-        echo_lines(told.getvalue().removesuffix("\n").split("\n"), err=True)
+    with suppress(OSError), io.StringIO() as text:
+        error.show(text)
+        echo_lines(text.getvalue().removesuffix("\n").split("\n"), err=True)
     path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gpulaunch"
     return _Usage(error.format_message(), f"{path} --help")
 

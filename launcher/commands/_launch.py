@@ -211,10 +211,10 @@ def _prepared(
     what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
     """Check the hosts, after leftovers have made room where they may; return who was left out, too."""
-    told: list[PreflightResult] = []
+    results: list[PreflightResult] = []
 
     def on_result(result: PreflightResult) -> None:
-        told.append(result)
+        results.append(result)
         for line in todays_report(result, verbose=options.verbose):
             screen.print_line(line)
 
@@ -230,9 +230,9 @@ def _prepared(
                 prepared = preflight_or_raise(launch, on_result)
         prepared.raise_if_blocked()
     except GpulaunchError as error:
-        if told:
-            error = refuse_bad_nodes(what, told[-1], error, launch.follow.logs, screen.print_line)
-            error.with_document(preflight_json(told[-1]))
+        if results:
+            error = refuse_bad_nodes(what, results[-1], error, launch.follow.logs, screen.print_line)
+            error.with_document(preflight_json(results[-1]))
         raise error from None
     return prepared, left_out
 
@@ -256,7 +256,7 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
         return launch_and_follow(prepared, screen)
     from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415 - most launches do without it
 
-    def told(result: PreflightResult) -> None:
+    def report(result: PreflightResult) -> None:
         for line in todays_report(result, verbose=False):
             screen.print_line(line)
 
@@ -265,7 +265,7 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
             sent = sync_tree(config, replace(prepared.launch, entries=(spare,)), screen)
             _refuse_other_tree(prepared.launch, sent, spare)
 
-    return run_with_restarts(prepared, screen, RestartContext(config.restart, what.spares, welcome, told))
+    return run_with_restarts(prepared, screen, RestartContext(config.restart, what.spares, welcome, report))
 
 
 def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:

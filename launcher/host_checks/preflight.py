@@ -199,10 +199,7 @@ def evaluate_facts(
 ) -> PreflightResult:
     """Judge what was gathered; pure."""
     how = options or PreflightOptions()
-    if how.sent is not None:
-        gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
-    if how.script_after_sync is not None:
-        gathered = replace(gathered, facts=_with_tree(gathered.facts, how.script_after_sync))
+    gathered = _after_transfer(gathered, how)
     facts = gathered.facts
     main = entries[0].name
     if script is None and how.as_one_launch and not how.from_file and main in facts:
@@ -249,6 +246,15 @@ def evaluate_facts(
         clocks=dict(clocks or {}),
         script=script,
     )
+
+
+def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> GatherResult:
+    """Return the facts as they are once the script or the tree has arrived."""
+    if options.sent is not None:
+        gathered = replace(gathered, facts=_with_script(gathered.facts, options.sent))
+    if options.script_after_sync is not None:
+        gathered = replace(gathered, facts=_with_tree(gathered.facts, options.script_after_sync))
+    return gathered
 
 
 def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
