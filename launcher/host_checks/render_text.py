@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, groupby
 
 from launcher.config.host_sets import host_range, short_host_range
 from launcher.host_checks.merged_findings import merge_findings
@@ -149,8 +150,7 @@ def report_lines(
     folded = group_findings(finding for finding in result.findings if finding not in repeated)
     if verbose:
         yield from _quiet_lines(result, quiet)
-        for item in folded:
-            yield from _finding_lines(item, host_range)
+        yield from chain.from_iterable(_lines_by_group(folded, host_range))
     else:
         yield from _fit(list(_quiet_lines(result, quiet)), folded, _MOST_ROWS - sum(map(_rows, end)))
     yield from end
@@ -158,14 +158,13 @@ def report_lines(
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[StyledLine]:
     """Yield findings alone, all of them."""
-    for item in group_findings(findings):
-        yield from _finding_lines(item, short_host_range)
+    yield from chain.from_iterable(_lines_by_group(group_findings(findings), short_host_range))
 
 
 def _fit(quiet: list[StyledLine], folded: tuple[FindingGroup, ...], rows: int) -> Iterator[StyledLine]:
     """Yield what fits: all, else one group for each code, else as many of these as there is room for."""
     shown, more = _shortened(folded)
-    lines = [[*_finding_lines(item, short_host_range)] for item in shown]
+    lines = _lines_by_group(shown, short_host_range)
     quiet_left = max(0, len(quiet) - _QUIET_SHOWN)
     if sum(map(_rows, [*quiet, *more, *(line for group in lines for line in group)])) > rows:
         quiet = quiet[:_QUIET_SHOWN]
@@ -261,16 +260,36 @@ def summary(facts: HostFacts) -> str:
     return one_line(", ".join(parts), 400)
 
 
-def _finding_lines(item: FindingGroup, names: Callable[[tuple[str, ...]], str]) -> Iterator[StyledLine]:
+def _lines_by_group(
+    groups: Iterable[FindingGroup], names: Callable[[tuple[str, ...]], str]
+) -> list[list[StyledLine]]:
+    """Return the lines of each group; neighbours with one fix show it once, below the last of them."""
+    lines: list[list[StyledLine]] = []
+    for (fix, ignored), run in groupby(groups, key=lambda item: (item.fix, item.ignored)):
+        alike = [[*_finding_lines(item, names, with_fix=False)] for item in run]
+        if not ignored:
+            alike[-1] += _fix_lines(fix, len(alike))
+        lines += alike
+    return lines
+
+
+def _fix_lines(fix: str, findings: int) -> Iterator[str]:
+    label = f"fix of these {findings}" if findings > 1 else "fix"
+    for place, line in enumerate(sanitize(fix).splitlines()):
+        head = f"{label}: " if place == 0 else " " * len("fix: ")
+        yield f"{'':{_WIDTH}}   {head}{line}"
+
+
+def _finding_lines(
+    item: FindingGroup, names: Callable[[tuple[str, ...]], str], *, with_fix: bool = True
+) -> Iterator[StyledLine]:
     word = "ignored" if item.ignored else item.severity.value
     codes = " ".join(item.codes)
     more = f" and {len(item.subjects) - _SUBJECTS_SHOWN} more" if len(item.subjects) > _SUBJECTS_SHOWN else ""
     about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
     yield [_label(word), ("", f" {codes} on {names(item.hosts)}{about}: {item.message}")]
-    if item.fix and not item.ignored:
-        lines = sanitize(item.fix).splitlines()
-        yield f"{'':{_WIDTH}}   fix: {lines[0]}"
-        yield from (f"{'':{_WIDTH}}        {line}" for line in lines[1:])
+    if with_fix and not item.ignored:
+        yield from _fix_lines(item.fix, 1)
 
 
 def _would_use_lines(result: PreflightResult) -> Iterator[str]:

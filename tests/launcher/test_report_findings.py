@@ -13,7 +13,7 @@ from launcher.errors import ConnectionTimedOut, HostError, NameNotResolved
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight import PreflightOptions, PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import preflight_json, verdict
-from launcher.host_checks.render_text import group_findings, report_lines
+from launcher.host_checks.render_text import finding_lines, group_findings, report_lines
 from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import styled
 from launcher.transports.base import Endpoint
@@ -55,6 +55,29 @@ def test_equal_findings_are_folded_over_hosts() -> None:
     said = text(result_of({f"l40s-{i:02}": RESET for i in range(1, 8)}))
     assert said.count("HEAL001") == 1
     assert "CRITICAL  HEAL001 on l40s-[01-07] gpu0: the driver asks for recovery: gpu reset" in said
+
+
+def test_neighbours_with_one_fix_show_it_once_below_the_last() -> None:
+    ends = "gpulaunch clean-zombies a"
+    findings = [
+        Finding("PROC001", Severity.CRITICAL, ("a",), subject, f"pid {pid}", fix)
+        for pid, subject, fix in ((10, "gpu0", ends), (12, "gpu1", ends), (13, "gpu2", "two\nlines"))
+    ]
+    assert [styled(line, colour=False) for line in finding_lines(findings)] == [
+        "CRITICAL  PROC001 on a gpu0: pid 10",
+        "CRITICAL  PROC001 on a gpu1: pid 12",
+        "            fix of these 2: gpulaunch clean-zombies a",
+        "CRITICAL  PROC001 on a gpu2: pid 13",
+        "            fix: two",
+        "                 lines",
+    ]
+
+
+def test_an_ignored_finding_shows_no_fix() -> None:
+    ignored = Finding("PROC001", Severity.WARNING, ("a",), "", "pid 10", "end it", ignored=True)
+    assert [styled(line, colour=False) for line in finding_lines([ignored])] == [
+        "IGNORED   PROC001 on a: pid 10"
+    ]
 
 
 def zombies(host_name: str, pids: range, program: str = "python") -> list[Finding]:
