@@ -182,6 +182,16 @@ def test_conda_run_names_an_environment() -> None:
         ("torchrun --nprocs 4 a.py", "torchrun has no option --nprocs", "did you mean --nproc"),
         ("torchrun --nproc_per_node --nnodes 2 a.py", "needs a value, and has '--nnodes'", "VALUE"),
         ("torchrun --nproc_per_node 4", "torchrun has no script", "write the script"),
+        (
+            "torchrun --nproc_per_node train.py",
+            "--nproc_per_node has no value and takes train.py",
+            "VALUE train.py",
+        ),
+        (
+            "deepspeed --num_gpus ds/train.py",
+            "--num_gpus has no value and takes ds/train.py",
+            "--num_gpus VALUE",
+        ),
         ("torchrun --nproc_per_node four a.py", "'four', and takes a number", "leave"),
         (
             "torchrun --nproc_per_node 4 --nproc-per-node 8 a.py",

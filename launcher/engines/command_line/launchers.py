@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options
@@ -126,9 +126,7 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         reading = read_options(line.words, start, table)
     line.found += reading.found
     if reading.program >= len(line.words):
-        raise CommandRefused(
-            f"{launcher} has no script to start", f"write the script after the options of {launcher}"
-        )
+        raise _without_script(launcher, reading.found)
     names = {one.option.name for one in reading.found}
     kind: ProgramKind = "module" if "--module" in names else "script"
     if "--no_python" in names:
@@ -142,6 +140,20 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         record,
         local_rank_option=_local_rank_option(launcher, names, kind),
         remarks=_misplaced(table, record.args, record.program),
+    )
+
+
+def _without_script(launcher: LauncherKind, found: Sequence[FoundOption]) -> CommandRefused:
+    """Say where the script went: mostly an option without its value has taken it."""
+    last = found[-1] if found else None
+    if last is not None and last.words and last.words[-1].text.endswith((".py", ".sh")):
+        option, script = last.use.spelling, last.words[-1].text
+        return CommandRefused(
+            f"{launcher} has no script to start: {option} has no value and takes {script} for it",
+            f"write {option} VALUE {script}",
+        )
+    return CommandRefused(
+        f"{launcher} has no script to start", f"write the script after the options of {launcher}"
     )
 
 
