@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import click
 
 from launcher.commands._completion import complete_hosts
+from launcher.commands._param_types import DurationParam
 from launcher.remote.fanout import WIDTH
 from preflight.frozen import dataclass
 
@@ -58,6 +59,15 @@ def host_access_options(function: Function) -> Function:
     ):
         function = option(function)
     return function
+
+
+LONGEST_AGE_S = 86400.0
+
+max_age_option = click.option(
+    "--max-age",
+    type=DurationParam(min=0, max=LONGEST_AGE_S),
+    help="Take what cannot have changed since (same boot and driver, same packages) from a check not older.",
+)
 
 
 def hosts_argument(function: Function) -> Function:

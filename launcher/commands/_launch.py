@@ -22,6 +22,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.follow.warm_start import WarmStarts
+from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
@@ -60,6 +61,7 @@ def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | N
         width=what.ways.width,
         shards=what.ways.shards if options.dry_run else None,
         warm_starts=early,
+        cache=None if options.max_age is None else FactCache(options.max_age),
     )
 
 

@@ -53,6 +53,7 @@ class LaunchOptions(HostOptions):
     show_secrets: bool = False
     clean: bool = False
     wait: float | None = None  # seconds
+    max_age: float | None = None  # seconds
     rehearse: bool = False
     deep: bool = False
     detach: bool = False

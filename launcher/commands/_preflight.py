@@ -18,6 +18,7 @@ from launcher.config.rank_counts import resolve_rank_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
 from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
+from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.live_table import HostTable
 from launcher.host_checks.preflight import (
     PreflightOptions,
@@ -80,6 +81,7 @@ class PreflightCommandOptions(HostOptions):
     seconds: float
     step_timeout: float
     save_expect: bool
+    max_age: float | None  # seconds
 
     @property
     def is_document_alone(self) -> bool:
@@ -101,6 +103,8 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         raise BadInput("--deep measures hosts", "leave out --from, --from-smi and --prolog")
     if options.save_expect and not options.deep:
         raise BadInput("--save-expect saves what --deep measures", "add --deep")
+    if options.max_age is not None and (options.recordings or options.smi_files or options.prolog):
+        raise BadInput("--max-age is about answers of hosts", "leave out --from, --from-smi and --prolog")
     if options.prolog:
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 
@@ -114,6 +118,7 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         width=options.parallel,
         sent=asked.sent,
         script_after_sync=asked.arriving,
+        cache=None if options.max_age is None else FactCache(options.max_age),
     )
     if asked.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
@@ -123,6 +128,8 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
     else:
         ways = open_host_access(options)
         result, deep = _from_hosts(asked, ways, preflight_options, options)
+    if preflight_options.cache is not None and preflight_options.cache.problem:
+        echo(preflight_options.cache.problem, err=True)
     _show(result, options, deep)
     return result.exit_code
 

@@ -7,7 +7,12 @@ import click
 
 from launcher.commands._completion import complete_codes, complete_configs
 from launcher.commands._deep_options import deep_flag, deep_options
-from launcher.commands._host_options import host_access_options, hosts_argument, transport_option
+from launcher.commands._host_options import (
+    host_access_options,
+    hosts_argument,
+    max_age_option,
+    transport_option,
+)
 from launcher.commands._param_types import PrecisionParam
 
 _EXAMPLES = """\b
@@ -82,6 +87,7 @@ Examples:
     is_flag=True,
     help="Only the health of this node: one line, exit code 0 or 1, less than 10 s.",
 )
+@max_age_option
 @deep_flag
 @deep_options
 @transport_option

@@ -8,7 +8,7 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands._deep_options import deep_flag
-from launcher.commands._host_options import host_access_options, transport_option
+from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._param_types import DurationParam
 from launcher.local.project import RUNS, local_runs_dir
 
@@ -81,6 +81,7 @@ MOST_WAIT_S = 7 * 86400.0
     type=DurationParam(min=0, max=MOST_WAIT_S),
     help="Wait in turn until the GPUs are free, at most so long.",
 )
+@max_age_option
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @deep_flag
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")

@@ -11,6 +11,7 @@ from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.planning.network import LOOPBACK, choose_main_address
 from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.client import WIDTH, Shards
@@ -46,6 +47,7 @@ class Collection:
         opener: OpenConnection,
         width: int,
         on_done: OnHostDone | None,
+        earlier: EarlierOf | None = None,
     ) -> None:
         self.clocks: dict[str, ClockOffset] = {}
         self.started = time.monotonic()
@@ -55,6 +57,7 @@ class Collection:
         self._opener = opener
         self._width = width
         self._on_done = on_done
+        self._earlier = earlier
 
     def collect(self, probe: ReachabilityProbe | None, find_port: FindPort) -> Collected:
         """Ask all hosts from this process."""
@@ -66,6 +69,7 @@ class Collection:
                 width=self._width,
                 on_done=self._note,
                 waiting=waiting if probe else None,
+                earlier=self._earlier,
             )
             return gathered, self._probe(probe, find_port, gathered.facts, waiting)
 
@@ -82,11 +86,16 @@ class Collection:
             Shards(access, count) as shards,
             AgentSessions(self._opener, self._hosts, width=self._width) as waiting,
         ):
-            first = _MainHost(main, self._request_for, self._opener, waiting if probe else None)
+            staying = waiting if probe else None
+            first = _MainHost(main, self._request_for, self._opener, staying, self._earlier)
             first.wait(_MAIN_HOST_S if probe else 0.0)
             listener = self._listen(first, waiting, find_port, count) if probe else Listener(None)
             gathered, reached = shards.gather(
-                others, self._request_for, targets=listener.targets, on_answer=self._note
+                others,
+                self._request_for,
+                targets=listener.targets,
+                on_answer=self._note,
+                earlier=self._earlier,
             )
             listener.release_ports()
             alone = first.result()
@@ -145,11 +154,12 @@ class _MainHost:
         request_for: Callable[[HostEntry], AgentRequest],
         opener: OpenConnection,
         waiting: AgentSessions | None,
+        earlier: EarlierOf | None,
     ) -> None:
         self._entry = entry
         self._result: GatherResult | None = None
         self._failure: BaseException | None = None
-        self._arguments = (request_for, opener, waiting)
+        self._arguments = (request_for, opener, waiting, earlier)
         self._thread = threading.Thread(target=self._ask, daemon=True)
         self._thread.start()
 
@@ -170,8 +180,8 @@ class _MainHost:
         return self._result
 
     def _ask(self) -> None:
-        request_for, opener, waiting = self._arguments
+        request_for, opener, waiting, earlier = self._arguments
         try:
-            self._result = gather_facts([self._entry], request_for, opener, waiting=waiting)
+            self._result = gather_facts([self._entry], request_for, opener, waiting=waiting, earlier=earlier)
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             self._failure = error

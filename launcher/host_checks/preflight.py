@@ -14,6 +14,7 @@ from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe
+from launcher.host_checks.fact_cache import FactCache
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.planning.plan import ScriptFile
 from launcher.planning.planner import LaunchDecisions, decide_launch
@@ -94,6 +95,7 @@ class PreflightOptions:
     shards: ShardAccess | None = None  # for many hosts: several processes ask them
     deadline_s: float = 20.0
     skip: tuple[str, ...] = ()
+    cache: FactCache | None = None  # facts of earlier answers that hosts need not send again
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
     sent: ScriptFile | None = (
         None  # the script that travels with the launch: read locally, as it will be on the host
@@ -121,13 +123,17 @@ def preflight(
     how = options or PreflightOptions()
     hosts = tuple(entries)
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
-    collection = Collection(hosts, lambda entry: agent_request(entry, job, how), opener, how.width, on_done)
+    earlier = None if how.cache is None else how.cache.earlier
+    ask = partial(agent_request, job=job, options=how)
+    collection = Collection(hosts, ask, opener, how.width, on_done, earlier)
     find_port = partial(_port_to_use, job=job)
     count = shard_count(len(hosts)) if how.shards is not None else 0
     if how.shards is not None and count:
         gathered, reached = collection.collect_sharded(how.shards, count, probe, find_port)
     else:
         gathered, reached = collection.collect(probe, find_port)
+    if how.cache is not None:
+        how.cache.keep(hosts, gathered.facts)
     result = evaluate_facts(
         hosts, gathered, job, reach=reached, options=how, clocks=collection.clocks, script=script
     )
@@ -164,6 +170,7 @@ def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None =
     if "HF_HOME" in job.env or "HF_HOME" in entry.env:
         paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
     how = options or PreflightOptions()
+    earlier = None if how.cache is None else how.cache.earlier(entry)
     return AgentRequest(
         host=entry.name,
         ports=(job.main_port,),
@@ -174,6 +181,7 @@ def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None =
         python_path={**entry.env, **job.env}.get("PYTHONPATH", ""),
         modules=_imports(how.sent.text) if how.sent is not None else (),
         skip=how.skip,
+        known={} if earlier is None else earlier.key(),
         deadline_s=how.deadline_s,
     )
 

@@ -62,6 +62,7 @@ def host_json(result: PreflightResult, name: str, *, facts: bool) -> dict[str, A
             for each in merge_findings(finding for finding in mine if len(finding.hosts) == 1)
         ],
         "summary": None if known is None else _summary(known),
+        "reused": {} if known is None else dict(known.reused),
     }
     if facts and known is not None:
         shown["facts"] = encode(known)

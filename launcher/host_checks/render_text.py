@@ -8,7 +8,7 @@ from launcher.config.host_sets import host_range, short_host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight import PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
-from launcher.text import counted, one_line, sanitize
+from launcher.text import counted, duration, one_line, sanitize
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu
@@ -144,7 +144,7 @@ def report_lines(
         for facts in result.facts.values():
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
-    end = [*_would_use_lines(result), _last_line(result, repeated)]
+    end = [*_would_use_lines(result), *reused_lines(result.facts.values()), _last_line(result, repeated)]
     if result.not_collected:
         end.insert(0, f"not asked of this source: {' '.join(result.not_collected)}")
     folded = group_findings(finding for finding in result.findings if finding not in repeated)
@@ -305,6 +305,21 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
     yield sanitize(
         f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False
     )
+
+
+_PARTS = {"packages": "packages", "gpus": "what GPUs cannot change"}
+
+
+def reused_lines(facts: Iterable[HostFacts]) -> Iterator[str]:
+    """Yield a line for each part that hosts did not send again, with its age."""
+    ages: dict[str, list[float]] = {}
+    for host in facts:
+        for part, age_s in host.reused.items():
+            ages.setdefault(part, []).append(age_s)
+    for part, found in ages.items():
+        span = " to ".join(dict.fromkeys((duration(min(found)), duration(max(found)))))
+        words = _PARTS.get(part, one_line(part, 40))
+        yield f"not read again of {counted(len(found), 'host')}: {words}, read {span} ago"
 
 
 def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledLine:

@@ -114,6 +114,7 @@ def preflight_hosts(launch: LaunchRequest) -> PreflightResult:
         width=launch.width,
         sent=launch.sent,
         script_after_sync=launch.script_after_sync,
+        cache=launch.cache,
     )
     return preflight(
         launch.entries, launch.job, launch.connections.borrow, options=options, probe=launch.probe

@@ -10,7 +10,7 @@ from dataclasses import field, fields, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import (
@@ -23,6 +23,7 @@ from launcher.errors import (
     ProgramNotStarted,
 )
 from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.programs import agent_source, bootstrap_argv, compress_program
 from launcher.remote.shell_errors import last_lines, no_answer, no_python
@@ -66,6 +67,7 @@ class AgentRequest:
     modules: tuple[str, ...] = ()  # that the script imports, where it does not lie on the host
     python_path: str = ""  # PYTHONPATH of the launch, where it has one of its own
     skip: tuple[str, ...] = ()
+    known: dict[str, Any] = field(default_factory=dict)  # the key of EarlierFacts
     deadline_s: float = 20.0
 
 
@@ -85,11 +87,12 @@ def gather_facts(
     width: int = WIDTH,
     on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None,
     waiting: AgentSessions | None = None,
+    earlier: EarlierOf | None = None,
 ) -> GatherResult:
     """Ask all hosts side by side; one connection and one channel for each.
 
     Where `waiting` is given, agents of the first hosts that have answered stay on their hosts, for one more
-    program each.
+    program each. `earlier` gives what the request of a host says is known.
     """
     todo = tuple(entries)
     _packed_agent(), _packed_pynvml()  # once, before many threads want them
@@ -100,7 +103,10 @@ def gather_facts(
             connection = held.enter_context(opener(entry))
             stream = held.enter_context(closing(start_agent(connection, entry.python)))
             stay = entry.name in staying
-            facts = _ask(stream, connection.name, entry.python, request_for(entry), stay=stay)
+            request = request_for(entry)
+            document = read_document(stream, connection.name, entry.python, request, stay=stay)
+            known = None if earlier is None else earlier(entry)
+            facts = decode_document(connection.name, document, request.host, known)
             if waiting is not None and stay:
                 waiting.add(entry.name, stream, held.pop_all())
             return facts
@@ -130,7 +136,8 @@ def query_agent(connection: Connection, python: str, request: AgentRequest) -> H
     Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
     """
     with closing(start_agent(connection, python)) as stream:
-        return _ask(stream, connection.name, python, request)
+        document = read_document(stream, connection.name, python, request)
+        return decode_document(connection.name, document, request.host)
 
 
 def start_agent(connection: Connection, python: str) -> Stream:
@@ -139,10 +146,6 @@ def start_agent(connection: Connection, python: str) -> Stream:
         return connection.start(bootstrap_argv(python, site=True))
     except ProgramNotStarted as failure:
         raise no_python(connection.name, python, failure.why) from None
-
-
-def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False) -> HostFacts:
-    return decode_document(host, read_document(stream, host, python, request, stay=stay), request.host)
 
 
 def read_document(
@@ -161,12 +164,14 @@ def read_document(
     return _read_answer(stream, host, python, deadline)
 
 
-def decode_document(host: str, document: bytes, known_as: str) -> HostFacts:
+def decode_document(
+    host: str, document: bytes, known_as: str, earlier: EarlierFacts | None = None
+) -> HostFacts:
     """Return the facts in an agent's answer, as those of the host `known_as`. Raises AgentProtocolError.
 
-    The client knows whose facts they are; no answer says it.
+    The client knows whose facts they are; no answer says it. `earlier` has what the host may have left out.
     """
-    return replace(_decode(host, document), host=known_as)
+    return replace(_decode(host, document, earlier), host=known_as)
 
 
 def _send(stream: Stream, payload: bytes) -> None:
@@ -268,9 +273,11 @@ def _read_answer(stream: Stream, host: str, python: str, deadline: float) -> byt
             return document
 
 
-def _decode(host: str, document: bytes) -> HostFacts:
+def _decode(host: str, document: bytes, earlier: EarlierFacts | None = None) -> HostFacts:
     try:
-        return decode(HostFacts, json.loads(document))
+        answer = json.loads(document)
+        fill_in(answer, earlier, time.time())
+        return decode(HostFacts, answer)
     except (ValueError, RecursionError) as failure:
         raise AgentProtocolError(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
     except MalformedFacts as failure:

@@ -5,6 +5,7 @@ annotations. Memory is in MiB (2**20 bytes), times in seconds, temperatures in d
 Mbit/s, each said in the field's name.
 """
 
+from dataclasses import field
 from typing import Literal
 
 from preflight.facts.gpu import Driver, Gpu, GpuClaim, PciGpu
@@ -28,6 +29,7 @@ class Identity:
     pid_namespace: str = ""  # inode, in which alone a pid means something; "": not known
     machine: str = ""  # as uname has it: "x86_64", "aarch64"
     time_namespace: str = ""  # inode, in which alone a start time does; "0": the kernel has none
+    nvidia_module: str = ""  # version of the kernel module that is loaded; "": none is
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class PythonEnv:
     accelerate_config: Fact[str] = ""  # text of accelerate's default config file; "" = the user has none
     # That the script imports unconditionally, and that neither it nor this interpreter has.
     absent_modules: Fact[tuple[str, ...]] = Missing("the answer does not hold it", "not-asked")
+    packages_stamp: str = ""  # changes with every change of `packages`; "": that is not certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +270,8 @@ class HostFacts:
     system: Fact[System]
     probe_ms: dict[str, float]  # how long each probe took
     claims: Fact[tuple[GpuClaim, ...]] = Missing("the answer does not hold it", "not-asked")
+    # What was not read again (--max-age): "gpus", "packages" -> seconds since it was. The client says so.
+    reused: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ def assemble_gpus(parts: Any) -> Any:
     for index in range(owed["count"]):
         part = parts.get(str(index), {})
         excuse = parts[PARTS] or missing("the probe ended before this was read")
-        gpus.append({"index": index, **{name: part.get(name, excuse) for name in owed["fields"]}})
+        left_out = owed["fixed"] if part.get("same") else ()
+        names = [name for name in owed["fields"] if name not in left_out]
+        gpus.append({"index": index, **{name: part.get(name, excuse) for name in names}})
     return gpus
 
 

@@ -17,4 +17,4 @@ def probe_gpus(ask: ProbeRequest, emit: Emit) -> None:
     else:
         from .nvml.gpus import nvml_gpus
 
-        nvml_gpus(import_pynvml(ask.pynvml), emit)
+        nvml_gpus(import_pynvml(ask.pynvml), emit, ask.known)

@@ -8,6 +8,7 @@ import time
 
 from .fact import Json
 from .files import link_target, read_text, text_or
+from .known import BOOT_ID, nvidia_module
 from .namespaces import own_namespace
 from .users import user_name
 
@@ -21,10 +22,11 @@ def identity() -> Json:
     initial = namespace == _INITIAL_PID_NAMESPACE
     return {
         "hostname": os.uname().nodename,
-        "boot_id": text_or("/proc/sys/kernel/random/boot_id"),
+        "boot_id": text_or(BOOT_ID),
         "uid": os.getuid(),
         "user": user_name(os.getuid()),
         "kernel": kernel,
+        "nvidia_module": nvidia_module(),
         "machine": os.uname().machine,
         "now_unix": time.time(),
         "uptime_s": float(read_text("/proc/uptime").split()[0]),

@@ -10,8 +10,9 @@ import sysconfig
 from collections.abc import Mapping
 from typing import Any
 
-from .fact import Emit, fact, missing
+from .fact import Emit, Json, fact, missing
 from .files import read_text, text_or
+from .known import packages_stamp
 from .request import ProbeRequest
 from .script_imports import absent_modules
 
@@ -21,20 +22,29 @@ _LONGEST_CONFIG = 1 << 16
 def probe_python(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PythonEnv."""
     path = import_path(os.environ)
-    packages, folders = _installed_packages(path)
-    emit(
-        "python",
-        {
-            "executable": sys.executable,
-            "version": "%d.%d.%d" % sys.version_info[:3],
-            "packages": packages,
-            "torch_cuda": fact(lambda: _torch_cuda(packages, folders)),
-            "nccl": fact(lambda: _nccl(packages)),
-            "managed": _is_managed(),
-            "accelerate_config": fact(lambda: default_accelerate_config(os.environ)),
-            "absent_modules": fact(lambda: absent_modules(ask, path)),
-        },
-    )
+    stamp = packages_stamp(sys.executable, path)  # before the folders are read: a change since makes another
+    answer: Json = {
+        "executable": sys.executable,
+        "version": "%d.%d.%d" % sys.version_info[:3],
+        "packages_stamp": stamp,
+        "managed": _is_managed(),
+        "accelerate_config": fact(lambda: default_accelerate_config(os.environ)),
+        "absent_modules": fact(lambda: absent_modules(ask, path)),
+    }
+    if ask.known is None or not stamp or ask.known.packages != stamp:
+        answer.update(_packages(path, stamp))
+    emit("python", answer)
+
+
+def _packages(path: list[str], stamp: str) -> Json:
+    """Return the fields of facts.PythonEnv that depend on nothing but what is installed."""
+    packages, folders, all_named = _installed_packages(path)
+    return {
+        "packages": packages,
+        "torch_cuda": fact(lambda: _torch_cuda(packages, folders)),
+        "nccl": fact(lambda: _nccl(packages)),
+        "packages_stamp": stamp if all_named else "",
+    }
 
 
 def _is_managed() -> bool:
@@ -83,13 +93,16 @@ def _has_user_site(environ: Mapping[str, str]) -> bool:
 _METADATA = re.compile(r"(?P<name>.+?)(-(?P<version>[^-]+))?(-py[\d.]+)?\.(dist|egg)-info")
 
 
-def _installed_packages(folders: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+def _installed_packages(folders: list[str]) -> tuple[dict[str, str], dict[str, str], bool]:
     """Return {distribution: version} and {distribution: folder it lies in}, the first on the path winning.
+
+    And whether every version was in a name: one that was read inside can change unseen.
 
     The metadata folder's name holds the version; importlib.metadata opens each folder for the same answer.
     """
     packages: dict[str, str] = {}
     where: dict[str, str] = {}
+    all_named = True
     for folder in folders:
         try:
             entries = sorted(os.listdir(folder))
@@ -101,10 +114,11 @@ def _installed_packages(folders: list[str]) -> tuple[dict[str, str], dict[str, s
                 continue
             name = re.sub(r"[-_.]+", "-", match["name"]).lower()
             version = match["version"] or _version_inside(folder + "/" + entry)
+            all_named = all_named and match["version"] is not None
             if name not in packages and version:
                 packages[name] = version
                 where[name] = folder
-    return packages, where
+    return packages, where, all_named
 
 
 def _version_inside(path: str) -> str:

@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 from .fact import Json
+from .known import Known, read_known
 
 _DEADLINE_S = 20.0  # when the request names none
 _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload")
@@ -26,6 +27,7 @@ class ProbeRequest(NamedTuple):
     skip: frozenset[str]
     deadline_s: float
     pynvml: bytes | None
+    known: Known | None = None  # from an earlier answer, where it still holds
 
 
 def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
@@ -43,6 +45,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         skip=frozenset(request.get("skip") or ()),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),
         pynvml=pynvml,
+        known=read_known(request.get("known") or {}),
     )
 
 

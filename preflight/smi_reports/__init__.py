@@ -46,7 +46,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
     if facts is None:
         raise BadInput("unrecognised nvidia-smi output", f"record one of {EXPECTED}")
     fields = HostFacts.__dataclass_fields__
-    blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms")}
+    blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms", "reused")}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
 

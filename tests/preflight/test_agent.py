@@ -35,6 +35,7 @@ from tests.preflight.agent_runs import payload, run_agent, streamed
 
 def test_the_probes_fill_every_field_of_the_facts() -> None:
     filled = {name for probe in agent.PROBES for name in probe.facts} | {"host", "agent_version", "probe_ms"}
+    filled |= {"reused"}  # is the client's
     assert filled == set(HostFacts.__dataclass_fields__)
 
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, ShardEnded
 from launcher.remote.agent import AgentRequest, GatherResult, decode_document, merge_results
+from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import ProbeTargets
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.frames import (
@@ -76,6 +77,7 @@ class Shards(Closing):
         *,
         targets: ProbeTargets | None,
         on_answer: OnAnswer,
+        earlier: EarlierOf | None = None,
     ) -> tuple[GatherResult, tuple[Reach, ...]]:
         """Ask the hosts, once. Return what came of them, and whom they reached, both in their order.
 
@@ -87,7 +89,7 @@ class Shards(Closing):
             hosts = tuple((number, entries[number], request_for(entries[number])) for number in share)
             self._send(index, self._request(hosts, targets))
             threading.Thread(target=self._read, args=(index,), daemon=True).start()
-        merger = _Merger(entries, on_answer)
+        merger = _Merger(entries, on_answer, earlier)
         for index, frame in self._all_frames():
             if isinstance(frame, HostAnswer):
                 merger.add_answer(frame)
@@ -174,17 +176,20 @@ class Shards(Closing):
 class _Merger:
     """What has come of each host so far."""
 
-    def __init__(self, entries: Sequence[HostEntry], on_answer: OnAnswer) -> None:
+    def __init__(self, entries: Sequence[HostEntry], on_answer: OnAnswer, earlier: EarlierOf | None) -> None:
         self.entries = entries
         self.results: dict[int, HostFacts | GpulaunchError] = {}
         self._reach: dict[int, tuple[Reach, ...]] = {}
         self._on_answer = on_answer
+        self._earlier = earlier
 
     def add_answer(self, answer: HostAnswer) -> None:
         """Take what a host said, or the error that it does not hold facts."""
         entry = self.entries[answer.number]
+        known = None if self._earlier is None else self._earlier(entry)
         try:
-            facts: HostFacts | GpulaunchError = decode_document(entry.name, answer.document, entry.name)
+            facts: HostFacts | GpulaunchError
+            facts = decode_document(entry.name, answer.document, entry.name, known)
         except GpulaunchError as error:
             facts = error
         self.results[answer.number] = facts

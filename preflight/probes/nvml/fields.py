@@ -64,3 +64,9 @@ GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("nvlinks", nvlinks),
 )
 """Every field of gpu_facts.Gpu but the index, and how NVML is asked."""
+
+FIXED_FIELDS = frozenset(
+    {"minor", "name", "pci_bus_id", "capability", "temperature_slowdown_c", "clock_sm_max_mhz"}
+)
+"""Those that are the same for as long as the driver stays loaded. Not modes, limits and links: a command of
+an administrator changes them."""

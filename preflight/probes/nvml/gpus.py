@@ -6,13 +6,14 @@ import threading
 from typing import Any
 
 from ..fact import Emit, Json, exception_reason, missing
+from ..known import Known
 from .answers import as_text, fact_nvml, nvml_missing
-from .fields import GPU_FIELDS
+from .fields import FIXED_FIELDS, GPU_FIELDS
 from .library import driver_file_hint
 
 
-def nvml_gpus(nv: Any, emit: Emit) -> None:
-    """Emit driver and gpus; `nv` is pynvml."""
+def nvml_gpus(nv: Any, emit: Emit, known: Known | None = None) -> None:
+    """Emit driver and gpus; `nv` is pynvml. Of GPUs that are known, what cannot change is not read again."""
     try:
         nv.nvmlInit()
     except nv.NVMLError as error:
@@ -21,7 +22,8 @@ def nvml_gpus(nv: Any, emit: Emit) -> None:
         emit("driver", excuse)
         emit("gpus", excuse)
         return
-    emit("driver", fact_nvml(nv, lambda: _driver(nv)))
+    driver = fact_nvml(nv, lambda: _driver(nv))
+    emit("driver", driver)
     count = fact_nvml(nv, nv.nvmlDeviceGetCount)
     if isinstance(count, dict):
         emit("gpus", count)
@@ -29,10 +31,12 @@ def nvml_gpus(nv: Any, emit: Emit) -> None:
     if count == 0:
         emit("gpus", missing("the driver is loaded and lists no GPU", "no-devices"))
         return
-    emit("gpus", "owed", {"count": count, "fields": [name for name, _ in GPU_FIELDS]})
+    names = [name for name, _ in GPU_FIELDS]
+    emit("gpus", "owed", {"count": count, "fields": names, "fixed": [*FIXED_FIELDS]})
+    same = known.gpus if known is not None and driver.get("version") == known.driver else frozenset()
     # A thread per GPU: ctypes lets go of the interpreter in each call, so that a GPU that hangs costs the
     # others nothing.
-    threads = [threading.Thread(target=_gpu, args=(nv, i, emit), daemon=True) for i in range(count)]
+    threads = [threading.Thread(target=_gpu, args=(nv, i, emit, same), daemon=True) for i in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -49,7 +53,7 @@ def _driver(nv: Any) -> Json:
     }
 
 
-def _gpu(nv: Any, index: int, emit: Emit) -> None:
+def _gpu(nv: Any, index: int, emit: Emit, known: frozenset[str]) -> None:
     """Emit every field of one GPU as soon as it is known; a lost one keeps its index."""
     try:
         handle = nv.nvmlDeviceGetHandleByIndex(index)
@@ -58,5 +62,12 @@ def _gpu(nv: Any, index: int, emit: Emit) -> None:
         for name, _ in GPU_FIELDS:
             emit("gpus", index, name, excuse)
         return
+    same = False
     for name, read in GPU_FIELDS:
-        emit("gpus", index, name, fact_nvml(nv, lambda read=read: read(nv, handle)))  # type: ignore[misc]
+        if same and name in FIXED_FIELDS:
+            continue
+        value = fact_nvml(nv, lambda read=read: read(nv, handle))  # type: ignore[misc]
+        emit("gpus", index, name, value)
+        if name == "uuid" and isinstance(value, str) and value in known:
+            same = True
+            emit("gpus", index, "same", same)

@@ -1,0 +1,82 @@
+"""Facts kept for `--max-age`: a file for each host in the user's state directory, for this user only.
+
+A file is found by how its host is reached and with which Python. That it is about the same machine is proven
+by the boot id, which no two machines share. What is in a file that is not one of ours is nothing.
+"""
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError
+from launcher.local.home import user_state_dir
+from launcher.local.safe_paths import write_below
+from launcher.remote.earlier_facts import EarlierFacts, parts_to_keep, young_part
+from launcher.safe_json import loads
+from launcher.terminal.json_text import json_text
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode, encode
+
+_KEPT_S = 2 * 86400.0  # --max-age is a day at most
+_LARGEST = 1 << 20
+
+
+class FactCache:
+    """What is known of hosts, no part of it older than `max_age_s`."""
+
+    def __init__(self, max_age_s: float, directory: Path | None = None) -> None:
+        self.problem = ""  # why facts could not be kept
+        self._max_age_s = max_age_s
+        self._directory = directory or user_state_dir() / "facts"
+        self._loaded: dict[str, EarlierFacts | None] = {}
+
+    def earlier(self, entry: HostEntry) -> EarlierFacts | None:
+        """Return what is known of a host, None where nothing is; the same until it is kept anew."""
+        name = _file_name(entry)
+        if name not in self._loaded:
+            found = _load(self._directory / name)
+            self._loaded[name] = None if found is None else young_part(found, self._max_age_s, time.time())
+        return self._loaded[name]
+
+    def keep(self, entries: Iterable[HostEntry], facts: Mapping[str, HostFacts]) -> None:
+        """Write what the hosts have answered for the next time, and remove what is too old for anybody."""
+        now = time.time()
+        try:
+            for entry in entries:
+                host = facts.get(entry.name)
+                kept = None if host is None else parts_to_keep(host, self.earlier(entry), now)
+                if kept is not None:
+                    write_below(self._directory, _file_name(entry), json_text(encode(kept), depth=1) + "\n")
+                    self._loaded.pop(_file_name(entry), None)
+            _remove_old(self._directory, now - _KEPT_S)
+        except (OSError, GpulaunchError) as error:
+            self.problem = f"facts are not kept for the next time: {error}"
+
+
+def _file_name(entry: HostEntry) -> str:
+    way = (entry.name, entry.address, entry.port, entry.user, entry.jump, entry.alias, entry.via)
+    return hashlib.sha256(repr((*way, entry.python)).encode("utf-8", "replace")).hexdigest()[:32] + ".json"
+
+
+def _load(path: Path) -> EarlierFacts | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_size > _LARGEST:
+                return None
+            return decode(EarlierFacts, loads(file.read(_LARGEST + 1)))
+    except (OSError, ValueError, GpulaunchError):
+        return None
+
+
+def _remove_old(directory: Path, before_unix: float) -> None:
+    for path in directory.glob("*.json"):
+        with suppress(OSError):
+            if path.lstat().st_mtime < before_unix:
+                path.unlink()
