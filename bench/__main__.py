@@ -57,11 +57,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="few rounds of what takes seconds")
     parser.add_argument("--only", default="", metavar="NAME", help="one script")
-    asked = parser.parse_args()
-    chosen = [script for script in SCRIPTS if asked.only in ("", script.name)]
-    if asked.short:
+    arguments = parser.parse_args()
+    chosen = [script for script in SCRIPTS if arguments.only in ("", script.name)]
+    if arguments.short:
         chosen = [script for script in chosen if script.short is not None]
-    rows = [row for script in chosen for row in measure(script, short=asked.short)]
+    rows = [row for script in chosen for row in measure(script, short=arguments.short)]
     print("\n".join(table(rows)))
     return int(not rows or any(row.verdict != "ok" for row in rows))
 

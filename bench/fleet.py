@@ -113,10 +113,10 @@ class _Server:
             writer.close()
 
 
-def _probe_answer(asked: dict[str, Any]) -> dict[str, Any]:
-    if asked["role"] == "listen":
-        return {"listening": [[asked["port"], ""], [40000, ""]]}
-    return {"reached": [[address, port, "", 0.3] for address, port in asked["targets"]]}
+def _probe_answer(request: dict[str, Any]) -> dict[str, Any]:
+    if request["role"] == "listen":
+        return {"listening": [[request["port"], ""], [40000, ""]]}
+    return {"reached": [[address, port, "", 0.3] for address, port in request["targets"]]}
 
 
 if __name__ == "__main__":

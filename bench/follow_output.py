@@ -145,15 +145,15 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--ranks", type=int, default=4, help="on each host")
     parser.add_argument("--lines", type=int, default=50_000, help="of each rank")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Lab.up(asked.hosts, Path(folder, "lab")) as lab:
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Lab.up(arguments.hosts, Path(folder, "lab")) as lab:
         home = Path(folder, "home")
         (home / ".ssh").mkdir(parents=True)
         (home / ".ssh" / "known_hosts").write_text(lab.known_hosts.read_text())
-        half = gpulaunch(lab, home, asked.ranks, max(1, asked.lines // 2))
-        taken = {"gpulaunch": gpulaunch(lab, home, asked.ranks, asked.lines)}
+        half = gpulaunch(lab, home, arguments.ranks, max(1, arguments.lines // 2))
+        taken = {"gpulaunch": gpulaunch(lab, home, arguments.ranks, arguments.lines)}
         for name, argv in ways(lab).items():
-            taken[name] = other(argv, lab, home, asked.ranks, asked.lines)
+            taken[name] = other(argv, lab, home, arguments.ranks, arguments.lines)
     ours = taken["gpulaunch"]
     for name, way in taken.items():
         counts = f"{way.lost} lost, {way.torn} torn, {way.twice} twice"

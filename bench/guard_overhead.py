@@ -98,10 +98,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--switch-every", type=int, default=1, help="steps with, then without the guard")
     options = parser.parse_args()
-    told: list[Any] = []
+    reports: list[Any] = []
     with tempfile.TemporaryDirectory() as run_dir:
         module = load_guard(Path(run_dir))
-        note = lambda *event, **fields: told.append((event, fields))  # noqa: E731
+        note = lambda *event, **fields: reports.append((event, fields))  # noqa: E731
         tools = module.RankServices(note, lambda _: None, lambda _: "")
         meter = Meter(module.Guard(module.GuardContext(0, 0, run_dir), tools, stops=True))
         train(meter, options.steps, options.switch_every)
@@ -118,7 +118,7 @@ def main() -> None:
         "inside_ms_worst_step": round(1000 * sampled, 3),
         "inside_percent": round(100 * statistics.mean(inside) / statistics.mean(off), 3),
         "side_by_side_percent": round(100 * (statistics.median(on) / statistics.median(off) - 1), 2),
-        "internal_error": [fields for event, fields in told if "internal_error" in event],
+        "internal_error": [fields for event, fields in reports if "internal_error" in event],
     }
     print(json.dumps(result, indent=1))
 

@@ -33,12 +33,12 @@ def main() -> int:
         "--sizes", type=float, nargs="+", default=list(_TARGETS), help="milliseconds per step"
     )
     parser.add_argument("--child", type=float, default=0.0, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.child:
-        print(json.dumps(_train(asked.child, asked.seconds)))
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(_train(arguments.child, arguments.seconds)))
         return 0
     targets = []
-    for size in asked.sizes:
+    for size in arguments.sizes:
         argv = [
             sys.executable,
             "-m",
@@ -46,7 +46,7 @@ def main() -> int:
             "--child",
             str(size),
             "--seconds",
-            str(asked.seconds),
+            str(arguments.seconds),
         ]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, check=True)

@@ -26,14 +26,16 @@ ANSWER_TARGET_S = 1.0
 
 def main() -> int:
     """Measure and tell."""
-    asked = _arguments()
-    if asked.host:
-        return _measure(asked.host, asked.inventory.resolve(), asked.ssh_config.resolve(), asked.rounds)
+    arguments = _arguments()
+    if arguments.host:
+        return _measure(
+            arguments.host, arguments.inventory.resolve(), arguments.ssh_config.resolve(), arguments.rounds
+        )
     from tests.lab.hosts import Lab  # noqa: PLC0415 - real hosts need no lab
 
     folder = tempfile.TemporaryDirectory()
-    with folder as name, Lab.up("gpuhost", Path(name) / "lab", profiles=[asked.profile]) as lab:
-        return _measure("gpuhost", lab.inventory_path, lab.ssh_config, asked.rounds)
+    with folder as name, Lab.up("gpuhost", Path(name) / "lab", profiles=[arguments.profile]) as lab:
+        return _measure("gpuhost", lab.inventory_path, lab.ssh_config, arguments.rounds)
 
 
 def _measure(host: str, inventory: Path, ssh_config: Path, rounds: int) -> int:
@@ -52,15 +54,15 @@ def _measure(host: str, inventory: Path, ssh_config: Path, rounds: int) -> int:
             },
             rounds,
         )
-        told = [_ask(preflight, env) for _ in range(rounds)]
-    (found,) = told[0]["hosts"].values()
+        answers = [_ask(preflight, env) for _ in range(rounds)]
+    (found,) = answers[0]["hosts"].values()
     gpus = len(found["summary"]["gpus"])
     print(f"one host, {gpus} GPUs, {len(found['findings'])} findings, median of {rounds} rounds")
     for name, cost in costs.items():
         print(f"  {name:15} {cost.wall_s:6.2f} s   {1000 * cost.cpu_s:7.1f} ms CPU here")
     for name in ("ssh true", "ssh nvidia-smi"):
         print(f"  preflight / {name}: {costs['preflight'].wall_s / costs[name].wall_s:.2f}")
-    seconds = statistics.median(each["seconds"] for each in told)
+    seconds = statistics.median(each["seconds"] for each in answers)
     return tell([Target("from connect to verdict, s", seconds, ANSWER_TARGET_S)])
 
 

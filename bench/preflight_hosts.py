@@ -82,19 +82,22 @@ with ThreadPoolExecutor(64) as pool:
 
 def main() -> int:
     """Measure and tell."""
-    asked = _arguments()
-    if asked.loopback:
-        with tempfile.TemporaryDirectory() as folder, Loopback.up(Path(folder), asked.loopback) as loopback:
-            asked.inventory, asked.ssh_config = loopback.inventory, loopback.ssh_config
-            return _measure(asked, loopback.names)
-    return _measure(asked, asked.hosts or _all_hosts(asked.inventory))
+    arguments = _arguments()
+    if arguments.loopback:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Loopback.up(Path(folder), arguments.loopback) as loopback,
+        ):
+            arguments.inventory, arguments.ssh_config = loopback.inventory, loopback.ssh_config
+            return _measure(arguments, loopback.names)
+    return _measure(arguments, arguments.hosts or _all_hosts(arguments.inventory))
 
 
-def _measure(asked: argparse.Namespace, names: list[str]) -> int:
-    inventory, rounds = asked.inventory.resolve(), asked.rounds
+def _measure(arguments: argparse.Namespace, names: list[str]) -> int:
+    inventory, rounds = arguments.inventory.resolve(), arguments.rounds
     with tempfile.TemporaryDirectory() as home:
-        file = replaying(inventory, names) if asked.replay else inventory
-        ways = _ways(file, asked.ssh_config.resolve(), names, Path(home))
+        file = replaying(inventory, names) if arguments.replay else inventory
+        ways = _ways(file, arguments.ssh_config.resolve(), names, Path(home))
         for way in ways.values():
             way()  # bytecode and the machine's caches
         costs = side_by_side(ways, rounds)

@@ -59,8 +59,8 @@ def replaying(inventory: Path, names: list[str]) -> Path:
     """
     shared = inventory.parent / "shared"
     program = stand_in(shared if shared.is_dir() else inventory.parent)
-    told = yaml.safe_load(inventory.read_text())["hosts"]
-    hosts = {name: {**(told[name] or {}), "python": str(program)} for name in names}
+    entries = yaml.safe_load(inventory.read_text())["hosts"]
+    hosts = {name: {**(entries[name] or {}), "python": str(program)} for name in names}
     file = inventory.with_name("replaying.yaml")
     file.write_text(yaml.safe_dump({"hosts": hosts}))
     return file

@@ -38,13 +38,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--hosts", type=int, default=500, help="the smaller number")
     parser.add_argument("--fleet", type=int, default=10_000, help="hosts of 8 GPUs for the dry run")
-    asked = parser.parse_args()
-    size = asked.hosts
+    arguments = parser.parse_args()
+    size = arguments.hosts
     few, many = _cpu_of(size), _cpu_of(2 * size)
     for name, seconds in many.items():
         print(f"{name:6} {1000 * few[name]:8.1f} ms for {size} hosts {1000 * seconds:8.1f} ms for {2 * size}")
     ratios = [Target(f"{name}: {2 * size} to {size} hosts", many[name] / few[name], _LIMIT) for name in many]
-    seconds = _dry_run_s(asked.fleet) * 10_000 / asked.fleet
+    seconds = _dry_run_s(arguments.fleet) * 10_000 / arguments.fleet
     return tell(
         [*ratios, Target("dry run for each 10,000 hosts of 8 GPUs: CPU seconds", seconds, _DRY_RUN_S)]
     )

@@ -46,13 +46,13 @@ class Measured:
 
 def main() -> int:
     """Measure, draw and print."""
-    asked = _arguments()
+    arguments = _arguments()
     rows: list[Measured] = []
-    for hosts in sorted(asked.hosts):
+    for hosts in sorted(arguments.hosts):
         with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
-            env = _environment(Path(folder), loopback, asked.tools)
+            env = _environment(Path(folder), loopback, arguments.tools)
             for tool, argv in _commands(loopback, env).items():
-                if tool == "gpulaunch" or hosts <= asked.others_up_to:
+                if tool == "gpulaunch" or hosts <= arguments.others_up_to:
                     rows.append(_measure(tool, hosts, argv, env))
                     print(_row(rows[-1]), flush=True)
     PLOT.write_text(draw(rows))

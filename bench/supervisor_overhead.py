@@ -120,14 +120,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     bare, under, shares = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "steps.py")
         script.write_text(STEPS)
-        for number in range(asked.rounds):
-            bare.append(alone(script, asked.seconds))
-            step, share = supervised(Path(folder), number, asked.seconds)
+        for number in range(arguments.rounds):
+            bare.append(alone(script, arguments.seconds))
+            step, share = supervised(Path(folder), number, arguments.seconds)
             under.append(step)
             shares.append(share)
     document = {"alone_s": bare, "supervised_s": under, "keepers_share_of_a_core": shares}

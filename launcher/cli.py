@@ -138,7 +138,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             close = get_close_matches(name, COMMANDS, n=1)
             hint = f' Did you mean "{close[0]}"?' if close else ""
-            ctx.fail(f'There is no command "{sanitize(name, keep_lines=False)}".{hint}')
+            ctx.fail(f'Unknown command "{sanitize(name, keep_lines=False)}".{hint}')
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

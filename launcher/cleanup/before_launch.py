@@ -66,8 +66,8 @@ def clean_before_launch(
     for room in rooms:
         for line in render_selection(room.facts, room.selection):
             say(line)
-    asked = sum(len(room.selection.needs_confirmation) for room in rooms)
-    yes = asked > 0 and (certain or (confirm is not None and confirm(confirm_text(asked))))
+    to_confirm = sum(len(room.selection.needs_confirmation) for room in rooms)
+    yes = to_confirm > 0 and (certain or (confirm is not None and confirm(confirm_text(to_confirm))))
     chosen = {
         room.entry.name: (*room.selection.automatic, *(room.selection.needs_confirmation if yes else ()))
         for room in rooms

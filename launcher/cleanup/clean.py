@@ -119,13 +119,13 @@ def clean(
     reaped, audit = _reap(connection, python, victims, options) if victims else ((), "")
     after = look()
     gone = _settled(changed, after)
-    asked = tuple(sorted({port for each in wanted for port in each.held.ports}))
-    held = _ports_held(asked, after)
+    wanted_ports = tuple(sorted({port for each in wanted for port in each.held.ports}))
+    held = _ports_held(wanted_ports, after)
     return CleanResult(
         host=connection.name,
         killed=(*reaped, *gone),
         gpus=_memory(before, after),
-        ports_freed=tuple(port for port in asked if port not in held),
+        ports_freed=tuple(port for port in wanted_ports if port not in held),
         ports_still_held=held,
         audit=audit,
     )
@@ -289,9 +289,9 @@ def _used(facts: HostFacts) -> dict[int, int | None]:
     return {gpu.index: None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus}
 
 
-def _ports_held(asked: tuple[int, ...], after: HostFacts) -> tuple[int, ...]:
+def _ports_held(wanted_ports: tuple[int, ...], after: HostFacts) -> tuple[int, ...]:
     """Return which ports a bind test does not show as free."""
     if isinstance(after.ports, Missing):
-        return asked
+        return wanted_ports
     free = {test.port for test in after.ports.binds if test.ok}
-    return tuple(port for port in asked if port not in free)
+    return tuple(port for port in wanted_ports if port not in free)

@@ -36,26 +36,26 @@ class HostAccess:
 
 
 def open_host_access(
-    asked: HostOptions, *, prompt: Prompt = ask_secret, confirm: Confirm = ask_visibly
+    host_options: HostOptions, *, prompt: Prompt = ask_secret, confirm: Confirm = ask_visibly
 ) -> HostAccess:
     """Return how to reach hosts; gpulaunch asks for secrets only at a terminal, by `prompt` and `confirm`."""
-    loaded = load_inventory(asked.inventory)
-    if asked.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
+    loaded = load_inventory(host_options.inventory)
+    if host_options.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
         # Found in a parent directory: the user neither named it nor works beside it.
         echo(f"hosts of {loaded.path}", err=True)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
-    options = person.options(accept_new_host_keys=asked.accept_new_host_keys)
-    width = asked.parallel if _is_given("parallel") else None
-    shards = ShardAccess(loaded, person, asked.accept_new_host_keys, width)
-    return HostAccess(loaded, opener_for(loaded, options), asked.parallel, shards=shards)
+    options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
+    width = host_options.parallel if _is_given("parallel") else None
+    shards = ShardAccess(loaded, person, host_options.accept_new_host_keys, width)
+    return HostAccess(loaded, opener_for(loaded, options), host_options.parallel, shards=shards)
 
 
-def ask_options(asked: HostOptions) -> OpenOptions:
+def ask_options(host_options: HostOptions) -> OpenOptions:
     """Return what the user allows this time, for a question that is about no host."""
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     person = SharedAnswers(ask_secret, ask_visibly) if asks else SharedAnswers(None, None)
-    return person.options(accept_new_host_keys=asked.accept_new_host_keys)
+    return person.options(accept_new_host_keys=host_options.accept_new_host_keys)
 
 
 def _is_given(option: str) -> bool:

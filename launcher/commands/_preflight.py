@@ -111,30 +111,30 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         return run_prolog(hosts, options, read_codes(options.ignore))
     if options.page is not None:
         _check_page(options.page, options)
-    asked = _asked(hosts, options)
+    request = _request(hosts, options)
     preflight_options = PreflightOptions(
-        ignore=read_codes(options.ignore) | asked.ignore,
+        ignore=read_codes(options.ignore) | request.ignore,
         as_one_launch=not options.separately,
         width=options.parallel,
-        sent=asked.sent,
-        script_after_sync=asked.arriving,
+        sent=request.sent,
+        script_after_sync=request.arriving,
         cache=None if options.max_age is None else FactCache(options.max_age),
     )
-    if asked.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
-        echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
+    if request.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
+        echo_lines([f"sync: hosts are judged as if {request.arriving.name} were on them already"])
     deep: DeepReport | None = None
     if options.recordings or options.smi_files:
-        result = _from_files(asked, options, preflight_options)
+        result = _from_files(request, options, preflight_options)
     else:
         ways = open_host_access(options)
-        result, deep = _from_hosts(asked, ways, preflight_options, options)
+        result, deep = _from_hosts(request, ways, preflight_options, options)
     if preflight_options.cache is not None and preflight_options.cache.problem:
         echo(preflight_options.cache.problem, err=True)
     _show(result, options, deep)
     return result.exit_code
 
 
-def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:
+def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:
     if options.config is None:
         job = Job(gpus="auto")
         if options.gpus:
@@ -179,18 +179,18 @@ def parse_gpus(text: str) -> GpuRequest:
 
 
 def _from_hosts(
-    asked: _PreflightRequest,
+    request: _PreflightRequest,
     ways: HostAccess,
     preflight_options: PreflightOptions,
     options: PreflightCommandOptions,
 ) -> tuple[PreflightResult, DeepReport | None]:
-    slurm_job = find_job(options.transport, names_hosts=asked.names_hosts)
+    slurm_job = find_job(options.transport, names_hosts=request.names_hosts)
     if slurm_job is not None:
-        ways, entries = reach_job(ways, slurm_job, options.transport, asked.base)
+        ways, entries = reach_job(ways, slurm_job, options.transport, request.base)
     else:
-        entries = resolve_local_entries(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
+        entries = resolve_local_entries(ways.inventory.resolve(request.hosts), request.job, request.base)
     try:
-        job = resolve_rank_counts(asked.job, ways.inventory)
+        job = resolve_rank_counts(request.job, ways.inventory)
         answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None
         with HostTable(entries) if answers is None else nullcontext(answers) as live:
             result = preflight(
@@ -223,7 +223,7 @@ def _answers(
 
 
 def _from_files(
-    asked: _PreflightRequest, options: PreflightCommandOptions, preflight_options: PreflightOptions
+    request: _PreflightRequest, options: PreflightCommandOptions, preflight_options: PreflightOptions
 ) -> PreflightResult:
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
@@ -238,7 +238,7 @@ def _from_files(
         from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 
         facts = [load_recording(path) for path in options.recordings]
-    job = asked.job
+    job = request.job
     if options.smi_files and job.gpus == "auto":
         job = replace(
             job, gpus="all"

@@ -87,16 +87,16 @@ def open_run(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunA
     if run.record is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
     hosts = ways.nodes or search_hosts(ways.inventory, options.hosts)
-    asked = {entry.name: entry for entry in hosts}
+    entries = {entry.name: entry for entry in hosts}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
-    known = KnownHosts(asked, ways.inventory, partial(is_named, None), consent)
+    known = KnownHosts(entries, ways.inventory, partial(is_named, None), consent)
     return access_run(run, run.record, known, ways.open)
 
 
-def node_name(in_record: str, asked: str) -> str:
+def node_name(in_record: str, shown: str) -> str:
     """Return how a node is called: as the host that answered is, whatever the record of the run calls it."""
-    return asked if asked == in_record else f"{asked} ({one_line(in_record, 80)} in the run's record)"
+    return shown if shown == in_record else f"{shown} ({one_line(in_record, 80)} in the run's record)"
 
 
 def renamed_lines(to: RunAccess) -> Iterator[str]:

@@ -70,8 +70,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     else:
         entries = resolve_local_entries(ways.inventory.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
     try:
-        asked = PreflightOptions(as_one_launch=False, width=ways.width)
-        result = preflight(entries, job, ways.open, options=asked)
+        preflight_options = PreflightOptions(as_one_launch=False, width=ways.width)
+        result = preflight(entries, job, ways.open, options=preflight_options)
         _, report = measure_after(result, job, ways, options, to_stderr=options.as_json)
     finally:
         ways.close()

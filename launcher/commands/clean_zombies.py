@@ -166,8 +166,8 @@ class _CleanSession:
                 host.entry.name: host_json(host.facts, host.choice, cleaned.get(host.entry.name))
                 for host in found
             }
-            told = [(name, _code(error), error.message) for name, error in errors.items()]
-            echo_json(clean_json(parts, told, code))
+            failures = [(name, _code(error), error.message) for name, error in errors.items()]
+            echo_json(clean_json(parts, failures, code))
         return code
 
     def _request(self, entry: HostEntry) -> AgentRequest:
@@ -196,12 +196,12 @@ class _CleanSession:
         self, found: list[_Host], options: CleanZombiesOptions
     ) -> dict[str, tuple[ClassifiedProcess, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
-        asked = sum(len(host.choice.needs_confirmation) for host in found)
+        to_confirm = sum(len(host.choice.needs_confirmation) for host in found)
         yes = options.yes or (
-            asked > 0 and not options.as_json and _may_ask() and confirm(confirm_text(asked))
+            to_confirm > 0 and not options.as_json and _may_ask() and confirm(confirm_text(to_confirm))
         )
-        if asked and not yes:
-            self.print_lines((f"{asked} left as they are; add --yes to end what is shown as `end?`",))
+        if to_confirm and not yes:
+            self.print_lines((f"{to_confirm} left as they are; add --yes to end what is shown as `end?`",))
         return {
             host.entry.name: (*host.choice.automatic, *(host.choice.needs_confirmation if yes else ()))
             for host in found
@@ -271,9 +271,9 @@ def _exit_code(
             else 0
         )
     ended = {(name, r.pid) for name, done in cleaned.items() for r in done.killed if r.is_gone}
-    asked = {
+    to_confirm = {
         (host.entry.name, each.process.pid)
         for host in found
         for each in (*host.choice.automatic, *host.choice.needs_confirmation)
     }
-    return ExitCode.NEGATIVE if asked - ended else 0
+    return ExitCode.NEGATIVE if to_confirm - ended else 0

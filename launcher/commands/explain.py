@@ -33,12 +33,12 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> 
         write_atomic(markdown, render_page())
     elif not codes:
         raise click.UsageError("Missing argument 'CODE...'.")
-    told = [(code.upper(), *explain(code.upper())) for code in codes]
+    explanations = [(code.upper(), *explain(code.upper())) for code in codes]
     if as_json:
-        rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in told]
+        rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]
         echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows}, indent=2)
         return
-    echo_lines("\n".join(text for _, _, text in told).removesuffix("\n").split("\n"))
+    echo_lines("\n".join(text for _, _, text in explanations).removesuffix("\n").split("\n"))
 
 
 def explain(code: str) -> tuple[str, str]:
@@ -52,9 +52,9 @@ def explain(code: str) -> tuple[str, str]:
         return "guard", explain_guard(code)
     if code in rule_codes():
         return "rule", explain_rule(code)
-    told = explain_signature(code)
-    if told is not None:
-        return "signature", told
+    explained = explain_signature(code)
+    if explained is not None:
+        return "signature", explained
     known = [*checks, *hosts, *GUARD_CODES, *rule_codes(), *signature_codes()]
     near = get_close_matches(code, known, n=3, cutoff=0.6)
     raise BadInput(

@@ -178,11 +178,11 @@ def _lines(path: str) -> Sequence[str]:
 def _targets(job: Job, options: LintOptions) -> list[RankTarget]:
     args = tuple(options.script_args.split()) or job.args or None
     launch = options.precision or (None if job.precision == "auto" else job.precision)
-    cpu = RankTarget(None, options.processes, launch, args, _installed() | _told(options.versions))
+    cpu = RankTarget(None, options.processes, launch, args, _installed() | _given_versions(options.versions))
     if options.cpu or job.gpus == "none":
         return [cpu]
-    told = tuple(_capability(word) for word in options.capability)
-    return [replace(cpu, capability=item) for item in told or _PROBES]
+    capabilities = tuple(_capability(word) for word in options.capability)
+    return [replace(cpu, capability=item) for item in capabilities or _PROBES]
 
 
 def _capability(word: str) -> Capability:
@@ -192,7 +192,7 @@ def _capability(word: str) -> Capability:
     return int(match[1]), int(match[2])
 
 
-def _told(words: Sequence[str]) -> dict[str, str]:
+def _given_versions(words: Sequence[str]) -> dict[str, str]:
     pairs = [word.partition("=") for word in words]
     for name, _, value in pairs:
         if not name or not value:

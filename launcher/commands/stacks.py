@@ -42,16 +42,16 @@ def show_stacks(found: RemoteRun, ways: HostAccess, options: FoundRunOptions, *,
     to = open_run(found, ways, options)
     plan = to.plan
     hang, errors = request_stacks(plan, to.entries, to.open)
-    told = {
+    reasons = {
         host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
         for host, error in errors.items()
     }
-    code = ExitCode.UNREACHABLE if told else ExitCode.OK
+    code = ExitCode.UNREACHABLE if reasons else ExitCode.OK
     if as_json:
-        document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreachable": told}
+        document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreachable": reasons}
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(hang_lines(hang))
-    for host, words in told.items():
+    for host, words in reasons.items():
         echo(f"{host}: not asked: {words}", err=True)
     return code

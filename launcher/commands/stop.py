@@ -128,7 +128,7 @@ def _rank_ends(codes: Mapping[str, Any]) -> str:
     alike: dict[str, list[str]] = {}
     for rank, code in sorted(codes.items(), key=lambda pair: (len(pair[0]), pair[0])):
         alike.setdefault(describe_exit(code), []).append(rank)
-    told = (
+    groups = (
         f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {words}" for words, ranks in alike.items()
     )
-    return "; ".join(told) or "no rank had started"
+    return "; ".join(groups) or "no rank had started"

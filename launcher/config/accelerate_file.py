@@ -65,11 +65,11 @@ def accelerate_fields(
     if path is None and not config:
         return {}
     given = given or {}
-    asked = {
-        key: value for key, value in _asked(settings.request).items() if given.get(key, "auto") == "auto"
+    requested = {
+        key: value for key, value in _requested(settings.request).items() if given.get(key, "auto") == "auto"
     }
     notes = [f"{one.key} {one.value} of {settings.source}: {one.reason}" for one in settings.replaced]
-    found: dict[str, Any] = {**asked, "accelerate_config": config}
+    found: dict[str, Any] = {**requested, "accelerate_config": config}
     named = deepspeed_file(config)
     if named:
         here = next((one for one in (_beside(folder, named), at_home(named)) if one.is_file()), None)
@@ -103,14 +103,14 @@ def with_file_request(parsed: ParsedCommand, folder: Path) -> ParsedCommand:
     return replace(parsed, request=check_counts(replace(parsed.request, **more)))
 
 
-def _asked(request: Request) -> dict[str, Any]:
+def _requested(request: Request) -> dict[str, Any]:
     """Return the fields of a job that a config file decides where nothing else does."""
-    asked = {
+    requested = {
         "gpus": "none" if request.on_cpu else request.gpus,
         "precision": request.precision,
         "main_port": request.main_port,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in requested.items() if value is not None}
 
 
 def _find(folder: Path, name: str | Path) -> Path:

@@ -60,7 +60,7 @@ def command_name(parsed: ParsedCommand) -> str:
 def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
     """Return what the command says that a run config could. Raises BadInput for a hostfile that is none."""
     request = parsed.request
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         "gpus": line_gpus(parsed),
         "hosts": line_hosts(parsed),
         "precision": request.precision,
@@ -70,8 +70,8 @@ def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
         "restart": {"max": request.max_restarts} if request.max_restarts else None,
     }
     if parsed.program_kind != "executable":
-        told[parsed.program_kind] = parsed.program
-    return {key: _item(value, key) for key, value in told.items() if value not in (None, (), {})}
+        given[parsed.program_kind] = parsed.program
+    return {key: _item(value, key) for key, value in given.items() if value not in (None, (), {})}
 
 
 def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
         "precision": named.get("precision") or (f"mixed_precision {in_file}" if in_file else None),
         "main_port": named.get("main_port"),
     }
-    asked = CommandRequest(
+    command_request = CommandRequest(
         executable=parsed.program if parsed.program_kind == "executable" else "",
         launcher_args=_launcher_args(parsed),
         launched_by=parsed.launcher,
@@ -99,7 +99,7 @@ def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
         unset=parsed.unset,
         spelled={name: option for name, option in spelled.items() if option},
     )
-    return {"engine": ENGINES[engine].traits if engine else None, "command": asked}
+    return {"engine": ENGINES[engine].traits if engine else None, "command": command_request}
 
 
 def _option_value(parsed: ParsedCommand, name: str) -> str:
@@ -181,13 +181,13 @@ def settle_command(
         counts = named
     if other_gpus:  # on the CPU, or on whatever GPUs are free, the counts of the line still hold
         return replace(job, command=replace(job.command, ranks_per_host=counts)), chosen
-    asked = replace(
+    command_request = replace(
         job.command,
         ranks_per_host=counts,
         host_gpus={one.host: one.gpus for one in request.include if one.gpus},
         exclude_gpus={one.host: one.gpus for one in request.exclude if one.gpus},
     )
-    return replace(job, command=asked), chosen
+    return replace(job, command=command_request), chosen
 
 
 def _counts(
@@ -297,11 +297,11 @@ def _item(value: Any, key: str) -> YamlNode:
 
 
 def missing_keys(
-    entries: Mapping[str, YamlNode], told: Iterable[tuple[str, YamlNode]]
+    entries: Mapping[str, YamlNode], from_command: Iterable[tuple[str, YamlNode]]
 ) -> dict[str, YamlNode]:
     """Return a run config's keys with the command's where it says nothing itself; `env` of both."""
     merged = dict(entries)
-    for key, item in told:
+    for key, item in from_command:
         mine = merged.get(key)
         if (
             key == "env"

@@ -104,8 +104,8 @@ def config_from_script(script: str, overrides: Overrides | None = None) -> RunCo
 
     Raises ConfigError with every mistake of the overrides.
     """
-    told = {"script": script, "gpus": "auto"}
-    root = YamlNode({key: YamlNode(value, script, key=key) for key, value in told.items()}, script)
+    values = {"script": script, "gpus": "auto"}
+    root = YamlNode({key: YamlNode(value, script, key=key) for key, value in values.items()}, script)
     return _validated(_ConfigSource(Path(script), Path(), root, ConfigIssues()), overrides or Overrides())
 
 

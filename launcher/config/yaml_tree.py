@@ -104,8 +104,8 @@ class ConfigIssues:
         if len(lines) == 1:
             raise ConfigError(lines[0])
         more = [f"and {len(lines) - MAX_REPORTED} more"] if len(lines) > MAX_REPORTED else []
-        told = "\n".join(f"  {line}" for line in [*lines[:MAX_REPORTED], *more])
-        raise ConfigError(f"{len(lines)} mistakes:\n{told}")
+        text = "\n".join(f"  {line}" for line in [*lines[:MAX_REPORTED], *more])
+        raise ConfigError(f"{len(lines)} mistakes:\n{text}")
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:

@@ -29,16 +29,16 @@ class Command:
     def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
         """Return what a launcher inside goes by."""
         local = str(len(node.ranks.slots))
-        told = {
+        variables = {
             "NNODES": str(world.nodes),
             "NODE_RANK": str(node.node_rank),
             "NPROC_PER_NODE": local,
             "MASTER_ADDR": world.main_address,
             "MASTER_PORT": str(world.main_port),
         }
-        torch = {f"PET_{name}": value for name, value in told.items()}
+        torch = {f"PET_{name}": value for name, value in variables.items()}
         return {
-            **told,
+            **variables,
             **torch,
             "PET_RDZV_BACKEND": "static",
             "PET_RDZV_ID": world.run_id,

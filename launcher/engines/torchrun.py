@@ -78,17 +78,17 @@ _FABRIC_PRECISIONS = {"no": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
 
 def _fabric(world: World, node: NodeSetup) -> dict[str, str]:
     """Return what `fabric run` sets (lightning/fabric/cli.py); a Fabric without arguments goes by it."""
-    told = {
+    variables = {
         "LT_CLI_USED": "1",
         "LT_ACCELERATOR": "cpu" if node.on_cpu else "cuda",
         "LT_DEVICES": str(len(node.ranks.slots)),
         "LT_NUM_NODES": str(world.nodes),
     }
-    asked = node.precision_option
-    mixed = asked.endswith("mixed") or asked == "16"
-    if asked:
-        told["LT_PRECISION"] = _FABRIC_PRECISIONS.get(world.mixed_precision, asked) if mixed else asked
-    return told
+    option = node.precision_option
+    mixed = option.endswith("mixed") or option == "16"
+    if option:
+        variables["LT_PRECISION"] = _FABRIC_PRECISIONS.get(world.mixed_precision, option) if mixed else option
+    return variables
 
 
 ENGINE: Engine = Torchrun()

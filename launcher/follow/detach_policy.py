@@ -33,15 +33,15 @@ class DetachPolicy:
         self._began = now
         self._introduced: float | None = None
         self._placed: float | None = None
-        self._asked: float | None = None
+        self._asked_at: float | None = None
         self._asked_last = now
 
     def step(self, now: float) -> DetachStep:
         """Return what to do now; "detach" comes again where no promise follows."""
         if self._state.stopping or self._state.nodes.refused or self._state.nodes.lost:
             return "wait"  # it is ending: that is followed to its end
-        if self._asked is not None:
-            return self._await_promises(now, self._asked)
+        if self._asked_at is not None:
+            return self._await_promises(now, self._asked_at)
         if self._at_once:
             return self._ask_at_once(now)
         verification = self._state.verification
@@ -54,7 +54,7 @@ class DetachPolicy:
             self._seen_enough(now) if verification.devices_verified else quiet or now - self._began > VERIFY_S
         ):
             return "wait"
-        self._asked = self._asked_last = now
+        self._asked_at = self._asked_last = now
         return "detach"
 
     def _ask_at_once(self, now: float) -> DetachStep:
@@ -62,18 +62,18 @@ class DetachPolicy:
             return "wait"
         if self._state.nodes.detached.issuperset(self._state.open_hosts):
             return "leave"
-        self._asked = self._asked_last = now
+        self._asked_at = self._asked_last = now
         return "detach"
 
     def _seen_enough(self, now: float) -> bool:
         """Return whether the guards have been compared, or this has been waited for long enough."""
         return self._state.ranks_compared or (self._placed is not None and now - self._placed > COMPARE_S)
 
-    def _await_promises(self, now: float, asked: float) -> DetachStep:
+    def _await_promises(self, now: float, asked_at: float) -> DetachStep:
         silent = set(self._state.hosts) - self._state.nodes.detached
         if not silent:
             return "leave"
-        if now - asked > ACK_TIMEOUT_S and (self._at_once or not silent & self._state.nodes.disconnected):
+        if now - asked_at > ACK_TIMEOUT_S and (self._at_once or not silent & self._state.nodes.disconnected):
             return "leave"
         if now - self._asked_last > RETRY_S:
             self._asked_last = now

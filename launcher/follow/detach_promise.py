@@ -12,7 +12,7 @@ class DetachPromise:
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        self._asked = float("-inf")
+        self._asked_at = float("-inf")
 
     def due(self, now: float) -> bool:
         """Return whether to ask now."""
@@ -24,7 +24,7 @@ class DetachPromise:
             or len(state.nodes.run_dirs) < len(state.hosts)
         ):
             return False
-        if state.nodes.detached.issuperset(state.open_hosts) or now - self._asked < RETRY_S:
+        if state.nodes.detached.issuperset(state.open_hosts) or now - self._asked_at < RETRY_S:
             return False
-        self._asked = now
+        self._asked_at = now
         return True

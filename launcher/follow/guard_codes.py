@@ -70,8 +70,6 @@ GUARD_CODES: dict[str, GuardCode] = {
 
 def explain_guard(code: str) -> str:
     """Return what a code of the guard means."""
-    told = GUARD_CODES[code]
+    row = GUARD_CODES[code]
     by = "a rehearsal" if code.startswith("R") else "the guard in a rank"
-    return (
-        f"{code}: {told.summary}\n(reported by {by}; see docs/guard.md)\n\n{told.reason}\n\nFix: {told.fix}\n"
-    )
+    return f"{code}: {row.summary}\n(reported by {by}; see docs/guard.md)\n\n{row.reason}\n\nFix: {row.fix}\n"

@@ -38,7 +38,7 @@ class PeerCheck:
         self._targets = dict(targets)
         self._knock = knock
         self._clock = clock
-        self._told: queue.SimpleQueue[tuple[str, Mapping[str, bool]]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[str, Mapping[str, bool]]] = queue.SimpleQueue()
         self._reaches: set[tuple[str, str]] = set()  # (who asks, whom) when all was well
         self._rounds: dict[str, int] = {}
         self._next: dict[str, float] = {}
@@ -70,7 +70,7 @@ class PeerCheck:
     def _take(self, dropped: Collection[str]) -> None:
         with suppress(queue.Empty):
             while True:
-                asker, answers = self._told.get_nowait()
+                asker, answers = self._answers.get_nowait()
                 for host, alive in answers.items():
                     if alive and host not in dropped:
                         self._reaches.add((asker, host))
@@ -86,4 +86,4 @@ class PeerCheck:
     def _answer(self, asker: str, hosts: tuple[str, ...]) -> None:
         with suppress(HostError):  # who cannot be asked has said nothing
             answers = self._knock(asker, tuple(self._targets[host] for host in hosts))
-            self._told.put((asker, dict(zip(hosts, answers, strict=True))))
+            self._answers.put((asker, dict(zip(hosts, answers, strict=True))))

@@ -96,8 +96,10 @@ def _spec(
 
 
 def _before_stop(disconnect: DisconnectOptions) -> dict[str, Any] | None:
-    asked = disconnect.before_stop
-    return None if asked is None else {"signal": asked.signal, "ranks": asked.ranks, "wait_s": asked.wait_s}
+    before = disconnect.before_stop
+    return (
+        None if before is None else {"signal": before.signal, "ranks": before.ranks, "wait_s": before.wait_s}
+    )
 
 
 def _guard(node: NodePlan) -> list[tuple[str, str]]:

@@ -126,7 +126,7 @@ class RunState:
                 self.nodes.close(event.host).refused = event
                 yield from self._stop_others(f"{event.host}: {event.why}")
             case HostReport():
-                yield from self._told(event)
+                yield from self._host_report(event)
             case HostEnded():
                 yield from self._host_ended(event)
             case Disconnected(host=host, why=why):
@@ -148,46 +148,47 @@ class RunState:
             case _:
                 pass
 
-    def _told(self, told: HostReport) -> Iterator[Action]:
-        rank = told.fields.get("rank")
-        if told.event in ("rank", "state") and isinstance(rank, int):
-            for words in self.verification.update(told.host, rank, told.fields):
+    def _host_report(self, report: HostReport) -> Iterator[Action]:
+        rank = report.fields.get("rank")
+        if report.event in ("rank", "state") and isinstance(rank, int):
+            for words in self.verification.update(report.host, rank, report.fields):
                 yield Notify(words)
             if self.verification.mismatches and not self.stopping:
                 yield Notify("stopped: the ranks are not what was planned", bad=True)
                 yield from self._stop_all(
                     "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
                 )
-        elif told.event in ("script_exit", "exception", "detached", "oom"):
-            self._note(told, rank)
-        elif told.event == "stopping":
-            yield from self._stopped_there(told)
-        elif told.event in ("idle", "active", "hung"):
-            yield from self._life_told(told)
-        elif told.event == "rank_exit" and isinstance(rank, int):
-            yield from self._rank_exit(told, rank)
-        elif told.event == "launcher_exit":
-            yield from self._launcher_exit(told)
-        elif told.event == "supervisor_died":
-            yield from self._fail(Failure(told.host, told.at, None, None, "the supervisor was killed"))
-        elif told.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
-            yield from self._guard_told(told, rank)
-        elif told.event == "deep" and isinstance(rank, int):
-            self.deep.add(told.host, rank, told.fields)
-        elif told.event == "internal_error":
+        elif report.event in ("script_exit", "exception", "detached", "oom"):
+            self._note(report, rank)
+        elif report.event == "stopping":
+            yield from self._stopped_there(report)
+        elif report.event in ("idle", "active", "hung"):
+            yield from self._liveness_report(report)
+        elif report.event == "rank_exit" and isinstance(rank, int):
+            yield from self._rank_exit(report, rank)
+        elif report.event == "launcher_exit":
+            yield from self._launcher_exit(report)
+        elif report.event == "supervisor_died":
+            yield from self._fail(Failure(report.host, report.at, None, None, "the supervisor was killed"))
+        elif report.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
+            yield from self._guard_report(report, rank)
+        elif report.event == "deep" and isinstance(rank, int):
+            self.deep.add(report.host, rank, report.fields)
+        elif report.event == "internal_error":
             yield Notify(
-                f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True
+                f"{report.host}: {report.fields.get('what')} did not work: {report.fields.get('error')}",
+                bad=True,
             )
 
-    def _note(self, told: HostReport, rank: object) -> None:
-        if told.event == "detached":
-            self.nodes[told.host].detached = True
-        elif told.event == "oom":
-            self.nodes[told.host].oom = told
-        elif isinstance(rank, int) and told.event == "script_exit":
+    def _note(self, report: HostReport, rank: object) -> None:
+        if report.event == "detached":
+            self.nodes[report.host].detached = True
+        elif report.event == "oom":
+            self.nodes[report.host].oom = report
+        elif isinstance(rank, int) and report.event == "script_exit":
             self._left.add(rank)
         elif isinstance(rank, int):
-            self._exceptions[rank] = told
+            self._exceptions[rank] = report
 
     @property
     def ranks_compared(self) -> bool:
@@ -197,26 +198,26 @@ class RunState:
         guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
 
-    def _guard_told(self, told: HostReport, rank: int) -> Iterator[Action]:
+    def _guard_report(self, report: HostReport, rank: int) -> Iterator[Action]:
         """A stop is reported before its rank has ended, which may hang in its own shutdown: end all of it
         now.
         """
-        if told.event == "rehearsal":
-            self.guarding.rehearsal[rank] = told.fields
+        if report.event == "rehearsal":
+            self.guarding.rehearsal[rank] = report.fields
             return
-        take = self.guarding.add_report if told.event == "guard" else self.guarding.compare_ranks
-        for said in take(told.host, rank, told.fields):
+        take = self.guarding.add_report if report.event == "guard" else self.guarding.compare_ranks
+        for said in take(report.host, rank, report.fields):
             if isinstance(said, GuardStop):
-                stop = Failure(told.host, told.at, rank, STOP_EXIT, said.summary, last_lines=said.lines)
+                stop = Failure(report.host, report.at, rank, STOP_EXIT, said.summary, last_lines=said.lines)
                 yield from self._fail(stop)
             else:
                 yield Notify(said, bad=True)
 
-    def _life_told(self, told: HostReport) -> Iterator[Action]:
-        if told.event == "hung":
-            yield from self._hung(str(told.fields.get("why")), told.host, told.at)
-        elif (words := self._quiet.update(told)) and not self.stopping:
-            yield Notify(words, bad=told.event == "idle")
+    def _liveness_report(self, report: HostReport) -> Iterator[Action]:
+        if report.event == "hung":
+            yield from self._hung(str(report.fields.get("why")), report.host, report.at)
+        elif (words := self._quiet.update(report)) and not self.stopping:
+            yield Notify(words, bad=report.event == "idle")
 
     def _judge_quiet(self, now: float) -> Iterator[Action]:
         """End a run of several hosts when nothing lives on any of them; one host judges itself."""
@@ -242,20 +243,20 @@ class RunState:
         (node,) = (node for node in self.plan.nodes if node.host == host)
         return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
-    def _stopped_there(self, told: HostReport) -> Iterator[Action]:
+    def _stopped_there(self, report: HostReport) -> Iterator[Action]:
         """Have every host end: a client that stopped one of them may not have reached the others.
 
         An end without a request and without a failure is that of a run that no client followed.
         """
         if self.stopping or self.failures:
             return
-        why = str(told.fields.get("why") or "")
-        if told.fields.get("requested"):
+        why = str(report.fields.get("why") or "")
+        if report.fields.get("requested"):
             self.stopped_by = why or "somebody"
         else:
             self.ended_unattended = why
-        grace = told.fields.get("grace_s")
-        yield Notify(f"{told.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
+        grace = report.fields.get("grace_s")
+        yield Notify(f"{report.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
         yield from self._stop_all(
             why or "somebody", float(grace) if isinstance(grace, int | float) else self._grace_s
         )
@@ -272,31 +273,31 @@ class RunState:
     def _then_stopping(self) -> str:
         return "" if self._over else "; stopping every node"
 
-    def _rank_exit(self, told: HostReport, rank: int) -> Iterator[Action]:
-        code = told.fields.get("code")
+    def _rank_exit(self, report: HostReport, rank: int) -> Iterator[Action]:
+        code = report.fields.get("code")
         code = code if isinstance(code, int) else None
         self.rank_codes[rank] = code
-        if code == 0 or (told.fields.get("stopping") and self.stopping):
+        if code == 0 or (report.fields.get("stopping") and self.stopping):
             return
         said = self._exceptions.get(rank)
         if code is None and said is None:
             return  # the launcher saw it end and will say how
-        yield from self._fail(self._rank_failure(told, rank, code, said))
+        yield from self._fail(self._rank_failure(report, rank, code, said))
 
     def _rank_failure(
-        self, told: HostReport, rank: int, code: int | None, said: HostReport | None
+        self, report: HostReport, rank: int, code: int | None, said: HostReport | None
     ) -> Failure:
-        killed, oom = out_of_memory(self._oom_before(told), code)
-        what = f"rank {rank} on {told.host} {killed or describe_exit_code(code)}"
+        killed, oom = out_of_memory(self._oom_before(report), code)
+        what = f"rank {rank} on {report.host} {killed or describe_exit_code(code)}"
         if said is None and rank in self._left and (code is None or code < 0):
             what += " after its script had ended, while the interpreter shut down"
         if said is None:
-            return Failure(told.host, told.at, rank, code, what, kernel_oom=oom)
+            return Failure(report.host, report.at, rank, code, what, kernel_oom=oom)
         error = said.fields
         first_line = next(iter(str(error.get("message", "")).splitlines()), "")
         tail = error.get("tail")
         return Failure(
-            host=told.host,
+            host=report.host,
             at=said.at,  # when it was raised, not when the interpreter had wound down
             rank=rank,
             code=code,
@@ -306,27 +307,27 @@ class RunState:
             exception=error,
         )
 
-    def _launcher_exit(self, told: HostReport) -> Iterator[Action]:
-        code = told.fields.get("code")
+    def _launcher_exit(self, report: HostReport) -> Iterator[Action]:
+        code = report.fields.get("code")
         code = code if isinstance(code, int) else None
-        self.nodes[told.host].launcher_ended = True
+        self.nodes[report.host].launcher_ended = True
         if code == 0 or self.stopping:
             return
-        killed, oom = out_of_memory(self._oom_before(told), code)
-        what = f"the launcher on {told.host} {killed or describe_exit_code(code)}"
-        yield from self._fail(Failure(told.host, told.at, None, code, what, kernel_oom=oom))
+        killed, oom = out_of_memory(self._oom_before(report), code)
+        what = f"the launcher on {report.host} {killed or describe_exit_code(code)}"
+        yield from self._fail(Failure(report.host, report.at, None, code, what, kernel_oom=oom))
 
-    def _oom_before(self, told: HostReport) -> Mapping[str, object] | None:
+    def _oom_before(self, report: HostReport) -> Mapping[str, object] | None:
         """Return what a host's kernel said of memory just before something ended on it."""
-        oom = self.nodes[told.host].oom
-        return oom.fields if oom is not None and abs(told.at - oom.at) < OOM_WITHIN_S else None
+        oom = self.nodes[report.host].oom
+        return oom.fields if oom is not None and abs(report.at - oom.at) < OOM_WITHIN_S else None
 
     def _host_ended(self, ended: HostEnded) -> Iterator[Action]:
         self.nodes.close(ended.host).ended = ended
         if ended.state.get("phase") != "ended":
             what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
-        yield from self._untold(ended)
+        yield from self._fill_from_final_state(ended)
         if (
             self.stopping
             and ended.host == self.hosts[0]
@@ -342,7 +343,7 @@ class RunState:
         if why and not self.stopping:
             yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
 
-    def _untold(self, ended: HostEnded) -> Iterator[Action]:
+    def _fill_from_final_state(self, ended: HostEnded) -> Iterator[Action]:
         """Take from the last state what no event has reported: a full disk may have kept it."""
         end = ended.state.get("exit") or {}
         for rank, code in (end.get("ranks") or {}).items():

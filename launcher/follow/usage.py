@@ -84,11 +84,11 @@ class UsageTracker:
 
     def feed(self, host: str, sample: Mapping[str, Any], at: float) -> None:
         """Take a sample that was measured at `at` of our clock; one that comes twice counts once."""
-        told = sample.get("t")
-        if not isinstance(told, int | float) or told <= self._seen.get(host, -math.inf):
+        sent_at = sample.get("t")
+        if not isinstance(sent_at, int | float) or sent_at <= self._seen.get(host, -math.inf):
             return
-        self._seen[host] = float(told)
-        self.clock_offset_s[host] = at - float(told)
+        self._seen[host] = float(sent_at)
+        self.clock_offset_s[host] = at - float(sent_at)
         if sample.get("gpus_missing"):
             self.missing[host] = str(sample["gpus_missing"])
         gpus, ranks = _mapping(sample.get("gpus")), _mapping(sample.get("ranks"))

@@ -37,10 +37,10 @@ def expectations(plan: Plan) -> dict[int, ExpectedRank]:
     }
 
 
-def mismatches_of(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
+def mismatches_of(expected: ExpectedRank, host: str, reported: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a rank reported that is not as planned; what it did not report contradicts nothing.
 
-    `told` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
+    `reported` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
     device, gpu, mixed_precision), whatever is known by now.
     """
     if host != expected.host:
@@ -52,34 +52,34 @@ def mismatches_of(expected: ExpectedRank, host: str, told: Mapping[str, Any]) ->
         "mixed_precision": expected.mixed_precision,
     }
     for name, want in wanted.items():
-        if name in told and told[name] != want:
+        if name in reported and reported[name] != want:
             words = name.replace("_", " ")
-            yield f"{words} is {told[name]} instead of {want} in rank {expected.rank} ({host})"
-    yield from _wrong_device(expected, host, told)
+            yield f"{words} is {reported[name]} instead of {want} in rank {expected.rank} ({host})"
+    yield from _wrong_device(expected, host, reported)
 
 
-def _wrong_device(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
-    kind = str(told.get("device", "")).partition(":")[0]
-    uuid = str(told.get("gpu", ""))
+def _wrong_device(expected: ExpectedRank, host: str, reported: Mapping[str, Any]) -> Iterator[str]:
+    kind = str(reported.get("device", "")).partition(":")[0]
+    uuid = str(reported.get("gpu", ""))
     if not kind:
         return
     if expected.slot.gpu_uuid is None:
         if kind != "cpu":
-            yield f"rank {expected.rank} ({host}) runs on {told['device']} instead of the CPU"
+            yield f"rank {expected.rank} ({host}) runs on {reported['device']} instead of the CPU"
     elif kind != "cuda":
         wanted = f"GPU {expected.slot.gpu_index}"
-        yield f"rank {expected.rank} ({host}) runs on {told['device']} instead of {wanted}"
+        yield f"rank {expected.rank} ({host}) runs on {reported['device']} instead of {wanted}"
     elif uuid and uuid != expected.slot.gpu_uuid:
         wanted = f"GPU {expected.slot.gpu_index} ({expected.slot.gpu_uuid})"
         yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
 
 
-def has_device(expected: ExpectedRank, told: Mapping[str, Any]) -> bool:
+def has_device(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
     """Return whether a rank has reported world, rank and device. One that sees no GPU can only be on the
     CPU.
     """
-    blind = expected.slot.gpu_uuid is None and told.get("visible") == ""
-    return "world_rank" in told and ("device" in told or blind)
+    blind = expected.slot.gpu_uuid is None and reported.get("visible") == ""
+    return "world_rank" in reported and ("device" in reported or blind)
 
 
 class Verifier:
@@ -88,7 +88,7 @@ class Verifier:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._expected = expectations(plan)
-        self._told: dict[int, dict[str, Any]] = {}
+        self._reported: dict[int, dict[str, Any]] = {}
         self._said: set[str] = set()
         self.mismatches: tuple[str, ...] = ()
 
@@ -105,7 +105,7 @@ class Verifier:
     @property
     def precision_verified(self) -> bool:
         """Whether every rank has reported that its mixed precision is as planned."""
-        return self._all(lambda told: "mixed_precision" in told) and not self.mismatches
+        return self._all(lambda reported: "mixed_precision" in reported) and not self.mismatches
 
     def update(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str]:
         """Take what a rank reported; yield sentences worth saying now. Contradictions go to `mismatches`."""
@@ -113,9 +113,9 @@ class Verifier:
         if expected is None:
             self.mismatches = (f"rank {rank} on {host} is none of the {self._plan.world_size} planned",)
             return
-        told = self._told.setdefault(rank, {})
-        told.update(fields)
-        wrong = tuple(mismatches_of(expected, host, told))
+        reported = self._reported.setdefault(rank, {})
+        reported.update(fields)
+        wrong = tuple(mismatches_of(expected, host, reported))
         if wrong:
             self.mismatches = wrong
             return
@@ -128,19 +128,19 @@ class Verifier:
 
     def unreported_ranks(self) -> tuple[int, ...]:
         """Return the ranks that never reported their world."""
-        return tuple(rank for rank in self._expected if "world_rank" not in self._told.get(rank, {}))
+        return tuple(rank for rank in self._expected if "world_rank" not in self._reported.get(rank, {}))
 
     def ranks_without_device(self) -> tuple[int, ...]:
         """Return the ranks that reported their world, but not which device they use."""
-        told = {rank: self._told.get(rank, {}) for rank in self._expected}
+        reported = {rank: self._reported.get(rank, {}) for rank in self._expected}
         return tuple(
             rank
             for rank, expected in self._expected.items()
-            if "world_rank" in told[rank] and not has_device(expected, told[rank])
+            if "world_rank" in reported[rank] and not has_device(expected, reported[rank])
         )
 
     def _all(self, done: Any) -> bool:
-        return all(done(self._told.get(rank, {})) for rank in self._expected)
+        return all(done(self._reported.get(rank, {})) for rank in self._expected)
 
     def _placed_words(self) -> str:
         size = self._plan.world_size

@@ -49,12 +49,12 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     """Ask this node and judge what concerns every job. Raises the HostError of one that cannot be asked."""
     began = time.monotonic()
     how = PreflightOptions(ignore=ignore, as_one_launch=False, deadline_s=DEADLINE_S, skip=_SKIPPED)
-    asked = Job(gpus="all")
-    gathered = gather_facts((entry,), lambda each: agent_request(each, asked, how), opener)
+    whole_node = Job(gpus="all")
+    gathered = gather_facts((entry,), lambda each: agent_request(each, whole_node, how), opener)
     for error in gathered.errors.values():
         raise error
     facts = gathered.facts[entry.name]
-    job = asked if _has_gpus(facts) else replace(asked, gpus="none")
+    job = whole_node if _has_gpus(facts) else replace(whole_node, gpus="none")
     bad = [
         each for each in evaluate_facts((entry,), gathered, job, options=how).findings if _makes_unfit(each)
     ]

@@ -46,8 +46,8 @@ def merged_json(merged: MergedFinding) -> dict[str, Any]:
 
 def verdict(findings: tuple[Finding, ...]) -> str:
     """Return the weightiest severity of what was not ignored; "pass" when there is nothing."""
-    told = [finding.severity for finding in findings if not finding.ignored]
-    return max(told, key=_RISING.index, default=Severity.PASS).value
+    severities = [finding.severity for finding in findings if not finding.ignored]
+    return max(severities, key=_RISING.index, default=Severity.PASS).value
 
 
 def host_json(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:

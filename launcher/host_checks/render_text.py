@@ -323,12 +323,12 @@ def reused_lines(facts: Iterable[HostFacts]) -> Iterator[str]:
 
 
 def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledLine:
-    told = [each.finding for each in merge_findings(result.findings)]
-    counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
+    merged = [each.finding for each in merge_findings(result.findings)]
+    counts = {severity: sum(f.severity is severity and not f.ignored for f in merged) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     seen = len(merge_findings(repeated))
     words += f", {seen} of them seen in the last 24 h: -v shows them" if seen else ""
-    ignored = sum(f.ignored for f in told)
+    ignored = sum(f.ignored for f in merged)
     words += f"{', ' if words else ''}{ignored} ignored" if ignored else ""
     hosts = len(result.facts) + len(result.errors)
     verdict = "ok" if result.exit_code == 0 else "not ok"

@@ -33,16 +33,16 @@ def note_shown(
     `directory` is where the file lies, by default the user's state directory; `now` is in seconds since 1970.
     """
     at = time.time() if now is None else now
-    told = [finding for finding in findings if finding.severity is Severity.INFO and not finding.ignored]
-    if not told:
+    infos = [finding for finding in findings if finding.severity is Severity.INFO and not finding.ignored]
+    if not infos:
         return frozenset()
     try:
         place = directory or user_state_dir()
     except GpulaunchError:  # no home directory
         return frozenset()
     shown = {key: when for key, when in _read(place / _FILE).items() if 0 <= at - when < DAY_S}
-    repeated = find_repeated(told, shown)
-    fresh = {key: at for finding in told for key in _keys(finding) if key not in shown}
+    repeated = find_repeated(infos, shown)
+    fresh = {key: at for finding in infos for key in _keys(finding) if key not in shown}
     if fresh:
         kept = dict(sorted((shown | fresh).items(), key=lambda pair: -pair[1])[:MOST_KEPT])
         with suppress(OSError, GpulaunchError):

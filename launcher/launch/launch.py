@@ -47,8 +47,8 @@ class CheckedLaunch:
             findings=self.result.findings,
             avoid_ports=avoid_ports,
         )
-        asked = self.launch.follow.disconnect.before_stop
-        env = asked.environment() if asked is not None else {}
+        before = self.launch.follow.disconnect.before_stop
+        env = before.environment() if before is not None else {}
         nodes = (
             replace(node, files=(*node.files, *self.launch.extra_files), env={**env, **node.env})
             for node in plan.nodes

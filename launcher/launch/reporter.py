@@ -122,9 +122,9 @@ class RunReporter:
         )
         return replace(outcome, measurements=measured)
 
-    def _take_usage(self, told: HostReport) -> None:
+    def _take_usage(self, report: HostReport) -> None:
         missing = set(self.usages.missing)
-        self.usages.feed(told.host, told.fields, told.at)
+        self.usages.feed(report.host, report.fields, report.at)
         for host in sorted(set(self.usages.missing) - missing):
             why = one_line(self.usages.missing[host], 200)
             self.say(f"{host}: the use of its GPUs cannot be measured: {why}", bad=True)
@@ -146,15 +146,17 @@ class RunReporter:
             self._phase = phase
             self._screen.phase(phase[0], self._clock() - max(0.0, time.time() - phase[1]))
 
-    def _note_end(self, told: HostReport) -> None:
-        rank, code = told.fields.get("rank"), told.fields.get("code")
-        if told.event == "rank_exit" and isinstance(rank, int):
+    def _note_end(self, report: HostReport) -> None:
+        rank, code = report.fields.get("rank"), report.fields.get("code")
+        if report.event == "rank_exit" and isinstance(rank, int):
             how = (
                 "ended with exit code 0"
                 if code == 0
                 else describe_exit_code(code if isinstance(code, int) else None)
             )
-            self._book.add_event(f"rank {rank} on {told.host} {how}", bad=code not in (0, None), at=told.at)
+            self._book.add_event(
+                f"rank {rank} on {report.host} {how}", bad=code not in (0, None), at=report.at
+            )
 
     def _note_checkpoints(self, host: str, data: bytes) -> None:
         lines = _LINE_END.split(data) if b"heckpoint" in data else []

@@ -63,8 +63,10 @@ def sarif(results: Sequence[LintResult]) -> dict[str, Any]:
 def _invocation(results: Sequence[LintResult]) -> dict[str, Any]:
     """What was not judged: SARIF's place for a tool that could not do all of its work."""
     problems = [problem for result in results for problem in result.problems]
-    told = [{"level": "error", "message": {"text": f"not judged: {problem}"}} for problem in problems]
-    return {"executionSuccessful": not problems, "toolExecutionNotifications": told}
+    notifications = [
+        {"level": "error", "message": {"text": f"not judged: {problem}"}} for problem in problems
+    ]
+    return {"executionSuccessful": not problems, "toolExecutionNotifications": notifications}
 
 
 def _finding_lines(finding: LintFinding, lines: Lines) -> Iterator[str]:

@@ -41,9 +41,9 @@ WEIGHTS = ("*.safetensors", "pytorch_model*", "adapter_model*", "model*.bin", "g
 
 def main() -> int:
     """Answer the line on stdin."""
-    asked = json.loads(sys.stdin.readline())
-    base = os.path.abspath(os.path.expanduser(asked["base"]))
-    found = list(list_checkpoints(base, asked["patterns"], time.time() - float(asked["age_s"])))
+    request = json.loads(sys.stdin.readline())
+    base = os.path.abspath(os.path.expanduser(request["base"]))
+    found = list(list_checkpoints(base, request["patterns"], time.time() - float(request["age_s"])))
     print_answer({"found": found})
     return 0
 

@@ -103,13 +103,13 @@ def list_found(paths: List[str]) -> List[Dict[str, Any]]:
     """Return the reports of the interpreters, one per environment."""
     with ThreadPoolExecutor(PARALLEL) as pool:
         answers = list(pool.map(query_interpreter, paths))
-    told: Dict[str, Dict[str, Any]] = {}
+    found: Dict[str, Dict[str, Any]] = {}
     for path, answer in zip(paths, answers):  # noqa: B905 - 3.9 has no strict
         if answer is not None:
             prefix, python, torch, accelerate, transformers = answer
             row = {"path": path, "python": python, "torch": torch, "accelerate": accelerate}
-            told.setdefault(prefix, {**row, "transformers": transformers})
-    return list(told.values())
+            found.setdefault(prefix, {**row, "transformers": transformers})
+    return list(found.values())
 
 
 def query_interpreter(path: str) -> Optional[List[str]]:

@@ -95,7 +95,7 @@ class Monitor:
         gpus, missing = self.sampler.sample()
         rows = {uuid: row_of(gpu) for uuid, gpu in gpus.items()}
         changed = {uuid: row for uuid, row in rows.items() if self.sent.get(uuid) != row}
-        grown = {run["run_id"]: told for run in self.runs if (told := self.progress(run))}
+        grown = {run["run_id"]: grew for run in self.runs if (grew := self.progress(run))}
         watch = checksum(gpus, self.runs)
         now = time.monotonic()
         state = (missing, watch, self.requests)

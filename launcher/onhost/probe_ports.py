@@ -24,26 +24,26 @@ from .answer import print_answer
 
 def main() -> int:
     """Handle the request on stdin."""
-    asked = json.loads(sys.stdin.buffer.readline())
-    if asked["role"] == "listen":
-        return listen(int(asked["port"]), asked["nonce"].encode(), float(asked["deadline_s"]))
-    return connect(asked["targets"], asked["nonce"].encode(), float(asked["timeout_s"]))
+    request = json.loads(sys.stdin.buffer.readline())
+    if request["role"] == "listen":
+        return listen(int(request["port"]), request["nonce"].encode(), float(request["deadline_s"]))
+    return connect(request["targets"], request["nonce"].encode(), float(request["timeout_s"]))
 
 
 def listen(port: int, nonce: bytes, deadline_s: float) -> int:
     """Hold the two ports, send each client the nonce, and release the ports when stdin ends."""
-    listeners, told = [], []
+    listeners, ports = [], []
     for wanted in (port, 0):
         try:
             listener = open_listener(wanted)
         except OSError as error:
-            told.append(
+            ports.append(
                 [wanted, os.strerror(error.errno or 0)]
             )  # strerror alone, without the address that create_server adds
             continue
         listeners.append(listener)
-        told.append([listener.getsockname()[1], ""])
-    print_answer({"listening": told})
+        ports.append([listener.getsockname()[1], ""])
+    print_answer({"listening": ports})
     with selectors.DefaultSelector() as selector:
         selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
         for listener in listeners:

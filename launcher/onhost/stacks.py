@@ -139,14 +139,14 @@ def ask_py_spy(py_spy: str, pid: int) -> Any:
 
 def dump_with_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]], until: float) -> set[int]:
     """Dump all processes that py-spy may trace; return the pids that it has dumped."""
-    asked = [
+    to_dump = [
         (dump, main, pid, ask_py_spy(py_spy, pid))
         for dump, main, family in dumps
         for pid in family
         if not is_stopped(pid)
     ]
-    told = set()
-    for dump, main, pid, process in asked:
+    dumped = set()
+    for dump, main, pid, process in to_dump:
         try:
             said = process.communicate(timeout=max(0.1, until - time.monotonic()))[0]
         except subprocess.TimeoutExpired:
@@ -156,8 +156,8 @@ def dump_with_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]],
         if process.returncode == 0 and b"Thread" in said:
             dump.head(pid, main, "py-spy")
             dump.write(said.decode("utf-8", "replace").rstrip() + "\n\n")
-            told.add(pid)
-    return told
+            dumped.add(pid)
+    return dumped
 
 
 def is_stopped(pid: int) -> bool:
@@ -196,12 +196,12 @@ def dump_all(run_dir: str) -> None:
     """Dump every live rank, then report it as an event."""
     dumps = [(StackFile(run_dir, rank), pid, descendants(pid)) for rank, pid in living_ranks(run_dir).items()]
     py_spy = find_py_spy(run_dir)
-    told = dump_with_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
-    how = "py-spy" if told else "faulthandler"
+    dumped = dump_with_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
+    how = "py-spy" if dumped else "faulthandler"
     missing = {}
     for dump, main, family in dumps:
         for pid in family:
-            why = "" if pid in told else by_faulthandler(dump, main, pid)
+            why = "" if pid in dumped else by_faulthandler(dump, main, pid)
             if why and pid == main:
                 dump.write(why + "\n\n")
                 missing[str(dump.rank)] = why

@@ -88,32 +88,34 @@ def choose_interface(entry: HostEntry, facts: HostFacts) -> str:
     return ""
 
 
-def choose_main_port(facts: HostFacts, asked: int, *, needed: bool, avoid: frozenset[int]) -> MainPort:
+def choose_main_port(facts: HostFacts, requested: int, *, needed: bool, avoid: frozenset[int]) -> MainPort:
     """Return the port asked for when it can be bound on the main host, else one proven free on it.
 
     `needed` False: a world of one rank opens no port. Raises LaunchRefused when no free port is known.
     """
     if not needed:
-        return MainPort(asked)
+        return MainPort(requested)
     if isinstance(facts.ports, Missing):
-        if asked in avoid:
-            raise LaunchRefused(f"{facts.host}: port {asked} is taken, and no other is known to be free")
+        if requested in avoid:
+            raise LaunchRefused(f"{facts.host}: port {requested} is taken, and no other is known to be free")
         return MainPort(
-            asked,
-            reasons=(DecisionReason(f"port {asked} was not checked: {facts.ports.reason}", facts.host),),
+            requested,
+            reasons=(DecisionReason(f"port {requested} was not checked: {facts.ports.reason}", facts.host),),
         )
     trouble = (
-        "it was taken when the launch tried it" if asked in avoid else _trouble(facts, facts.ports, asked)
+        "it was taken when the launch tried it"
+        if requested in avoid
+        else _trouble(facts, facts.ports, requested)
     )
     if not trouble:
-        return MainPort(asked)
+        return MainPort(requested)
     free = next((port for port in facts.ports.free if port not in avoid), None)
     if free is None:
         raise LaunchRefused(
-            f"{facts.host}: port {asked} cannot be used ({trouble}), and no free one was found",
+            f"{facts.host}: port {requested} cannot be used ({trouble}), and no free one was found",
             "--port N with a port that is free on it",
         )
-    return MainPort(free, f"port {asked} on {facts.host}: {trouble}")
+    return MainPort(free, f"port {requested} on {facts.host}: {trouble}")
 
 
 def _trouble(facts: HostFacts, ports: Ports, port: int) -> str:

@@ -67,7 +67,7 @@ def decide_launch(
     """
     if not hosts:
         raise LaunchRefused("no host is left to launch on", "name hosts with --hosts")
-    asked, job = job, resolve_gpus(job, [facts for _, facts in hosts])
+    original, job = job, resolve_gpus(job, [facts for _, facts in hosts])
     job, why_engine = choose_engine(job, script, [facts for _, facts in hosts])
     job, why_config = take_default_config(job, [facts for _, facts in hosts])
     engine = "" if job.engine is None else job.engine.name
@@ -99,7 +99,7 @@ def decide_launch(
     job, local_rank = _local_rank(job, script)
     changes = (
         *local_rank,
-        *_request_changes(asked, job, decision),
+        *_request_changes(original, job, decision),
         *_count_changes(job, ranks),
         *(Change("script arguments", old, new, why) for old, new, why in edit.edits),
         *_port_changes(job, port),
@@ -273,9 +273,9 @@ def _refuse_shared_gpus(ranks: dict[str, NodeRanks]) -> None:
                 )
 
 
-def _request_changes(asked: Job, job: Job, decision: Decision) -> tuple[Change, ...]:
+def _request_changes(original: Job, job: Job, decision: Decision) -> tuple[Change, ...]:
     changes: list[Change] = []
-    if asked.gpus != job.gpus and job.gpus == "none":
+    if original.gpus != job.gpus and job.gpus == "none":
         changes.append(Change("--gpus", "auto", "none", "none of the hosts has a GPU"))
     if decision.requested:
         why = decision.reasons[0].text

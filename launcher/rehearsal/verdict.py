@@ -152,14 +152,14 @@ def _dtypes(seen: Mapping[str, Any]) -> Iterator[Proof]:
 
 
 def _precision(plan: Plan, slot: RankSlot, seen: Mapping[str, Any]) -> Proof:
-    planned, told = plan.precision.mixed_precision, seen.get("mixed_precision")
+    planned, seen_precision = plan.precision.mixed_precision, seen.get("mixed_precision")
     scaler = f"scaler on, scale {seen.get('scale')}" if seen.get("scaler") else "scaler off"
-    if told is None:
+    if seen_precision is None:
         ok = True if planned == "no" and not seen.get("scaler") else None
         return Proof("precision", ok, f"accelerate is not in use, {scaler}; planned: {planned}")
     needs_scaler = planned == "fp16" and slot.gpu_uuid is not None
-    ok = told == planned and (bool(seen.get("scaler")) or not needs_scaler)
-    return Proof("precision", ok, f"{told}, {scaler}")
+    ok = seen_precision == planned and (bool(seen.get("scaler")) or not needs_scaler)
+    return Proof("precision", ok, f"{seen_precision}, {scaler}")
 
 
 def _finite(seen: Mapping[str, Any]) -> Iterator[Proof]:

@@ -180,10 +180,10 @@ def _send(stream: Stream, payload: bytes) -> None:
 
 
 def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
-    asked = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
+    encoded = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
     pynvml = _packed_pynvml()
-    header = {"request_len": len(asked), "pynvml_len": len(pynvml), "stay_s": IDLE_TIMEOUT_S if stay else 0}
-    return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", asked, pynvml))
+    header = {"request_len": len(encoded), "pynvml_len": len(pynvml), "stay_s": IDLE_TIMEOUT_S if stay else 0}
+    return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", encoded, pynvml))
 
 
 @cache

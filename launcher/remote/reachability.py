@@ -115,17 +115,17 @@ def start_listener(
     It ends alone after the time that so many callers need, `width` of them at once.
     """
     nonce = secrets.token_hex(16)
-    asked = {
+    request = {
         "role": "listen",
         "port": port,
         "nonce": nonce,
         "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + callers // width),
     }
     try:
-        stream = _start(begin, main, asked)
-        told = rpc.Answers(stream, main.name, main.python, _NAME).next(_START_S)["listening"]
-        ports = tuple(int(held) for held, error in told if not error)
-        failed = tuple((int(held), str(error)) for held, error in told if error)
+        stream = _start(begin, main, request)
+        listening = rpc.Answers(stream, main.name, main.python, _NAME).next(_START_S)["listening"]
+        ports = tuple(int(held) for held, error in listening if not error)
+        failed = tuple((int(held), str(error)) for held, error in listening if error)
     except (HostError, KeyError, TypeError, ValueError) as failure:
         why = failure.detail if isinstance(failure, HostError) else "its answer was not understood"
         return Listener(None, f"{main.name} could not listen: {why}")
@@ -149,13 +149,13 @@ def probe_targets(
 
     Raises HostError when that host cannot be asked.
     """
-    asked = {
+    request = {
         "role": "connect",
         "targets": [list(target) for target in targets],
         "nonce": "",  # to be accepted is enough
         "timeout_s": _KNOCK_S,
     }
-    answer = rpc.call(connection, python, "probe_ports", asked, name=_NAME, timeout_s=_START_S + _KNOCK_S)
+    answer = rpc.call(connection, python, "probe_ports", request, name=_NAME, timeout_s=_START_S + _KNOCK_S)
     try:
         errors = [str(error) for _, _, error, _ in answer["reached"]]
     except (KeyError, TypeError, ValueError):
@@ -215,8 +215,8 @@ def _reached(
         raise AgentProtocolError(entry.name, f"the answer of {_NAME} was not understood") from None
 
 
-def _start(begin: StartProgram, entry: HostEntry, asked: dict[str, Any]) -> Stream:
-    return begin(entry.name, program_source("probe_ports"), rpc.line_of(asked))
+def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:
+    return begin(entry.name, program_source("probe_ports"), rpc.line_of(request))
 
 
 def _not_tried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:

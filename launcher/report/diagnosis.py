@@ -16,13 +16,13 @@ _WIDTH = 150
 
 def render_diagnosis(diagnosis: Diagnosis) -> list[str]:
     """Return the answer for a person: the first cause in full, the next in a line each, then warnings."""
-    told = _verdict(diagnosis)
+    lines = _verdict(diagnosis)
     for cause in diagnosis.causes[1:_SHOWN_CAUSES]:
-        told.append(f"also      {_where(cause.evidence[0])}: {_head(cause)}")
+        lines.append(f"also      {_where(cause.evidence[0])}: {_head(cause)}")
     for warned in diagnosis.warnings[:_SHOWN_WARNINGS]:
         label = "harmless" if warned.safe else "look"
-        told.append(f"{label:<9} {warned.code} line {warned.number}: {warned.verdict}")
-    return told
+        lines.append(f"{label:<9} {warned.code} line {warned.number}: {warned.verdict}")
+    return lines
 
 
 def _verdict(diagnosis: Diagnosis) -> list[str]:
@@ -36,14 +36,14 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
 
 
 def _full(cause: Cause) -> list[str]:
-    told = [_head(cause)]
-    told += [f"  {_where(each)}: {one_line(each.text, _WIDTH)}" for each in cause.evidence[:_SHOWN_EVIDENCE]]
+    lines = [_head(cause)]
+    lines += [f"  {_where(each)}: {one_line(each.text, _WIDTH)}" for each in cause.evidence[:_SHOWN_EVIDENCE]]
     if cause.location:
-        told.append(f"  in your code: {one_line(cause.location, _WIDTH)}")
-    told.append(f"  fix: {cause.fix}")
+        lines.append(f"  in your code: {one_line(cause.location, _WIDTH)}")
+    lines.append(f"  fix: {cause.fix}")
     if cause.command:
-        told.append(f"  type: {one_line(cause.command, _WIDTH)}")
-    return told
+        lines.append(f"  type: {one_line(cause.command, _WIDTH)}")
+    return lines
 
 
 def _head(cause: Cause) -> str:

@@ -39,10 +39,10 @@ def hang_lines(hang: Hang) -> Iterator[str]:
 
     Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.
     """
-    told: dict[tuple[StackFrame, ...], int] = {}
+    first_ranks: dict[tuple[StackFrame, ...], int] = {}
     for standing in hang.stacks:
         yield sanitize(f"rank {standing.rank} on {standing.host} {standing.location}", keep_lines=False)
-        first = told.setdefault(standing.frames, standing.rank)
+        first = first_ranks.setdefault(standing.frames, standing.rank)
         if first != standing.rank and standing.frames:
             yield f"  by the same calls as rank {first}"
             continue

@@ -100,11 +100,11 @@ def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
         yield f"  | {line}"
     others = [end for end in outcome.ranks if end.rank != cause.rank and end.code not in (0, None)]
     if others:
-        told = "; ".join(
+        shown = "; ".join(
             f"rank {end.rank} on {end.host} {describe_exit_code(end.code)}" for end in others[:4]
         )
         more = f"; {len(others) - 4} more" if len(others) > 4 else ""
-        yield f"  after that: {told}{more}"
+        yield f"  after that: {shown}{more}"
 
 
 def _diagnosis_lines(diagnosis: Diagnosis | None) -> Iterator[str]:

@@ -53,8 +53,8 @@ def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = Fals
     values = [sample.value for sample in samples]
     bars = sparkline(values, ascii_only=ascii_only)
     bad = sum(not math.isfinite(value) for value in values)
-    told = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
-    return f"{name:<9} {format_value(values[0])} {bars} {format_value(values[-1])} ({told})"
+    note = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
+    return f"{name:<9} {format_value(values[0])} {bars} {format_value(values[-1])} ({note})"
 
 
 def format_value(value: float) -> str:

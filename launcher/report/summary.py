@@ -70,8 +70,8 @@ def _head(run: RunFiles) -> Iterator[str]:
         yield f"{name}: no outcome is kept locally: it is live, or ended when no client followed it; {fetch}"
     phases = mappings(outcome.get("phases"))
     if phases:
-        told = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)
-        yield sanitize(", ".join(told), keep_lines=False)
+        columns = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)
+        yield sanitize(", ".join(columns), keep_lines=False)
     if plan:
         hosts = ", ".join(str(node.get("host", "?")) for node in mappings(plan.get("nodes")))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
@@ -132,8 +132,8 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
     if series is None and not kept:
         return "not measured", "", ""
     use, memory, of = ("busy", "memory_mib", "GPU") if on_gpu else ("cpu", "rss_mib", "core")
-    told = ("gpu_busy_mean", "gpu_memory_peak_mib") if on_gpu else ("cpu_mean", "rss_peak_mib")
-    mean, peak = (_told(kept.get(name)) for name in told)
+    columns = ("gpu_busy_mean", "gpu_memory_peak_mib") if on_gpu else ("cpu_mean", "rss_peak_mib")
+    mean, peak = (_number(kept.get(name)) for name in columns)
     if series is not None:
         mean = series.mean(use) if mean is None else mean
         peak = series.peak(memory) if peak is None else peak
@@ -146,7 +146,7 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
     )
 
 
-def _told(value: object) -> float | None:
+def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
@@ -162,7 +162,3 @@ def _points(samples: Sequence[Sample]) -> dict[str, list[Any]]:
 def _usage_json(series: RankSeries) -> dict[str, Any]:
     columns = {name: [_number(value) for value in series.values[name]] for name in COLUMNS}
     return {"rank": series.rank, "host": series.host, "at": series.at, **columns}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -60,22 +60,24 @@ def _cause(outcome: Outcome) -> Failure | None:
     return outcome.cause.failure
 
 
-def _told(outcome: Outcome) -> Cause | None:
+def _cause_in_logs(outcome: Outcome) -> Cause | None:
     """Return what the logs say first; words about other processes and endings by signal are not that."""
     causes = outcome.cause.diagnosis.causes if outcome.cause.diagnosis is not None else ()
     return causes[0] if causes and category_of(causes[0]).name != "unknown" else None
 
 
-def _explains(told: Cause) -> bool:
+def _explains(cause_in_logs: Cause) -> bool:
     """Whether it says more than the outcome does, which names exceptions and signals already."""
-    row = signature(told.code)
+    row = signature(cause_in_logs.code)
     return row is not None and row.depth <= CausalDepth.GENERAL
 
 
 def _is_echo(outcome: Outcome) -> bool:
     """Whether nothing but a host's loss explains the end: what else was reported can follow from it."""
-    cause, told = _cause(outcome), _told(outcome)
-    return cause is None or cause.is_consequence or told is None or category_of(told).retryable
+    cause, cause_in_logs = _cause(outcome), _cause_in_logs(outcome)
+    return (
+        cause is None or cause.is_consequence or cause_in_logs is None or category_of(cause_in_logs).retryable
+    )
 
 
 _RULES: tuple[RestartRule, ...] = (
@@ -91,7 +93,7 @@ _RULES: tuple[RestartRule, ...] = (
     RestartRule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
     RestartRule(lambda o: bool(o.cleanup.lost) and _is_echo(o), "host"),
     RestartRule(lambda o: o.verdict == "aborted", "host"),  # could not be started on a host
-    RestartRule(lambda o: _told(o) is not None, "told"),
+    RestartRule(lambda o: _cause_in_logs(o) is not None, "logs"),
     RestartRule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
     RestartRule(
         lambda o: (c := _cause(o)) is not None and c.rank is None and c.code is None, "external"
@@ -108,12 +110,12 @@ _RULES: tuple[RestartRule, ...] = (
 def classify_failure(outcome: Outcome) -> RunFailure | NoRestart:
     """Return why a run ended."""
     is_ = next(rule.category for rule in _RULES if rule.matches(outcome))
-    told, cause = _told(outcome), _cause(outcome)
-    if is_ == "told" and told is not None:
-        condemned = told.rank if told.code == GPU_LOST else None
-        where = told.host or (cause.host if cause is not None else "")
-        words = f"{outcome.why} ({told.cause})" if _explains(told) else outcome.why
-        return RunFailure(category_of(told).name, words, where, told.code, condemned)
+    cause_in_logs, cause = _cause_in_logs(outcome), _cause(outcome)
+    if is_ == "logs" and cause_in_logs is not None:
+        condemned = cause_in_logs.rank if cause_in_logs.code == GPU_LOST else None
+        where = cause_in_logs.host or (cause.host if cause is not None else "")
+        words = f"{outcome.why} ({cause_in_logs.cause})" if _explains(cause_in_logs) else outcome.why
+        return RunFailure(category_of(cause_in_logs).name, words, where, cause_in_logs.code, condemned)
     nature = next((name for name in CATEGORIES if name == is_), None)
     if nature is None:
         return NoRestart(is_)

@@ -87,10 +87,10 @@ def host_faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFa
         each for each in result.findings if blocks_launch(each) and not set(each.hosts) & set(result.errors)
     ]
     alone = [each for each in stopping if len(each.hosts) == 1 and each.code != _REACHES_MAIN]
-    told = dict.fromkeys(each.hosts[0] for each in alone)
+    accused = dict.fromkeys(each.hosts[0] for each in alone)
     found = (
         *(HostFault(host, f"cannot be used: {error.detail}") for host, error in result.errors.items()),
-        *(_fault(host, [each for each in alone if each.hosts[0] == host]) for host in told),
+        *(_fault(host, [each for each in alone if each.hosts[0] == host]) for host in accused),
     )
     return found or _guess(lineup, [each for each in stopping if each not in alone])
 

@@ -18,9 +18,9 @@ def resume_after_requeue(
     Raises HostError of a host that cannot be asked, and LaunchRefused where hosts have different checkpoints.
     """
     launch = prepared.launch
-    asked = launch.entries if spec.checkpoint_on == "every" else launch.entries[:1]
+    writers = launch.entries if spec.checkpoint_on == "every" else launch.entries[:1]
     age_s = time.time() - began
-    seen = list_checkpoints(asked, launch.job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+    seen = list_checkpoints(writers, launch.job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
     chosen = choose_checkpoint(seen, launch.entries[0].name, spec)
     for note in chosen.notes:
         say(note)

@@ -186,9 +186,9 @@ class _RestartLoop:
         """Return what the next start continues from, None for the start; note how far this one came."""
         spec, job = self._means.options, self._job
         main = launch.entries[0].name
-        asked = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
+        writers = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
         age_s = time.monotonic() - self._began
-        seen = list_checkpoints(asked, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+        seen = list_checkpoints(writers, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
         chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
         for note in chosen.notes:
@@ -224,14 +224,16 @@ class _RestartLoop:
         refusal = prepared.refusal()
         if refusal is not None:
             return NoRestart(refusal.message)
-        told = tuple(map(redact_text, describe_changes(outcome.plan, prepared.plan(), lineup, self._job)))
+        changes = tuple(map(redact_text, describe_changes(outcome.plan, prepared.plan(), lineup, self._job)))
         self._resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
         from_words = self._from_words(checkpoint)
-        for line in (*told, from_words):
+        for line in (*changes, from_words):
             self._screen.notify(line)
-        self._changes = told
+        self._changes = changes
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)
-        record = restart_json(len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, told)
+        record = restart_json(
+            len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, changes
+        )
         kept = (*self._first.extra_files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
         return replace(prepared, launch=replace(prepared.launch, extra_files=kept))
 

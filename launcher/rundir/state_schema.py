@@ -110,13 +110,13 @@ def validate_state(state: object) -> str:
 
 def valid_runs(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an answer of mode list with the runs that fit, and why the first other does not."""
-    told = answer.get("runs", [])
-    if not isinstance(told, list):
+    runs = answer.get("runs", [])
+    if not isinstance(runs, list):
         return {"runs": []}, "$.runs: expected a list"
     wrong = _misfit(_About, answer)
     about = {"runs": []} if wrong else dict(answer)
     now = float(about.get("t") or 0.0)
-    found = [(run, _misfit_of_run(run, now)) for run in told]
+    found = [(run, _misfit_of_run(run, now)) for run in runs]
     problems = [misfit for _, misfit in found if misfit]
     return {**about, "runs": [run for run, misfit in found if not misfit]}, next(iter(problems), wrong)
 

@@ -57,12 +57,12 @@ def read_usage(
 
 
 def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any], rank: str) -> None:
-    told = {**_mapping(gpu), **_mapping(_mapping(sample.get("ranks")).get(rank))}
-    if not told:
+    measured = {**_mapping(gpu), **_mapping(_mapping(sample.get("ranks")).get(rank))}
+    if not measured:
         return
     series.at.append(at)
     for name in COLUMNS:
-        value = told.get(name)
+        value = measured.get(name)
         good = isinstance(value, int | float) and not isinstance(value, bool)
         series.values[name].append(float(value) if good and value is not None else math.nan)
 

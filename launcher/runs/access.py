@@ -22,7 +22,7 @@ Consent = Callable[[str], bool]
 class KnownHosts:
     """What the user has said of hosts."""
 
-    asked: Mapping[str, HostEntry]  # those that were asked for the run, by name
+    requested: Mapping[str, HostEntry]  # those that were asked for the run, by name
     inventory: Inventory
     is_named: Callable[[str], bool]  # whether ssh_config has a Host line for this very name
     consent: Consent | None = None  # None: without a terminal
@@ -75,7 +75,7 @@ def access_run(run: RemoteRun, launched: RunRecord, known: KnownHosts, open_know
 def _entry(
     run: RemoteRun, node: NodePlan, way: HostEntry, launched: RunRecord, known: KnownHosts
 ) -> HostEntry:
-    said = known.asked.get(node.host) or known.inventory.hosts.get(node.host)
+    said = known.requested.get(node.host) or known.inventory.hosts.get(node.host)
     if node.host == LOCALHOST and not run.from_here:
         said = None  # it was the launching machine's word for itself
     if said is not None:

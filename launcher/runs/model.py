@@ -204,15 +204,15 @@ def merge_node_runs(
     one host reached under two names reports the same node twice, and one of them is kept.
     """
     answers = tuple(answers)
-    asked = {*names, *(entry.name for entry, _, _ in answers)}
+    requested = {*names, *(entry.name for entry, _, _ in answers)}
     nodes: dict[str, list[NodeRun]] = {}
     for entry, answer, now in answers:
-        for told in answer.get("runs", ()):
+        for fields in answer.get("runs", ()):
             ahead = float(answer.get("t") or now) - now
             user = str(answer.get("user") or "")
-            node = NodeRun(entry, told, answer.get("gpu_use") or {}, ahead, user)
-            nodes.setdefault(str(told["run_id"]), []).append(node)
-    claims = [_Claims(run_id, each, asked, (known or {}).get(run_id)) for run_id, each in nodes.items()]
+            node = NodeRun(entry, fields, answer.get("gpu_use") or {}, ahead, user)
+            nodes.setdefault(str(fields["run_id"]), []).append(node)
+    claims = [_Claims(run_id, each, requested, (known or {}).get(run_id)) for run_id, each in nodes.items()]
     runs = [run for each in claims if (run := each.put_together()) is not None]
     strays = {each.run_id: each.strays for each in claims if each.strays}
     return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
@@ -222,11 +222,11 @@ class _Claims:
     """All that hosts report of one run."""
 
     def __init__(
-        self, run_id: str, nodes: Iterable[NodeRun], asked: Collection[str], known: RunRecord | None
+        self, run_id: str, nodes: Iterable[NodeRun], requested: Collection[str], known: RunRecord | None
     ) -> None:
         self.run_id = run_id
         self._known = known
-        self._asked = asked
+        self._requested = requested
         own: list[NodeRun] = []
         others: list[NodeRun] = []
         for node in nodes:
@@ -264,7 +264,7 @@ class _Claims:
         if self._known is not None:
             return node.entry.name == owner.name or _place(node.entry) == _place(owner)
         # The client may know the host by another name than its own, unless that is the name of another host.
-        return node.entry.is_local or owner.name not in self._asked or self._is_named(node)
+        return node.entry.is_local or owner.name not in self._requested or self._is_named(node)
 
     def _is_named(self, node: NodeRun) -> bool:
         record = self._known or node.record

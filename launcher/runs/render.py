@@ -37,11 +37,11 @@ def runs_json(
     elsewhere: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Return the runs as plain JSON types, schema gpulaunch.runs/1."""
-    told = [_run_json(run) for run in runs]
+    documents = [_run_json(run) for run in runs]
     rejected_statements = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
     others = {one_line(host, 100): list(run_ids) for host, run_ids in (elsewhere or {}).items()}
     about = {"unreachable": errors, "rejected_statements": rejected_statements, "other_hosts": others}
-    return {"schema": SCHEMA, "runs": told, **about}
+    return {"schema": SCHEMA, "runs": documents, **about}
 
 
 def _row(run: RemoteRun, now: float) -> tuple[str, ...]:

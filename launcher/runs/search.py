@@ -80,9 +80,9 @@ def search(
         if isinstance(result, GpulaunchError)
     }
     names = {*listed, *(entry.name for entry in hosts)}
-    told = merge_node_runs(good, saved_run_records(), names=names)
+    merged = merge_node_runs(good, saved_run_records(), names=names)
     return SearchResult(
-        told.runs, problems | errors, told.strays, runs_of_other_hosts(answer for _, answer, _ in good)
+        merged.runs, problems | errors, merged.strays, runs_of_other_hosts(answer for _, answer, _ in good)
     )
 
 

@@ -13,12 +13,12 @@ def runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple
 
     A host that reports runs under its own name means a container of it, or another host that has its name.
     """
-    told = list(answers)
-    asked = {str(answer.get("host") or "") for answer in told}
+    all_answers = list(answers)
+    answering = {str(answer.get("host") or "") for answer in all_answers}
     found: dict[str, set[str]] = {}
-    for answer in told:
+    for answer in all_answers:
         for host, run_ids in (answer.get("other_hosts") or {}).items():
-            if host not in asked:
+            if host not in answering:
                 found.setdefault(host, set()).update(run_ids)
             elif host == answer.get("host"):
                 name = f"{host} (a container, or another host of this name)"

@@ -76,12 +76,12 @@ def job_state(job: str, environ: Mapping[str, str] = os.environ) -> tuple[str, s
     """Return the state of a job and its nodes as Slurm writes them; "" where Slurm knows no such job."""
     argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
     try:
-        told = run_slurm(local_commands(step_environment(environ)), argv).strip()
+        output = run_slurm(local_commands(step_environment(environ)), argv).strip()
     except SlurmError as failure:
         if not _GONE.search(failure.message):
             raise
-        told = ""
-    state, _, nodelist = told.partition("|")
+        output = ""
+    state, _, nodelist = output.partition("|")
     return state, nodelist
 
 
@@ -102,10 +102,10 @@ def usable_nodes(allocation: Allocation) -> tuple[str, ...]:
     """Return the nodes of a job that Slurm does not call down; all of them where it does not say."""
     argv = ("sinfo", "-h", "-N", "-n", ",".join(allocation.nodes), "-o", "%N|%T")
     try:
-        told = run_slurm(local_commands(allocation.environ), argv)
+        output = run_slurm(local_commands(allocation.environ), argv)
     except SlurmError:
         return allocation.nodes
-    rows = [line.partition("|") for line in told.splitlines()]
+    rows = [line.partition("|") for line in output.splitlines()]
     down = {name for name, _, state in rows if state.startswith(_DOWN)}
     return tuple(node for node in allocation.nodes if node not in down)
 
@@ -117,8 +117,8 @@ def _count(environ: Mapping[str, str], name: str) -> int:
 
 def _output(job: str, environ: Mapping[str, str]) -> str:
     try:
-        told = run_slurm(local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
+        output = run_slurm(local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
     except SlurmError:
         return ""
-    found = _OUTPUT.search(told)
+    found = _OUTPUT.search(output)
     return found[1] if found else ""

@@ -142,29 +142,29 @@ def _resubmit(
 ) -> BadNodes:
     """Submit the job's own script once more, with its resources, to start when this job has ended."""
     here = local_commands(allocation.environ)
-    told = run_slurm(here, ("scontrol", "show", "job", allocation.job))
+    output = run_slurm(here, ("scontrol", "show", "job", allocation.job))
     script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
-    options = (*resource_options(told), f"--exclude={excluded}", f"--dependency=afterany:{allocation.job}")
+    options = (*resource_options(output), f"--exclude={excluded}", f"--dependency=afterany:{allocation.job}")
     count = f"--export=ALL,{RESUBMITS}={allocation.resubmits + 1}"
-    told = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
-    job = read_job_id(told)
+    output = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
+    job = read_job_id(output)
     if not job:
         raise refused
     save_record(record.with_name(f"slurm-{job}.json"), allocation, excluded=excluded, reasons=found.nodes)
     return replace(found, action="resubmitted", excluded=excluded, new_job=job)
 
 
-def resource_options(told: str) -> tuple[str, ...]:
+def resource_options(output: str) -> tuple[str, ...]:
     """Return the options of sbatch for the resources of a job, from what `scontrol show job` says."""
     return tuple(
-        f"--{option}={value}" for field, option in _REPEATED.items() if (value := _resource(told, field))
+        f"--{option}={value}" for field, option in _REPEATED.items() if (value := _resource(output, field))
     )
 
 
-def _resource(told: str, field: str) -> str:
+def _resource(output: str, field: str) -> str:
     # WorkDir is a line of its own, and a path may hold spaces.
     match = re.search(
-        rf"^\s*{field}=(.*)$" if field == "WorkDir" else rf"\b{field}=(\S*)", told, re.MULTILINE
+        rf"^\s*{field}=(.*)$" if field == "WorkDir" else rf"\b{field}=(\S*)", output, re.MULTILINE
     )
     value = match[1].strip() if match else ""
     if value in _UNSET:
@@ -176,8 +176,8 @@ def _resource(told: str, field: str) -> str:
 
 
 def _excluded_so_far(allocation: Allocation) -> Iterable[str]:
-    told = run_slurm(local_commands(allocation.environ), ("scontrol", "show", "job", allocation.job))
-    match = _EXCLUDED.search(told)
+    output = run_slurm(local_commands(allocation.environ), ("scontrol", "show", "job", allocation.job))
+    match = _EXCLUDED.search(output)
     return () if match is None or match[1] == _NONE else (match[1],)
 
 

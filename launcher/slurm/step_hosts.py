@@ -54,8 +54,8 @@ class StepHosts:
         step = self._started()
         if node not in step.nodes:
             return None
-        told = step.task(node).get(CUDA_VISIBLE_DEVICES)
-        return told if isinstance(told, str) else None
+        visible = step.task(node).get(CUDA_VISIBLE_DEVICES)
+        return visible if isinstance(visible, str) else None
 
     def close(self) -> None:
         """End the step."""

@@ -31,12 +31,12 @@ def submit_job(connection: Connection, text: str, *, workdir: str = "") -> str:
     if workdir:
         argv = ("sh", "-c", _IN_DIRECTORY, "sh", workdir.removeprefix("~/"), *argv)
     try:
-        told = run_slurm(connection, argv, text=text)
+        output = run_slurm(connection, argv, text=text)
     except SlurmError as failure:
         words = failure.message.lower()
         fix = next((fix for sign, fix in _FIXES if sign in words), failure.fix)
         raise SlurmError(failure.message, fix) from None
-    job = read_job_id(told)
+    job = read_job_id(output)
     if not job:
-        raise SlurmError(f"sbatch printed no job id, but: {shlex.quote(told.strip()[:80])}", "")
+        raise SlurmError(f"sbatch printed no job id, but: {shlex.quote(output.strip()[:80])}", "")
     return job

@@ -130,11 +130,11 @@ def _no_filters(root: Path) -> tuple[str, ...]:
     One of the user's own (git-lfs) reads the repository's settings in turn, and those can name programs too.
     A file that has to pass through a filter to be compared counts as edited.
     """
-    told = _git(root, "config", "--list", "-z", "--name-only")
-    names = {key.rpartition(b".")[0] for key in told.stdout.split(b"\0") if key.startswith(b"filter.")}
+    listing = _git(root, "config", "--list", "-z", "--name-only")
+    names = {key.rpartition(b".")[0] for key in listing.stdout.split(b"\0") if key.startswith(b"filter.")}
     strange = sorted(name for name in names if b"=" in name or b"\n" in name)
-    if told.exit_status != 0 or strange:
-        said = one_line(strange[0] if strange else told.stderr.strip(), 300)
+    if listing.exit_status != 0 or strange:
+        said = one_line(strange[0] if strange else listing.stderr.strip(), 300)
         raise SyncFailed(
             f"{root}: git's settings cannot be used: {said}", f"see `git -C {root} config --list`"
         )

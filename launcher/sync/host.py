@@ -89,8 +89,8 @@ class SyncClient(Closing):
     def stamps(self, paths: Sequence[str]) -> tuple[tuple[int, int] | None, ...]:
         """Return size and time (s) of each path as the host sees it, None for what it does not see."""
         packed = zlib.compress(json.dumps(list(paths)).encode(), _LEVEL)
-        asked = line_of({"stamps": len(packed)}) + packed
-        found = self._ask(tuple[tuple[int, int] | None, ...], asked, "stamps", ANSWER_S)
+        request = line_of({"stamps": len(packed)}) + packed
+        found = self._ask(tuple[tuple[int, int] | None, ...], request, "stamps", ANSWER_S)
         if len(found) != len(paths):
             raise AgentProtocolError(self.host, "the receiver's answer is not understood")
         return found
@@ -102,8 +102,8 @@ class SyncClient(Closing):
     def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
         """Do it with rows as they travel."""
         packed = zlib.compress(json.dumps(rows).encode(), _LEVEL)
-        asked = line_of({"entries": len(packed), "delete": delete}) + packed
-        needed = self._ask(tuple[int, ...], asked, "need", ANSWER_S)
+        request = line_of({"entries": len(packed), "delete": delete}) + packed
+        needed = self._ask(tuple[int, ...], request, "need", ANSWER_S)
         return tuple(index for index in needed if 0 <= index < len(rows))
 
     def upload(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
@@ -157,9 +157,9 @@ class SyncClient(Closing):
     def _ask(self, kind: type[Value], data: bytes, key: str, timeout_s: float) -> Value:
         return self._fit(kind, self._answer_to(data, key, timeout_s)[key])
 
-    def _fit(self, kind: type[Value], told: object) -> Value:
+    def _fit(self, kind: type[Value], answer: object) -> Value:
         try:
-            return decode(kind, told)
+            return decode(kind, answer)
         except MalformedFacts as misfit:
             words = f"the receiver's answer is not understood: {one_line(misfit.message)}"
             raise AgentProtocolError(self.host, words) from None

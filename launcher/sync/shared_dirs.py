@@ -44,7 +44,7 @@ def await_sight(
     """Return once a host sees the tree as `expected`, which `owner` has reported. Raises SyncFailed."""
     paths = [entry.path for entry in tree.entries]
     deadline = time.monotonic() + within_s
-    told = False
+    was_reported = False
     while True:
         seen, there = host.stamps(paths), expected()
         stale = [path for path, a, b in zip(paths, seen, there, strict=True) if a != b]
@@ -57,7 +57,7 @@ def await_sight(
                 "mount it on that host with a shorter cache (NFS: actimeo), or give each host its own"
                 " directory with sync.to",
             )
-        if not told:
+        if not was_reported:
             say(f"sync: {host.host} does not see yet what is new in the directory of {owner}; waiting")
-            told = True
+            was_reported = True
         time.sleep(_AGAIN_S)

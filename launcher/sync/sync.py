@@ -121,14 +121,14 @@ def _await_sight(sync: SyncJob, opened: Sequence[_OpenHost], leaders: Mapping[st
     sharing = [each for each in opened if leaders[each.entry.name]]
     owners = {leaders[each.entry.name] for each in sharing}
     paths = [entry.path for entry in sync.tree.entries]
-    told = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
+    stamps_of = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
 
     def one(each: _OpenHost) -> None:
         owner = leaders[each.entry.name]
         if owner == LOCAL:
             await_sight(each.at, sync.tree, lambda: tree_stamps(sync.tree), "the tree itself", say)
         else:
-            await_sight(each.at, sync.tree, lambda: told[owner], owner, say)
+            await_sight(each.at, sync.tree, lambda: stamps_of[owner], owner, say)
 
     _all(one, sharing, sync.width)
 

@@ -41,13 +41,13 @@ class LineBuffer:
 
     def unfinished(self, now: float) -> list[str]:
         """Return the current state of lines that have been without end for a while, once per state."""
-        told = self.flush_idle(now)
+        lines = self.flush_idle(now)
         for row in self._rows.rows:
             state = row.state
             if state.strip() and state != row.last_shown and now - row.since >= _patience(row, now):
                 row.since, row.last_shown = now, state
-                told.append(row.words)
-        return told
+                lines.append(row.words)
+        return lines
 
     def flush_idle(self, now: float) -> list[str]:
         """Return bars that were left for good a moment ago, as lines."""

@@ -30,10 +30,10 @@ class StatusValues:
 
 def render_status(status: StatusValues, width: int) -> list[list[Span]]:
     """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
-    told = [_phase(status), *_pause(status.quiet_s), *_training(status.reading)]
+    parts = [_phase(status), *_pause(status.quiet_s), *_training(status.reading)]
     used = list(_usage(status.usage))
-    (used or told).extend(_folded(status.folded))
-    return [*_flow(told, width), *_flow(used, width)]
+    (used or parts).extend(_folded(status.folded))
+    return [*_flow(parts, width), *_flow(used, width)]
 
 
 def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:

@@ -50,12 +50,12 @@ def _note(state: HostState, phase: HostPhase) -> str:
     if state.facts is not None and isinstance(state.facts.gpus, Missing):
         missing = state.facts.gpus
         return one_line(_NO_GPU.get(missing.code, f"GPUs not read: {missing.reason}"), _NOTE)
-    told = [state.missing] if state.missing else []
+    reasons = [state.missing] if state.missing else []
     if state.facts is not None and isinstance(state.facts.processes, Missing):
-        told.append(f"processes could not be read: {state.facts.processes.reason}")
+        reasons.append(f"processes could not be read: {state.facts.processes.reason}")
     if state.runs_error:
-        told.append(f"runs could not be listed: {state.runs_error}")
-    return one_line("; ".join(told), _NOTE)
+        reasons.append(f"runs could not be listed: {state.runs_error}")
+    return one_line("; ".join(reasons), _NOTE)
 
 
 def _gpus(state: HostState, now: float) -> tuple[GpuView, ...]:
@@ -118,8 +118,8 @@ def _runs(
             continue
         leading = min(run.nodes, key=lambda node: node.rank)
         planned = sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes)
-        told = by_host[leading.entry.name].progress.get(run.run_id)
-        values = told.values if told is not None else _printed(run)
+        reasons = by_host[leading.entry.name].progress.get(run.run_id)
+        values = reasons.values if reasons is not None else _printed(run)
         yield RunView(
             one_line(run.run_id, 100),
             run.status,
@@ -129,7 +129,7 @@ def _runs(
             values.steps,
             values.loss,
             values.eta_s,
-            None if told is None else now - told.grew_at,
+            None if reasons is None else now - reasons.grew_at,
         )
 
 

@@ -214,10 +214,10 @@ class HostMonitor:
     def _take(self, answer: MonitorAnswer) -> None:
         """Take an answer of the monitor into the state, of the GPUs and runs that it was asked about."""
         progress = dict(self.state.progress)
-        asked = {str(run["run_id"]) for run in self.state.runs.get("runs", ())}
-        for run_id, told in answer.runs.items():
-            if run_id in asked:
-                progress[run_id] = self._read_log(run_id, told)
+        requested = {str(run["run_id"]) for run in self.state.runs.get("runs", ())}
+        for run_id, log in answer.runs.items():
+            if run_id in requested:
+                progress[run_id] = self._read_log(run_id, log)
         uuids = self._gpu_uuids()
         samples = {uuid: sample for uuid, sample in answer.gpus.items() if uuid in uuids}
         self.state = replace(
@@ -230,15 +230,15 @@ class HostMonitor:
             error=None,
         )
 
-    def _read_log(self, run_id: str, told: LogTail) -> LogProgress:
+    def _read_log(self, run_id: str, log: LogTail) -> LogProgress:
         now = time.monotonic()
         parser = self._parsers.setdefault(run_id, ProgressParser())
         # Tails overlap: the rest of the one before must not become a line with the start of this one.
-        parser.feed(0, b"\n" + told.tail.encode())
-        values = parser.read(now, [told.tail.replace("\n", "\r").rpartition("\r")[2]])
+        parser.feed(0, b"\n" + log.tail.encode())
+        values = parser.read(now, [log.tail.replace("\n", "\r").rpartition("\r")[2]])
         if values.step is None:
-            values = replace(values, step=told.step)  # nothing is printed, but the guard counts
-        return LogProgress(values, now - told.age_s)
+            values = replace(values, step=log.step)  # nothing is printed, but the guard counts
+        return LogProgress(values, now - log.age_s)
 
     def _inspect(self, connection: Connection) -> None:
         """Read facts and runs. Raises HostError when the facts cannot be read."""
@@ -259,7 +259,7 @@ class HostMonitor:
             runs=runs,
             runs_at=time.time(),
             runs_error=error,
-            progress={run_id: told for run_id, told in self.state.progress.items() if run_id in here},
+            progress={run_id: log for run_id, log in self.state.progress.items() if run_id in here},
             heard_at=now,
             error=None,
         )
@@ -270,8 +270,8 @@ class HostMonitor:
         run_id = str(run["run_id"])
         if run_id in self.state.progress or _leading_rank(run) is None:
             return
-        told = LogTail(str(run.get("tail") or ""), 0.0, None)
-        progress = {**self.state.progress, run_id: self._read_log(run_id, told)}
+        log = LogTail(str(run.get("tail") or ""), 0.0, None)
+        progress = {**self.state.progress, run_id: self._read_log(run_id, log)}
         self.state = replace(self.state, progress=progress)
 
     def _list_runs(self, connection: Connection) -> tuple[Mapping[str, Any], str]:

@@ -57,16 +57,16 @@ def parse_answer(host: str, answer: Mapping[str, Any]) -> MonitorAnswer:
             missing=_text(answer["missing"])[:_MAX_MISSING],
             watch=int(_number(answer["watch"])),
             request=int(_number(answer["request"])),
-            runs={_text(run_id): _tail(told) for run_id, told in runs.items()},
+            runs={_text(run_id): _tail(value) for run_id, value in runs.items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise AgentProtocolError(host, f"the answer of the monitor cannot be read: {error}") from None
 
 
-def _few(told: Any) -> Any:
-    if len(told) > _MOST:
+def _few(value: Any) -> Any:
+    if len(value) > _MOST:
         raise ValueError(f"more than {_MOST} GPUs or runs")
-    return told
+    return value
 
 
 def _sample(row: Any) -> GpuSample:
@@ -80,10 +80,10 @@ def _reasons(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in THROTTLE if bits & bit)
 
 
-def _tail(told: Any) -> LogTail:
-    step = told["step"]
-    tail = _text(told["tail"])[-_LONGEST_TAIL:]
-    return LogTail(tail, _number(told["age_s"]), None if step is None else int(_number(step)))
+def _tail(value: Any) -> LogTail:
+    step = value["step"]
+    tail = _text(value["tail"])[-_LONGEST_TAIL:]
+    return LogTail(tail, _number(value["age_s"]), None if step is None else int(_number(step)))
 
 
 def _number(value: object) -> float:

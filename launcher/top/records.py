@@ -58,9 +58,9 @@ class GpuView:
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs of gpulaunch on it."""
-        told = [holder.run_id for holder in self.holders if holder.run_id]
+        held = [holder.run_id for holder in self.holders if holder.run_id]
         claimed = [self.claimed_by[1]] if self.claimed_by and self.claimed_by[1] else []
-        return tuple(dict.fromkeys([*told, *claimed]))
+        return tuple(dict.fromkeys([*held, *claimed]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ def gpu_lines(rows: Sequence[Row], width: int, *, selected: tuple[str, int] | No
     wide = width >= _BARS_FROM
     for row in rows:
         cell = _row_cells(row, wide=wide)
-        told = [cell.get(column.title, ("", "")) for column in columns]
+        cells = [cell.get(column.title, ("", "")) for column in columns]
         # A blank of our own between columns: rich's padding costs as much as all else of it.
-        table.add_row(*(_text(_GAP[not at :] + text, style) for at, (text, style) in enumerate(told)))
+        table.add_row(*(_text(_GAP[not at :] + text, style) for at, (text, style) in enumerate(cells)))
     inner = max(1, width - len(_MARK))
     lines = _rendered(table, inner)
     marks = [None, *(row.key for row in rows)]

@@ -78,10 +78,10 @@ class Consent:
         """Return whether the user allows a command, asked once at most; `what` heads the question."""
         with self._lock:
             if command not in self._said:
-                self._said[command] = command in allowed_commands() or self._asked(command, what)
+                self._said[command] = command in allowed_commands() or self._ask(command, what)
         return self._said[command]
 
-    def _asked(self, command: Command, what: str) -> bool:
+    def _ask(self, command: Command, what: str) -> bool:
         if self._options.confirm is None:
             return False
         shown = shlex.join(command[1])

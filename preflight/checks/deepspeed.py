@@ -272,8 +272,8 @@ def deepspeed_offload_paths_exist(hosts: Hosts, job: Job) -> Iterator[Problem]:
 def _offload_place(facts: HostFacts) -> PathFacts | Missing:
     if isinstance(facts.paths, Missing):
         return facts.paths
-    asked = (one for one in facts.paths if one.role == "offload")
-    return next(asked, Missing("the host was not asked", "not-asked"))
+    offload = (one for one in facts.paths if one.role == "offload")
+    return next(offload, Missing("the host was not asked", "not-asked"))
 
 
 @cluster_check("SHARD005", Severity.WARNING)

@@ -36,9 +36,9 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
         others.append("accelerate")
     if others:
         steps.append(f"{pip} {' '.join(others)}")
-    told = " && ".join(steps)
+    command = " && ".join(steps)
     note = f"   (then python: {_VENV}/bin/python for {facts.host} in hosts.yaml)"
-    return told + note if python.managed else told
+    return command + note if python.managed else command
 
 
 def _index(facts: HostFacts) -> str:

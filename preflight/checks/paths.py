@@ -76,12 +76,12 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
     another output directory.
     Source: statvfs; thresholds `disk_free_percent`, `disk_free_mib`, `free_inodes_percent` of `expect:`.
     """
-    told: set[object] = set()
+    reported: set[object] = set()
     for item in sorted(
         paths, key=lambda item: item.role not in _NEEDED
     ):  # a mount is reported for what matters
         mount = (item.source, item.free_mib)
-        if mount in told:
+        if mount in reported:
             continue
         where, subject = item.resolved or item.path, f"{item.role} {item.path}".strip()
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
@@ -96,7 +96,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
             f"no {full} free at {where}: the launch cannot write to it" if full else _shortage(item, expect)
         )
         if short:
-            told.add(mount)
+            reported.add(mount)
             severity = Severity.CRITICAL if full else None
             yield Problem(short, _room(item, inodes="inode" in short), subject=subject, severity=severity)
 

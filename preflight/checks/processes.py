@@ -45,15 +45,15 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         if isinstance(gpu.processes, Missing):
             yield from unreadable(gpu, "processes on it", gpu.processes)
             continue
-        told: set[int] = set()
+        reported: set[int] = set()
         for holder in gpu.processes:
             if holder.kind != "graphics":
-                told.add(holder.pid)
+                reported.add(holder.pid)
                 if holder.pid not in known and _is_mps_server(holder):
                     continue  # its clients are listed too, and hold what it lends them
                 yield from _holder(facts, gpu, holder, same_process(facts, gpu, known.get(holder.pid)))
         for item in known.values():
-            if gpu.index in item.held.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
+            if gpu.index in item.held.gpus and item.process.pid not in reported and item.kind in LEFT_OVER:
                 yield Problem(
                     f"held through open device files by {describe_holders(item)}",
                     what_to_do(facts, item),

@@ -55,16 +55,17 @@ def check_host(
     supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
     supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": is_main}
     skip = frozenset(checks_without_facts(facts)) if asked_only else frozenset[str]()
-    told = [
+    problems = [
         (check, problem)
         for check in _applicable("host", job)
         if check.code not in skip
         for problem in _ask(check, supply)
     ]
     if asked_only:
-        told = list(_unasked_told_once(told))
+        problems = list(_not_collected_once(problems))
     return tuple(
-        _finding(check, problem, (facts.host,), ignore) for check, problem in _spare_gpus_demoted(told, use)
+        _finding(check, problem, (facts.host,), ignore)
+        for check, problem in _spare_gpus_demoted(problems, use)
     )
 
 
@@ -147,10 +148,10 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
 ReportCheck = tuple[Check, Problem]
 
 
-def _unasked_told_once(told: list[ReportCheck]) -> Iterator[ReportCheck]:
+def _not_collected_once(problems: list[ReportCheck]) -> Iterator[ReportCheck]:
     """Report once per check, as information, what the source does not hold; a gate stays unknown."""
     codes: set[str] = set()
-    for check, problem in told:
+    for check, problem in problems:
         if not problem.not_collected or check.gate:
             yield check, problem
         elif check.code not in codes:
@@ -158,12 +159,12 @@ def _unasked_told_once(told: list[ReportCheck]) -> Iterator[ReportCheck]:
             yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
 
 
-def _spare_gpus_demoted(told: list[ReportCheck], use: GpuSelection) -> Iterator[ReportCheck]:
+def _spare_gpus_demoted(problems: list[ReportCheck], use: GpuSelection) -> Iterator[ReportCheck]:
     """Turn what would stop a launch into a warning where it is about a GPU that the job can do without."""
     stopping = (Severity.CRITICAL, Severity.UNKNOWN)
-    bad = {p.gpu for check, p in told if p.gpu is not None and (p.severity or check.severity) in stopping}
+    bad = {p.gpu for check, p in problems if p.gpu is not None and (p.severity or check.severity) in stopping}
     enough = len(use.candidates - bad) >= use.needed
-    for check, problem in told:
+    for check, problem in problems:
         severity = problem.severity or check.severity
         if problem.gpu is None or severity not in stopping:
             yield check, problem

@@ -37,10 +37,10 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
             message = f"{finding.place} {finding.code}: {finding.message}"
             yield Problem(message, finding.fix, str(finding.place), severity)
     if result.problems and not result.errors:
-        told = f"not judged: {result.problems[0]}"
+        prefix = f"not judged: {result.problems[0]}"
         more = f" (and {len(result.problems) - 1} more)" if len(result.problems) > 1 else ""
         fix = "gpulaunch lint SCRIPT shows all; --ignore SCR001 when you know the script"
-        yield Problem(f"{told}{more}", fix, main.script.path, Severity.UNKNOWN)
+        yield Problem(f"{prefix}{more}", fix, main.script.path, Severity.UNKNOWN)
 
 
 @cluster_check("SCR002")
@@ -59,26 +59,26 @@ def lightning_counts_as_the_launch_does(
         return
     counts = {host: len(node.slots) for host, node in ranks.items()}
     world, many = sum(counts.values()), len(counts)
-    for told in (*script.lightning, *_lightning_arguments(script, job.args)):
-        if not told.devices or not told.nodes:
+    for size in (*script.lightning, *_lightning_arguments(script, job.args)):
+        if not size.devices or not size.nodes:
             continue  # computed: only Lightning will know it
-        on_cpu = told.on_cpu or not job.wants_gpus
+        on_cpu = size.on_cpu or not job.wants_gpus
         each = [
-            _visible(node, on_cpu=on_cpu) if told.devices < 0 else told.devices for node in ranks.values()
+            _visible(node, on_cpu=on_cpu) if size.devices < 0 else size.devices for node in ranks.values()
         ]
-        if all(devices * told.nodes == world for devices in each):
+        if all(devices * size.nodes == world for devices in each):
             continue
-        said = "all devices" if told.devices < 0 else f"devices={told.devices}"
-        what = "/".join(map(str, sorted({devices * told.nodes for devices in each})))
+        said = "all devices" if size.devices < 0 else f"devices={size.devices}"
+        what = "/".join(map(str, sorted({devices * size.nodes for devices in each})))
         equal = len(set(counts.values())) == 1
         yield Problem(
-            f"{told.place}: {told.call} with {said} and num_nodes={told.nodes} is a world of {what}, and this"
+            f"{size.place}: {size.call} with {said} and num_nodes={size.nodes} is a world of {what}, and this"
             f" launch has {world} ranks on {many} host{'s' * (many != 1)}: Lightning ends every rank",
-            f"{told.call}(devices={world // many}, num_nodes={many})"
+            f"{size.call}(devices={world // many}, num_nodes={many})"
             if equal
             else f"as many ranks on every host: --gpus {min(counts.values())}, and"
-            f" {told.call}(devices={min(counts.values())}, num_nodes={many})",
-            str(told.place),
+            f" {size.call}(devices={min(counts.values())}, num_nodes={many})",
+            str(size.place),
         )
 
 
@@ -114,17 +114,17 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
     script; nothing is imported.
     """
     lacking: dict[str, list[str]] = {}
-    asked = []
+    imports = []
     for host, facts in hosts.items():
         absent = facts.python if isinstance(facts.python, Missing) else facts.python.absent_modules
         if isinstance(absent, Missing):
             continue  # ENV001 reports an interpreter that does not answer
-        asked.append(host)
+        imports.append(host)
         for name in (one for one in absent if one != "torch"):  # ENV002 reports that one
             lacking.setdefault(name, []).append(host)
     severity = Severity.WARNING if _looks_elsewhere(hosts, job) else None
     for names, where in _alike(lacking):
-        have = [host for host in asked if host not in where]
+        have = [host for host in imports if host not in where]
         known = f"; {', '.join(have)} {'have' if len(have) > 1 else 'has'} it" if have else ""
         yield Problem(
             f"{', '.join(names)}, imported by the script, cannot be found on {', '.join(where)}{known}",

@@ -149,8 +149,8 @@ def _left_to_torch(
     why = DecisionReason(
         f"{engine} sets no mixed precision, and {what}", own or (script.path if script else "")
     )
-    asked = request if request not in (None, "no") else hardware.requested
-    return Decision("no", (why, *hardware.reasons), requested=asked or "")
+    wanted = request if request not in (None, "no") else hardware.requested
+    return Decision("no", (why, *hardware.reasons), requested=wanted or "")
 
 
 def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:

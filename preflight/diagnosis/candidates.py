@@ -105,15 +105,15 @@ def _messages(
 
     Where a log ends within a traceback, the `raise` that it shows last is all that is left of the message.
     """
-    told = [hit for hit in hits if not is_quoted(course.lines, hit.line)]
+    shown = [hit for hit in hits if not is_quoted(course.lines, hit.line)]
     orders = {hit.line.order for hit in hits}
     for each in raised:
         below = range(each.line.order, each.line.order + MOST_BELOW + 1)
         if each.below and orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
-            told += [SignatureHit(row, each.line)] if row is not None else []
-    if told or raised:
-        return told
+            shown += [SignatureHit(row, each.line)] if row is not None else []
+    if shown or raised:
+        return shown
     return [hit for hit in hits if hit.line.text.lstrip().startswith("raise ")]
 
 

@@ -135,9 +135,9 @@ def _made(code: str, confidence: Confidence, texts: list[str]) -> Cause:
 def _weighed(cause: Cause, context: Context) -> Cause:
     kills = _oom_kills(context)
     if cause.code == "S70" and kills:
-        told = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
+        lines = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
         sure: Confidence = "certain" if any(_of_the_run(text, cause) for text in kills) else "likely"
-        return replace(cause, confidence=sure, evidence=(*cause.evidence, *told))
+        return replace(cause, confidence=sure, evidence=(*cause.evidence, *lines))
     if cause.code == "S70" and context.kernel_logs:
         return replace(
             cause,

@@ -123,15 +123,15 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
 
     `files` are those of the traceback's frames; `own` names the modules that lie in the user's own directory.
     """
-    told = _TOLD.search(text)
+    advised = _TOLD.search(text)
     found = _MODULE.search(text)
     module = next((group for group in found.groups() if group), "") if found else ""
     top = module.partition(".")[0]
     root = _own_root(top, files)
     if top and (root or top in own):
         return _path_advice(module, root)
-    if told:
-        return _package_advice(told[1].rstrip(".,"), files)
+    if advised:
+        return _package_advice(advised[1].rstrip(".,"), files)
     if top in _PACKAGES or top in _SAME:
         return _package_advice(_PACKAGES.get(top, top.replace("_", "-")), files)
     if not top:

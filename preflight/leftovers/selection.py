@@ -32,9 +32,9 @@ def select_to_kill(classified: tuple[ClassifiedProcess, ...], filters: CleanFilt
     A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
     and a true zombie cannot be. Of what was named by pid, GPU or port nothing else is shown.
     """
-    asked = [each for each in classified if _asked(each, filters)]
-    at_once = tuple(each for each in asked if each.kind in ENDED_BY_DEFAULT)
-    after_yes = tuple(each for each in asked if _after_yes(each, filters))
+    matching = [each for each in classified if _matches(each, filters)]
+    at_once = tuple(each for each in matching if each.kind in ENDED_BY_DEFAULT)
+    after_yes = tuple(each for each in matching if _after_yes(each, filters))
     chosen = {each.process.pid for each in (*at_once, *after_yes)}
     shown = (each for each in classified if each.process.pid not in chosen and _meant(each, filters))
     return CleanSelection(at_once, after_yes, tuple(shown))
@@ -54,7 +54,7 @@ def confirmation_of(each: ClassifiedProcess) -> bool:
     return "it is part of the session that asks" in each.evidence
 
 
-def _asked(each: ClassifiedProcess, filters: CleanFilter) -> bool:
+def _matches(each: ClassifiedProcess, filters: CleanFilter) -> bool:
     """Whether it may be ended under this wish: what only the driver says of its GPUs does not count."""
     return _meant(each, filters) and (not filters.gpus or bool(set(filters.gpus) & set(each.held.gpus)))
 

@@ -208,10 +208,10 @@ def _accelerator(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     if seen.style in ("unknown", "torch"):
         seen.style, seen.style_at = "accelerate", event.place
     _placed(it, event, seen)
-    asked = event.values.get("asked", NONE)
+    requested = event.values.get("requested", NONE)
     option = _feeding_option(it, event, ("mixed_precision",))
-    value = text_of(asked) or ""
-    binding = asked != NONE and not option
+    value = text_of(requested) or ""
+    binding = requested != NONE and not option
     seen.sites.setdefault(event.place, PrecisionSite(event.place, "Accelerator", value, binding, option))
     thing = it.thing(event.ref)
     if thing is not None and thing.get("sharded") == TRUE:
@@ -232,18 +232,18 @@ def _arguments(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
             seen.options.setdefault(
                 flag, Option(event.place, flag, word, takes_value=True, choices=(), default="")
             )
-        value = text_of(thing.get("asked")) or ""
+        value = text_of(thing.get("requested")) or ""
         seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding=False, option=""))
         return
     option = _feeding_option(it, event, ("fp16", "bf16"))
-    asked = thing.get("asked")
-    implied = thing.get("trl") == TRUE and thing.get("bf16") == NONE and asked == Const("bf16")
+    requested = thing.get("requested")
+    implied = thing.get("trl") == TRUE and thing.get("bf16") == NONE and requested == Const("bf16")
     have = it.target.version("trl")
     if implied and (have is None or have < TRL_DEFAULT_SINCE):
-        asked = NONE
-    why = "trl's default where bf16 is not given" if implied and asked != NONE else ""
-    value = text_of(asked) or ""
-    binding = asked != NONE and not option
+        requested = NONE
+    why = "trl's default where bf16 is not given" if implied and requested != NONE else ""
+    value = text_of(requested) or ""
+    binding = requested != NONE and not option
     seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding, option, why))
 
 

@@ -61,7 +61,7 @@ class _TargetRun:
     """One run of the interpreter: its hits, and what precision each place asked for."""
 
     hits: dict[tuple[str, CodeLocation], RuleHit]
-    asked: dict[CodeLocation, Value]
+    requested: dict[CodeLocation, Value]
     parts: dict[CodeLocation, tuple[CodeLocation, ...]]
     complete: bool
     sources: Sources
@@ -170,7 +170,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
             if thing is not None:
                 words = ("mixed_precision", "precision", "bf16", "fp16")
                 spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
-                reading.asked.setdefault((spots or [event.place])[0], thing.get("asked"))
+                reading.requested.setdefault((spots or [event.place])[0], thing.get("requested"))
                 reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
         if _runs_elsewhere(it):
             return
@@ -252,12 +252,12 @@ def _other_halves(found: Sequence[LintFinding]) -> list[LintFinding]:
     """A fault of two places is reported at both: where it is judged, and as an info where its other half
     is.
     """
-    told = {(item.code, item.place.path, item.place.line) for item in found}
+    reported = {(item.code, item.place.path, item.place.line) for item in found}
     halves: dict[tuple[str, str, int], LintFinding] = {}
     for item in found:
         for place in item.related:
             key = (item.code, place.path, place.line)
-            if key not in told:
+            if key not in reported:
                 message = f"part of {item.code} at {item.place}: {item.message}"
                 halves.setdefault(
                     key,
@@ -281,9 +281,9 @@ def _disagreements(
 ) -> list[LintFinding]:
     """P120: the script chooses its precision from the GPU of this process, so ranks may disagree."""
     found = []
-    places = dict.fromkeys(place for reading in readings for place in reading.asked)
+    places = dict.fromkeys(place for reading in readings for place in reading.requested)
     for place in places:
-        values = [reading.asked[place] for reading in readings if place in reading.asked]
+        values = [reading.requested[place] for reading in readings if place in reading.requested]
         if len(set(values)) < 2:
             continue
         level = Level.ERROR if certain and len(targets) > 1 else Level.INFO

@@ -19,10 +19,10 @@ def q_tree(text: str) -> Tree:
             open_at = [(-1, top), (0, top["gpu"][-1])]
             continue
         words = line.expandtabs().lstrip(" ")
-        told, colon, rest = words.partition(":")
-        if not told.strip():
+        label, colon, rest = words.partition(":")
+        if not label.strip():
             continue
-        indent, key = len(line.expandtabs()) - len(words), _key(told)
+        indent, key = len(line.expandtabs()) - len(words), _key(label)
         value = rest.removeprefix(" ") if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU

@@ -22,13 +22,13 @@ class Ended:
     log: str
     events: list[dict[str, Any]] = field(default_factory=list)
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def reported(self, event: str) -> list[dict[str, Any]]:
         return [each for each in self.events if each["event"] == event]
 
     @property
     def stop(self) -> dict[str, Any]:
         """The one event with which the guard stopped the rank."""
-        stops = [each for each in self.told("guard") if each["stops"]]
+        stops = [each for each in self.reported("guard") if each["stops"]]
         assert len(stops) == 1, (self.code, self.events, self.log[-3000:])
         assert self.code == STOPPED
         return stops[0]

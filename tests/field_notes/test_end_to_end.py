@@ -142,10 +142,12 @@ def test_lint_names_the_line_and_preflight_refuses_it(tmp_path: Path, tiny_model
     errors = [each for each in linted["findings"] if each["severity"] == "error"]
     assert (note.rule, faulty_line(note)) in [(each["code"], each["line"]) for each in errors]
 
-    code, told = user.ask("preflight", "--config", "./job.yaml", "--ignore", CPU_WHEEL)
+    code, document = user.ask("preflight", "--config", "./job.yaml", "--ignore", CPU_WHEEL)
     assert code == 1
-    assert told["would_use"]["precision"] == note.precision, told["would_use"]
-    (stopping,) = [each for each in told["findings"] if each["blocks_launch"] and place in each["message"]]
+    assert document["would_use"]["precision"] == note.precision, document["would_use"]
+    (stopping,) = [
+        each for each in document["findings"] if each["blocks_launch"] and place in each["message"]
+    ]
     assert stopping["code"] == "SCR001"
     assert note.rule in stopping["message"]
     assert stopping["fix"]

@@ -50,8 +50,8 @@ class Ranks:
         """Start a rank; return "READY", or why it failed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        asked = {"rank": rank, "codec": self.codec.format(rank=rank), "contexts": str(self.contexts)}
-        self.process.stdin.write(json.dumps(asked) + "\n")
+        settings = {"rank": rank, "codec": self.codec.format(rank=rank), "contexts": str(self.contexts)}
+        self.process.stdin.write(json.dumps(settings) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         if answer["said"] == "READY":

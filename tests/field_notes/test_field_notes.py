@@ -71,7 +71,7 @@ def test_note_0_fails_as_its_author_saw(tmp_path: Path, tiny_model: str) -> None
     assert done.code == 1
     # transformers 5 gives Trainer a fused optimizer; clipping unscales first, and that is what raises.
     assert "Attempting to unscale FP16 gradients." in done.log
-    warned = done.told("guard")[0]
+    warned = done.reported("guard")[0]
     assert (warned["code"], warned["severity"], warned["stops"], warned["step"]) == ("G1", "stop", False, 1)
 
 
@@ -83,7 +83,7 @@ def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
     script = script.replace("train_dataset=data)", "train_dataset=data, eval_dataset=data)")
     done = run_rank(tmp_path, script, tiny_model, shim="cpu_scaler", GPULAUNCH_REHEARSE="4")
     assert done.code == 0, done.log[-3000:]
-    (measured,) = done.told("rehearsal")
+    (measured,) = done.reported("rehearsal")
     assert measured["complete"]
     assert measured["steps"] == 4
     assert set(measured["events"]) == {"evaluation", "save"}
@@ -107,7 +107,7 @@ def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
 
 def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: str) -> None:
     done = run_rank(tmp_path, scripts.NOTE_2, tiny_model, GPULAUNCH_GUARD="warn")
-    first, second = done.told("guard")[:2]
+    first, second = done.reported("guard")[:2]
     assert (first["code"], first["step"]) == ("G1", 1)
     assert (second["code"], second["step"]) == ("G4", 1)
     assert "gradients were finite" in second["message"]
@@ -128,7 +128,7 @@ def test_note_3_its_own_remedy_trains_to_nan(tmp_path: Path) -> None:
 
 
 def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
-    measured = run_rank(tmp_path, scripts.NOTE_3_FIXED, GPULAUNCH_REHEARSE="5").told("rehearsal")[0]
+    measured = run_rank(tmp_path, scripts.NOTE_3_FIXED, GPULAUNCH_REHEARSE="5").reported("rehearsal")[0]
     assert measured["complete"]
     assert measured["scaler"]
     assert measured["scale"] >= 1
@@ -149,4 +149,4 @@ def test_note_4_crashes_in_adam_as_its_author_saw(tmp_path: Path) -> None:
 def test_note_4_is_not_met_by_a_rehearsal_that_is_too_short(tmp_path: Path) -> None:
     """test_end_to_end.py rehearses it for as long as `--rehearse` does."""
     short = run_rank(tmp_path, scripts.NOTE_4, GPULAUNCH_REHEARSE="5")
-    assert short.told("rehearsal")[0]["complete"]
+    assert short.reported("rehearsal")[0]["complete"]

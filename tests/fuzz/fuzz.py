@@ -31,7 +31,7 @@ class Result:
     """What came of one door; `why` is empty when it held."""
 
     door: str
-    told: str
+    message: str
     why: str = ""
     data: bytes = b""
 
@@ -110,21 +110,21 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--input", type=Path, help="an input that failed")
     parser.add_argument("--door", choices=list(DOORS), help="its door, where the file's name does not say it")
-    asked = parser.parse_args()
-    if asked.input:
-        why = shown(asked.input.read_bytes(), asked.door or asked.input.name.rpartition("-")[0])
+    arguments = parser.parse_args()
+    if arguments.input:
+        why = shown(arguments.input.read_bytes(), arguments.door or arguments.input.name.rpartition("-")[0])
         print(why or "it holds")  # noqa: T201
         return bool(why)
-    seed = int.from_bytes(os.urandom(4)) if asked.seed is None else asked.seed
-    print(f"seed {seed}; {asked.seconds:.0f} s each; limits {CPU_LIMIT_S:.0f} s, {MEMORY_LIMIT >> 20} MB")  # noqa: T201
-    return max(_all(asked.doors or list(DOORS), seed, asked.seconds, asked.jobs), default=0)
+    seed = int.from_bytes(os.urandom(4)) if arguments.seed is None else arguments.seed
+    print(f"seed {seed}; {arguments.seconds:.0f} s each; limits {CPU_LIMIT_S:.0f} s, {MEMORY_LIMIT >> 20} MB")  # noqa: T201
+    return max(_all(arguments.doors or list(DOORS), seed, arguments.seconds, arguments.jobs), default=0)
 
 
 def _all(doors: list[str], seed: int, seconds: float, jobs: int) -> Iterator[int]:
     with ThreadPoolExecutor(jobs) as pool:
         for result in pool.map(lambda door: fuzz(door, seed, seconds), doors):
             if not result.why:
-                print(f"{result.door}: {result.told}", flush=True)  # noqa: T201
+                print(f"{result.door}: {result.message}", flush=True)  # noqa: T201
                 yield 0
                 continue
             path = keep(result, seed)

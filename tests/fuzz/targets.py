@@ -134,9 +134,9 @@ def _answers(_: Path) -> Read:
         except ValueError:
             return
         answer, _ = valid_runs(document if isinstance(document, dict) else {})
-        told = merge_node_runs([(titan, answer, 10.0), (volta, answer, 10.0)])
-        list(runs_lines(told.runs, 10.0))
-        json.dumps(runs_json(told.runs, {}, told.strays), allow_nan=False)
+        parsed = merge_node_runs([(titan, answer, 10.0), (volta, answer, 10.0)])
+        list(runs_lines(parsed.runs, 10.0))
+        json.dumps(runs_json(parsed.runs, {}, parsed.strays), allow_nan=False)
 
     return read
 
@@ -290,8 +290,8 @@ def _deep(_: Path) -> Read:
             document = safe_json.loads(data)
         except ValueError:
             return
-        told = document if isinstance(document, list) else [document]
-        reports = [each for each in told if isinstance(each, dict)][:64]
+        parsed = document if isinstance(document, list) else [document]
+        reports = [each for each in parsed if isinstance(each, dict)][:64]
         ranks = tuple(
             add_reports(RankDeep(rank, f"n{rank // 2}", rank % 2, rank % 2), reports[rank % 2 :])
             for rank in range(4)
@@ -320,8 +320,8 @@ def _monitor(_: Path) -> Read:
         except ValueError:
             return
         answer = parse_answer("titan", document if isinstance(document, dict) else {})
-        for told in answer.runs.values():
-            told.tail.encode()
+        for parsed in answer.runs.values():
+            parsed.tail.encode()
 
     return read
 
@@ -381,7 +381,7 @@ def passes(read: Read, data: bytes) -> None:
     try:
         read(data)
     except GpulaunchError as refused:
-        told = refused.message
+        parsed = refused.message
     else:
         return
-    assert told, "a refusal without a reason"
+    assert parsed, "a refusal without a reason"

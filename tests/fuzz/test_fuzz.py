@@ -23,7 +23,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 def test_a_door_holds(door: str) -> None:
     result = fuzz(door, SEED, SECONDS)
     assert not result.why, f"seed {SEED}: make fuzz INPUT={keep(result, SEED)}\n{result.why}"
-    assert int(result.told.partition(" ")[0]) >= len(
+    assert int(result.message.partition(" ")[0]) >= len(
         list((Path(__file__).parent / "corpus" / door).glob("*"))
     )
 
@@ -51,7 +51,7 @@ sys.exit(worker.main("words", "1", "20", sys.argv[2]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("way", "code", "told"),
+    ("way", "code", "message"),
     [
         ("slow", -27, ""),
         ("large", EXIT_FAILED, "MB of memory"),
@@ -60,14 +60,14 @@ sys.exit(worker.main("words", "1", "20", sys.argv[2]))
     ],
 )
 def test_what_a_reader_must_not_do_is_seen_and_its_input_is_there(
-    tmp_path: Path, way: str, code: int, told: str
+    tmp_path: Path, way: str, code: int, message: str
 ) -> None:
     shared = tmp_path / "input"
     shared.write_bytes(b"\0" * SHARED_SIZE)
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     words = [sys.executable, "-c", BAD, way, str(shared)]
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, told in done.stdout) == (code, True), done.stderr
+    assert (done.returncode, message in done.stdout) == (code, True), done.stderr
     size = int.from_bytes(shared.read_bytes()[:8], "little")
     assert size > 3, "the first input of the corpus is longer"
 

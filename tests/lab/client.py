@@ -105,25 +105,25 @@ class Client:
 
 def document(done: "subprocess.CompletedProcess[bytes]") -> dict[str, Any]:
     """Return what --json printed; the exit code that it names is the one there was."""
-    told: dict[str, Any] = json.loads(done.stdout or b"{}")
-    assert told.get("exit_code") == done.returncode, done.stderr.decode(errors="replace")
+    answer: dict[str, Any] = json.loads(done.stdout or b"{}")
+    assert answer.get("exit_code") == done.returncode, done.stderr.decode(errors="replace")
     assert b"Traceback" not in done.stderr
-    return told
+    return answer
 
 
-def finding(told: Mapping[str, Any], host: str, code: str) -> dict[str, Any]:
+def finding(answer: Mapping[str, Any], host: str, code: str) -> dict[str, Any]:
     """Return the one finding of this code that is about a host."""
-    every = {each["code"]: each for each in told["findings"] if host in each["hosts"]}
+    every = {each["code"]: each for each in answer["findings"] if host in each["hosts"]}
     assert code in every, f"{host}: {sorted(every)}"
     found: dict[str, Any] = every[code]
     return found
 
 
-def unusable(told: Mapping[str, Any]) -> dict[str, str]:
+def unusable(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the code by host of all that could not be used."""
     return {
         host: each["code"]
-        for each in told["findings"]
+        for each in answer["findings"]
         for host in each["hosts"]
         if each["code"].startswith("HOST")
     }

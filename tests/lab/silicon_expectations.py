@@ -123,28 +123,28 @@ PCI_IDS = ("pci_device_id", "pci_subsystem_id")  # fields of a struct that has a
 ALL = (*TEXTS, *NUMBERS, *GROUPS)
 
 
-def expected(profile: Profile, gpu: GpuProfile, asked: Asked) -> Any:
+def expected(profile: Profile, gpu: GpuProfile, question: Asked) -> Any:
     """What the profile says that the call answers: a value, {field: value}, or an error code as int."""
-    if asked.symbol() in profile.missing:
+    if question.symbol() in profile.missing:
         return {"error": FUNCTION_NOT_FOUND}
-    names = {"": asked.keys} if isinstance(asked.keys, str) else asked.keys
+    names = {"": question.keys} if isinstance(question.keys, str) else question.keys
     values: dict[str, Any] = {}
     for field, key in names.items():
         value = gpu.values.get(key, "0" if key in PCI_IDS else "!3")
         if value.startswith("!"):
             return {"error": int(value[1:])}
-        values[field] = value if asked in TEXTS or key == "pci_bus_id" else int(value, 0)
-    return values[""] if isinstance(asked.keys, str) else values
+        values[field] = value if question in TEXTS or key == "pci_bus_id" else int(value, 0)
+    return values[""] if isinstance(question.keys, str) else values
 
 
-def answered(answer: Any, asked: Asked) -> Any:
+def answered(answer: Any, question: Asked) -> Any:
     """An answer in the shape of `expected`."""
     if isinstance(answer, dict) and "error" in answer:
         return {"error": answer["error"]}
-    if isinstance(asked.keys, str):
+    if isinstance(question.keys, str):
         return answer
     by_name = answer if isinstance(answer, dict) else {str(at): value for at, value in enumerate(answer)}
-    return {field: by_name[field] for field in asked.keys}
+    return {field: by_name[field] for field in question.keys}
 
 
 def differences(profile: Profile, answers: list[Any]) -> Iterator[str]:
@@ -154,7 +154,7 @@ def differences(profile: Profile, answers: list[Any]) -> Iterator[str]:
             if answers[index]["error"] != 15 or "nvmlDeviceGetHandleByIndex" not in gpu.calls:
                 yield f"gpu{index}: no handle: {answers[index]}"
             continue
-        for asked, answer in zip(ALL, answers[index], strict=True):
-            wanted, got = expected(profile, gpu, asked), answered(answer, asked)
+        for question, answer in zip(ALL, answers[index], strict=True):
+            wanted, got = expected(profile, gpu, question), answered(answer, question)
             if wanted != got:
-                yield f"gpu{index}: {asked.call}: {got!r}, the profile says {wanted!r}"
+                yield f"gpu{index}: {question.call}: {got!r}, the profile says {wanted!r}"

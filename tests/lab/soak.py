@@ -74,7 +74,7 @@ class Case:
         self._kind = kind
         self._laptop = Laptop(lab, home)
         self._where = ("--hosts", ",".join(self._laptop.names()))
-        self.told = ""
+        self.output = ""
 
     def run(self, after_s: float) -> str:
         """Launch, end the client after so many seconds, look at what is left; return what came of it."""
@@ -86,10 +86,10 @@ class Case:
         try:
             time.sleep(after_s)
             running.process.send_signal(self._kind.number)
-            code, self.told = running.end(END_S)
+            code, self.output = running.end(END_S)
             if code not in self._kind.codes:
                 raise Wrong(f"exit code {code} instead of {self._kind.codes}")
-            if code < 0 and self._kind.number != signal.SIGKILL and "==> run " in self.told:
+            if code < 0 and self._kind.number != signal.SIGKILL and "==> run " in self.output:
                 raise Wrong(f"exit code {code} although a run was there")
             return self._judge()
         finally:
@@ -102,7 +102,7 @@ class Case:
             self._still_running(next(iter(self._runs())))
             came = "went on"
         else:
-            came = "ended" if "==> run " in self.told else "ended before a run was there"
+            came = "ended" if "==> run " in self.output else "ended before a run was there"
         self._nothing_left(HALF_RUN_S if self._kind.number == signal.SIGKILL else END_S)
         if self._kind.leaves and kept and came != "went on":
             came = "ended in the middle of the promises"
@@ -202,7 +202,7 @@ def soak(lab: Lab, out: Path, seed: int, each: int, only: str) -> int:
             except (Wrong, AssertionError) as error:
                 wrong += 1
                 words = "WRONG"
-                (home / "wrong.txt").write_text(f"after {after_s:.2f} s\n{error}\n\n{case.told}\n")
+                (home / "wrong.txt").write_text(f"after {after_s:.2f} s\n{error}\n\n{case.output}\n")
                 again = f"{kind.name} --seed {seed + number}, after {after_s:.2f} s"
                 say(f"{again}: {str(error)[:400]}; kept in {home}")
             else:

@@ -112,7 +112,7 @@ class Case:
         rank = f"rank {order.index(bad.name)}"
         if kind == "slow":
             with throttled(bad):
-                said = told(self.measure())
+                said = reported(self.measure())
             ours = {
                 each for each in said if each[1] == names and each[0] in ("DEEP002", "DEEP005", "DEEP009")
             }
@@ -120,18 +120,18 @@ class Case:
         if kind == "wrong":
             bad.put(f"{WRONG}/sitecustomize.py", PATCH)
             self.env = {"PYTHONPATH": WRONG}
-            return told(self.measure()), {("DEEP003", names, rank)}
+            return reported(self.measure()), {("DEEP003", names, rank)}
         if kind == "silent":
-            said = told(self.measure(lambda: stop_ranks(bad)))
+            said = reported(self.measure(lambda: stop_ranks(bad)))
             named = {each for each in said if each[2] == rank and each[1] == names}
             return named, named if len(named) == 1 else {("DEEP00x", names, rank)}
-        return told(self.measure()), set()
+        return reported(self.measure()), set()
 
 
 KINDS = ("healthy", "slow", "wrong", "silent")
 
 
-def told(document: dict[str, Any]) -> Told:
+def reported(document: dict[str, Any]) -> Told:
     """Return who is blamed: what is critical, and every warning of products and of pairs."""
     return {
         (finding["code"], tuple(finding["hosts"]), finding["subject"])

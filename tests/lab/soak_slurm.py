@@ -58,9 +58,9 @@ def test_spares_take_the_places_of_nodes_that_are_bad_or_go_down(cluster: Cluste
     cluster.run("scontrol", "update", "nodename=n3", "state=down", "reason=test")
     text = cluster.wait_file(output, "finished (exit code 0)", timeout_s=90)
     cluster.run("scontrol", "update", "nodename=n3", "state=resume", check=False)  # it may be back already
-    told = bad_nodes(text + cluster.wait_file(output, "BAD-NODES"))
-    assert (sorted(told["nodes"]), told["action"]) == (["n2", "n3"], "replaced")
-    assert "Slurm reports that the node has failed" in told["nodes"]["n3"]
+    named = bad_nodes(text + cluster.wait_file(output, "BAD-NODES"))
+    assert (sorted(named["nodes"]), named["action"]) == (["n2", "n3"], "replaced")
+    assert "Slurm reports that the node has failed" in named["nodes"]["n3"]
     assert "up 1 of 2 on n4" in text
     cluster.wait_over(job)
 
@@ -121,10 +121,10 @@ def test_where_slurm_refuses_to_requeue_a_new_job_goes_without_the_bad_node(clus
     run = "exec ../gpulaunch run -c ./job.yaml --transport srun"
     own = ("-N2", "--no-requeue", "--exclude=n1", "--time=7", "-D", str(cluster.work / "again"))
     job = cluster.batch(run, *own)
-    told = bad_nodes(cluster.wait_file(f"again/{job}.out", "BAD-NODES"))
-    assert (told["action"], told["excluded"], list(told["nodes"])) == ("resubmitted", "n1,n2", ["n2"])
+    named = bad_nodes(cluster.wait_file(f"again/{job}.out", "BAD-NODES"))
+    assert (named["action"], named["excluded"], list(named["nodes"])) == ("resubmitted", "n1,n2", ["n2"])
     assert cluster.wait_over(job) == "FAILED"  # exit code 77
-    new = told["new_job"]
+    new = named["new_job"]
     assert "TimeLimit=00:07:00" in cluster.run("scontrol", "show", "job", new).stdout
     text = cluster.wait_file(f"again/slurm-{new}.out", "finished (exit code 0)", timeout_s=120)
     assert "up 0 on n3" in text

@@ -75,11 +75,11 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
     sshd.kill(closed)
     sshd.freeze(frozen)
     try:
-        told = client.preflight("all")
+        answer = client.preflight("all")
     finally:
         sshd.thaw(frozen)
         sshd.start(closed)
-    assert unusable(told) == {
+    assert unusable(answer) == {
         "unresolved": "HOST002",
         "refused": "HOST003",
         **dict.fromkeys(silent, "HOST004"),
@@ -90,11 +90,11 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
         "crashing": "HOST009",
         "garbage": "HOST010",
     }
-    assert told["hosts"][well.name]["reached"]
-    assert told["seconds"] < len(silent) * CONNECT_TIMEOUT_S / 2, "time-outs run side by side"
+    assert answer["hosts"][well.name]["reached"]
+    assert answer["seconds"] < len(silent) * CONNECT_TIMEOUT_S / 2, "time-outs run side by side"
 
     def message(host: str, code: str) -> str:
-        return str(finding(told, host, code)["message"])
+        return str(finding(answer, host, code)["message"])
 
     assert "no SSH banner" in message("frozen", "HOST004")
     assert f"key {stranger}" in message("stranger", "HOST007")
@@ -104,30 +104,30 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
     assert "cannot load libpython3.so" in message("crashing", "HOST009")
     assert "Segmentation fault" in message("garbage", "HOST010")
     assert all(
-        finding(told, name, code)["fix"] for name, code in unusable(told).items() if name != "crashing"
+        finding(answer, name, code)["fix"] for name, code in unusable(answer).items() if name != "crashing"
     )
-    assert "\x1b" not in str(told)
+    assert "\x1b" not in str(answer)
 
 
 def test_a_cut_cable_costs_one_time_out(client: Client) -> None:
     well, cut = client.lab.hosts[:2]
     network.cut(cut)
     try:
-        told = client.preflight(well.name, cut.name)
+        answer = client.preflight(well.name, cut.name)
     finally:
         network.restore(cut)
-    assert unusable(told)[cut.name] in ("HOST001", "HOST004")  # no route, or no answer: what ARP still knew
-    assert told["hosts"][well.name]["reached"]
-    assert told["seconds"] < CONNECT_TIMEOUT_S + 8
+    assert unusable(answer)[cut.name] in ("HOST001", "HOST004")  # no route, or no answer: what ARP still knew
+    assert answer["hosts"][well.name]["reached"]
+    assert answer["seconds"] < CONNECT_TIMEOUT_S + 8
     assert unusable(client.preflight(cut.name)) == {}
 
 
 def test_a_slow_interpreter_is_waited_for(client: Client) -> None:
     host = client.lab.hosts[0]
     client.write({host.name: {"python": software.slow_python(host, 1.5)}})
-    told = client.preflight(host.name)
-    assert told["hosts"][host.name]["reached"]
-    assert told["seconds"] > 1.5
+    answer = client.preflight(host.name)
+    assert answer["hosts"][host.name]["reached"]
+    assert answer["seconds"] > 1.5
 
 
 def test_an_interpreter_may_lie_where_a_shell_would_trip(client: Client) -> None:
@@ -147,9 +147,9 @@ def test_an_unknown_host_key_is_refused_until_it_is_accepted_and_then_known(clie
         ["ssh-keygen", "-lf", str(public)], check=True, capture_output=True, text=True
     ).stdout.split()[1]
     client.known_hosts.unlink()
-    told = finding(client.preflight(host.name), host.name, "HOST005")
-    assert fingerprint in told["message"]
-    assert f"gpulaunch preflight {host.name} --accept-new-host-keys" in told["fix"]
+    answer = finding(client.preflight(host.name), host.name, "HOST005")
+    assert fingerprint in answer["message"]
+    assert f"gpulaunch preflight {host.name} --accept-new-host-keys" in answer["fix"]
     assert not client.known_hosts.exists()
     assert unusable(client.preflight(host.name, "--accept-new-host-keys")) == {}
     # Debian's own ssh_config asks for hashed names, so the file is asked as ssh asks it.
@@ -164,10 +164,10 @@ def test_a_changed_host_key_is_refused_whatever_is_asked(client: Client) -> None
     before = client.known_hosts.read_bytes()
     sshd.change_host_key(host)
     try:
-        told = [client.preflight(host.name), client.preflight(host.name, "--accept-new-host-keys")]
+        answer = [client.preflight(host.name), client.preflight(host.name, "--accept-new-host-keys")]
     finally:
         sshd.restore_host_key(host)
-    for each in told:
+    for each in answer:
         refused = finding(each, host.name, "HOST006")
         assert "ITS HOST KEY HAS CHANGED" in refused["message"]
         assert f"ssh-keygen -R '{host.address}'" in refused["fix"]
@@ -179,10 +179,10 @@ def test_noise_of_a_login_shell_does_not_hide_the_answer(client: Client) -> None
     host = client.lab.hosts[0]
     software.login_noise(host, ESCAPES + b"GPULAUNCH? no newline at the end")
     try:
-        told = client.preflight(host.name)
+        answer = client.preflight(host.name)
     finally:
         software.quiet_login(host)
-    assert told["hosts"][host.name]["reached"]
+    assert answer["hosts"][host.name]["reached"]
 
 
 def test_escapes_of_a_host_do_not_reach_the_terminal(client: Client) -> None:
@@ -212,20 +212,20 @@ def test_a_host_behind_two_others_is_reached_through_both(client: Client, said_i
         assert unusable(client.preflight(host.name)) == {}
         sshd.kill(inner)
         try:
-            told = client.preflight(host.name)
+            answer = client.preflight(host.name)
         finally:
             sshd.start(inner)
     finally:
         network.take_out(lab)
-    assert unusable(told) == {host.name: "HOST003"}
-    assert f"jump host {inner.name}" in finding(told, host.name, "HOST003")["message"]
+    assert unusable(answer) == {host.name: "HOST003"}
+    assert f"jump host {inner.name}" in finding(answer, host.name, "HOST003")["message"]
 
 
 def test_a_proxy_command_that_fails_is_told_in_its_own_words(client: Client) -> None:
     name = client.lab.hosts[0].name
     client.ssh_config(f"Host {name}\n    ProxyCommand sh -c 'echo no tunnel today >&2; exit 3'\n")
-    told = client.preflight(name)
-    assert "no tunnel today" in finding(told, name, unusable(told)[name])["message"]
+    answer = client.preflight(name)
+    assert "no tunnel today" in finding(answer, name, unusable(answer)[name])["message"]
 
 
 def test_ctrl_c_ends_a_fan_out_at_once(hosts: Lab, tmp_path: Path) -> None:
@@ -288,9 +288,9 @@ def test_a_host_that_asks_through_pam_is_answered(client: Client, password: str)
 
 def test_without_a_terminal_no_password_is_asked_for(client: Client, password: str) -> None:
     name = client.lab.hosts[0].name
-    told = finding(client.preflight(name), name, "HOST007")
-    assert "password: not asked for, there is no terminal" in told["message"]
-    assert password not in str(told)
+    answer = finding(client.preflight(name), name, "HOST007")
+    assert "password: not asked for, there is no terminal" in answer["message"]
+    assert password not in str(answer)
 
 
 def test_a_passphrase_is_asked_for_once_for_all_hosts(client: Client) -> None:
@@ -312,25 +312,28 @@ def test_a_name_of_its_own_that_is_loopback_is_found(client: Client) -> None:
     host, other = client.lab.hosts[:2]
     software.resolve_own_name_to(host)
     try:
-        told = client.preflight(host.name, other.name)
+        answer = client.preflight(host.name, other.name)
     finally:
         software.restore_own_name(host)
-    assert "127.0.1.1" in finding(told, host.name, "NET003")["message"]
-    assert all(each["ok"] for each in told["reach"]), "the launch uses an address, so it works all the same"
+    assert "127.0.1.1" in finding(answer, host.name, "NET003")["message"]
+    assert all(each["ok"] for each in answer["reach"]), "the launch uses an address, so it works all the same"
 
 
 def test_a_firewall_between_two_nodes_stops_the_launch_and_names_both(client: Client) -> None:
     main, behind, free = client.lab.hosts[:3]
     network.block(main, source=behind)
     try:
-        told = client.preflight(main.name, behind.name, free.name)
+        answer = client.preflight(main.name, behind.name, free.name)
     finally:
         network.unblock(main)
-    stopped = finding(told, behind.name, "NET004")
+    stopped = finding(answer, behind.name, "NET004")
     assert stopped["blocks_launch"]
     assert main.address in stopped["message"]
     assert free.name not in stopped["hosts"]
-    assert {each["from_host"]: each["ok"] for each in told["reach"]} == {behind.name: False, free.name: True}
+    assert {each["from_host"]: each["ok"] for each in answer["reach"]} == {
+        behind.name: False,
+        free.name: True,
+    }
 
 
 def test_a_clock_that_is_off_is_found(client: Client) -> None:
@@ -338,18 +341,18 @@ def test_a_clock_that_is_off_is_found(client: Client) -> None:
     clock.prepare(host)
     clock.jump(host, 3600)
     try:
-        told = client.preflight(host.name, other.name)
+        answer = client.preflight(host.name, other.name)
     finally:
         clock.jump(host, 0)
         host.path("/etc/ld.so.preload").unlink()
-    off = finding(told, host.name, "SYS003")
+    off = finding(answer, host.name, "SYS003")
     assert "ahead of the others'" in off["message"]
     assert off["hosts"] == [host.name]
 
 
 def test_an_interpreter_that_never_answers_is_given_up(hosts: Lab, silent: "subprocess.Popen[bytes]") -> None:
     stdout, stderr = silent.communicate(timeout=50)
-    told = document(subprocess.CompletedProcess((), silent.returncode, stdout, stderr))
+    answer = document(subprocess.CompletedProcess((), silent.returncode, stdout, stderr))
     name = hosts.hosts[4].name
-    assert unusable(told) == {name: "HOST011"}
-    assert "did not answer in time; it sent nothing" in finding(told, name, "HOST011")["message"]
+    assert unusable(answer) == {name: "HOST011"}
+    assert "did not answer in time; it sent nothing" in finding(answer, name, "HOST011")["message"]

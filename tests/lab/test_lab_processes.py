@@ -164,12 +164,12 @@ def test_a_hosts_wall_clock_jumps_for_running_processes_and_nobody_else(fresh_la
     script = "import time\nwhile True: input(); print(int(time.time()), time.monotonic(), flush=True)"
     os.mkfifo(first.path("/tmp/asked"))
     with first.popen(["sh", "-c", f'exec "{sys.executable}" -c "{script}" < /tmp/asked']) as running:
-        asked = first.path("/tmp/asked").open("w", buffering=1)
-        with asked:
+        stream = first.path("/tmp/asked").open("w", buffering=1)
+        with stream:
             readings = []
             for offset_s in (0, 7200):
                 clock.jump(first, offset_s)
-                asked.write("now\n")
+                stream.write("now\n")
                 readings.append([float(word) for word in running.read_line().split()])
     assert 7200 <= readings[1][0] - readings[0][0] < 7210
     assert readings[1][1] - readings[0][1] < 10

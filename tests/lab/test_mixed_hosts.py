@@ -42,8 +42,8 @@ class Unlike:
 
     def write(self, script: str, **config: object) -> None:
         (self.client.home / "train.py").write_text(script)
-        told = {"script": "train.py", "send_script": True, "gpus": "all", **config}
-        (self.client.home / "job.yaml").write_text(json.dumps(told))
+        document = {"script": "train.py", "send_script": True, "gpus": "all", **config}
+        (self.client.home / "job.yaml").write_text(json.dumps(document))
 
     def preflight(self) -> dict[str, Any]:
         return document(self.client.run("preflight", "titan", "l40s", "--config", "./job.yaml", "--json"))
@@ -64,10 +64,10 @@ def unlike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unlike]:
 
 def test_preflight_and_plan_give_all_ranks_fp16_and_name_the_host_with_the_titan(unlike: Unlike) -> None:
     unlike.write(BARE)
-    told = unlike.preflight()
-    assert told["exit_code"] == 0, [each for each in told["findings"] if each["blocks_launch"]]
-    assert (told["would_use"]["precision"], told["would_use"]["world_size"]) == ("fp16", 3)
-    assert told["would_use"]["why_precision"] == "titan has TITAN RTX, compute capability 7.5"
+    document = unlike.preflight()
+    assert document["exit_code"] == 0, [each for each in document["findings"] if each["blocks_launch"]]
+    assert (document["would_use"]["precision"], document["would_use"]["world_size"]) == ("fp16", 3)
+    assert document["would_use"]["why_precision"] == "titan has TITAN RTX, compute capability 7.5"
 
     code, plan, stderr = unlike.dry_run()
     assert code == 0, stderr
@@ -96,10 +96,10 @@ def test_bf16_in_the_config_is_corrected_and_in_the_script_refused_by_host_and_l
     ]
 
     unlike.write(LITERAL)
-    code, told, stderr = unlike.dry_run()
+    code, document, stderr = unlike.dry_run()
     assert code == 1
     assert "train.py:4: Accelerator asks for bf16" in stderr
     assert "titan has TITAN RTX, compute capability 7.5" in stderr
     assert "l40s has" not in stderr
     assert "edit line 4" in stderr
-    assert told["schema"] == "gpulaunch.preflight/1"
+    assert document["schema"] == "gpulaunch.preflight/1"

@@ -113,19 +113,19 @@ def run(cli: Cli, command: str, **keys: object) -> str:
 
 def test_commands_of_five_launchers_run_on_two_hosts(cli: Cli) -> None:
     launch = "python3 -m torch.distributed.launch --nproc_per_node 2 show.py a"
-    told = run(cli, f"export COLOUR=red\nsrun -N 2 bash -c '{launch}'")
-    assert "4 ranks on node-1 (2), node-2 (2)" in told
+    output = run(cli, f"export COLOUR=red\nsrun -N 2 bash -c '{launch}'")
+    assert "4 ranks on node-1 (2), node-2 (2)" in output
     for rank in range(4):
-        assert f"saw {rank} 4  red ['--local-rank={rank % 2}', 'a']" in told
-    told = run(cli, "fabric run --accelerator cpu --devices 1 --num-nodes 2 show.py 'a b'")
-    assert [f"saw {rank} 2 2  ['a b']" in told for rank in range(2)] == [True, True]
-    told = run(cli, "NPROC_PER_NODE=2 bash train.sh 'a b'")
-    assert [f"wrapper {node} 2 2" in told for node in range(2)] == [True, True]
-    assert [f"saw {rank} 4   ['train', 'a b']" in told for rank in range(4)] == [True] * 4
-    assert "no process of the run is left on any host" in told
-    told = run(cli, "accelerate launch --config_file fsdp.yaml --num_processes 1 accelerated.py")
-    assert told.count("DistributedType.MULTI_CPU of 2") == 2
-    assert "2 ranks as planned: world size 2, on the CPU" in told
+        assert f"saw {rank} 4  red ['--local-rank={rank % 2}', 'a']" in output
+    output = run(cli, "fabric run --accelerator cpu --devices 1 --num-nodes 2 show.py 'a b'")
+    assert [f"saw {rank} 2 2  ['a b']" in output for rank in range(2)] == [True, True]
+    output = run(cli, "NPROC_PER_NODE=2 bash train.sh 'a b'")
+    assert [f"wrapper {node} 2 2" in output for node in range(2)] == [True, True]
+    assert [f"saw {rank} 4   ['train', 'a b']" in output for rank in range(4)] == [True] * 4
+    assert "no process of the run is left on any host" in output
+    output = run(cli, "accelerate launch --config_file fsdp.yaml --num_processes 1 accelerated.py")
+    assert output.count("DistributedType.MULTI_CPU of 2") == 2
+    assert "2 ranks as planned: world size 2, on the CPU" in output
     plans = [path.read_text() for path in cli.home.glob("gpulaunch-runs/*/plan.json")]
     assert ["accelerate has no FSDP on the CPU" in text for text in plans].count(True) == 1
 
@@ -135,9 +135,9 @@ def test_zero_2_runs_on_two_hosts_and_resumes(cli: Cli) -> None:
     env = {"DS_ACCELERATOR": "cpu"}
     first, second = (host.name for host in cli.lab.hosts[:2])
     line = f"deepspeed --include {first}:0,1@{second}:0 zero.py --deepspeed --deepspeed_config ds.json --last"
-    told = run(cli, f"{line} 2", env=env)
-    assert "3 ranks as planned: world size 3, on the CPU" in told
-    assert told.count("step 2 zero 2 of 2") == 3
-    assert "begins after step 0 local rank 0 1" in told
-    told = run(cli, f"{line} 3", env=env)
-    assert told.count("begins after step 2") == told.count("step 3 zero 2 of 3") == 3
+    output = run(cli, f"{line} 2", env=env)
+    assert "3 ranks as planned: world size 3, on the CPU" in output
+    assert output.count("step 2 zero 2 of 2") == 3
+    assert "begins after step 0 local rank 0 1" in output
+    output = run(cli, f"{line} 3", env=env)
+    assert output.count("begins after step 2") == output.count("step 3 zero 2 of 3") == 3

@@ -125,7 +125,7 @@ def test_nvml_lists_the_processes_of_the_recording(path: Path, tmp_path: Path) -
 @every_recording
 def test_every_call_answers_as_the_profile_of_the_recording(path: Path, tmp_path: Path) -> None:
     profile = recorded(path)
-    read = ask(stage(profile, tmp_path), [asked.call for asked in ALL])["gpu"]
+    read = ask(stage(profile, tmp_path), [question.call for question in ALL])["gpu"]
     assert list(differences(profile, read)) == []
 
 

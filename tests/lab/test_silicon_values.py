@@ -55,7 +55,7 @@ def test_the_hardware_that_was_asked_for_is_there(name: str) -> None:
 @every_profile
 def test_pynvml_reads_every_value_of_the_profile(name: str, tmp_path: Path) -> None:
     profile = load_profile(name)
-    read = answers(profile, tmp_path, *(asked.call for asked in ALL))
+    read = answers(profile, tmp_path, *(question.call for question in ALL))
     assert len(read) == len(profile.gpus)
     assert list(differences(profile, read)) == []
 

@@ -84,8 +84,8 @@ def test_a_submitted_job_is_followed_and_stopped_by_its_id(cluster: Cluster) -> 
     assert [run["state"] for run in listed["runs"]] == ["running"]
     assert len(listed["runs"][0]["nodes"]) == 2
     assert cluster.call(f"logs {job} --rank 1").stdout.startswith("up 1 of 2 on n")
-    told = json.loads(cluster.call(f"stacks {job} --json").stdout)
-    assert "plain.py" in json.dumps(told)
+    answer = json.loads(cluster.call(f"stacks {job} --json").stdout)
+    assert "plain.py" in json.dumps(answer)
     follow = f"({cluster.gpulaunch} attach {job}; echo code $?) > attached 2>&1 &"
     cluster.run("sh", "-c", follow, cwd=str(cluster.work))
     cluster.wait_file("attached", "] up ", 2)
@@ -127,12 +127,12 @@ def refused(cluster: Cluster, command: str, env: dict[str, str]) -> str:
 def test_what_is_no_job_is_refused_with_a_sentence(cluster: Cluster) -> None:
     preflight = f"{cluster.gpulaunch} preflight --gpus none"
     assert "this is not a job of Slurm" in refused(cluster, f"{preflight} --transport srun", {})
-    told = refused(cluster, preflight, {"SLURM_JOB_ID": "4711"})
-    assert "Slurm job 4711 does not run: Slurm does not know it any more" in told
-    told = refused(cluster, f"PATH=/nowhere {preflight}", {"SLURM_JOB_ID": "1"})
-    assert "the PATH has no command squeue" in told
-    told = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})
-    assert "is heterogeneous" in told
+    answer = refused(cluster, preflight, {"SLURM_JOB_ID": "4711"})
+    assert "Slurm job 4711 does not run: Slurm does not know it any more" in answer
+    answer = refused(cluster, f"PATH=/nowhere {preflight}", {"SLURM_JOB_ID": "1"})
+    assert "the PATH has no command squeue" in answer
+    answer = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})
+    assert "is heterogeneous" in answer
 
 
 def test_a_job_with_a_bad_node_is_requeued_without_it_and_ends_elsewhere(cluster: Cluster) -> None:
@@ -143,10 +143,10 @@ def test_a_job_with_a_bad_node_is_requeued_without_it_and_ends_elsewhere(cluster
     cluster.wait_file(f"requeued/slurm-{job}.out", "BAD-NODES")
     cluster.run("scontrol", "update", "nodename=n[3-4]", "state=resume")
     text = cluster.wait_file(f"requeued/slurm-{job}.out", "finished (exit code 0)", timeout_s=90)
-    told = bad_nodes(text)
-    assert (told["job"], list(told["nodes"])) == (job, ["n2"])
-    assert (told["action"], told["excluded"]) == ("requeued", "n2")
-    assert "/nowhere/python" in told["nodes"]["n2"]
+    answer = bad_nodes(text)
+    assert (answer["job"], list(answer["nodes"])) == (job, ["n2"])
+    assert (answer["action"], answer["excluded"]) == ("requeued", "n2")
+    assert "/nowhere/python" in answer["nodes"]["n2"]
     assert 'for the administrator: scontrol update nodename=n2 state=drain reason="gpulaunch: ' in text
     assert cluster.wait_over(job) == "COMPLETED"
     assert "on n2" not in text.rpartition("BAD-NODES")[2]
@@ -161,10 +161,10 @@ def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(clust
     silicon().install(bad, "8xh100-broken")
     for name in ("prolog", "health"):
         path = cluster.work / f"{name}.sh"
-        told = f"{cluster.work}/{name}.$(hostname)"
+        answer = f"{cluster.work}/{name}.$(hostname)"
         others = "case $(hostname) in n[12]) exit 0; esac"
-        check = f"{cluster.gpulaunch} preflight localhost --prolog > {told}.$$ 2>&1; code=$?"
-        keep = f"echo $code >> {told}.$$; mv {told}.$$ {told}; exit $code"
+        check = f"{cluster.gpulaunch} preflight localhost --prolog > {answer}.$$ 2>&1; code=$?"
+        keep = f"echo $code >> {answer}.$$; mv {answer}.$$ {answer}; exit $code"
         path.write_text(f"#!/bin/sh\n{others}\n{check}; {keep}\n")
         path.chmod(0o755)
     programs = (f"Prolog={cluster.work}/prolog.sh", f"HealthCheckProgram={cluster.work}/health.sh")
@@ -178,9 +178,9 @@ def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(clust
         cluster.run("scancel", refused_job)
         for name in ("prolog", "health"):
             assert cluster.wait_file(f"{name}.n3", "\n0\n").startswith("ok: 8 GPUs, ")
-            told = cluster.wait_file(f"{name}.n4", "\n1\n")
-            assert told.startswith(("GPU003 gpu2: ", "HEAL001 gpu4: ", "HEAL003 gpu6: ")), told
-            assert told.count("\n") == 2
+            answer = cluster.wait_file(f"{name}.n4", "\n1\n")
+            assert answer.startswith(("GPU003 gpu2: ", "HEAL001 gpu4: ", "HEAL003 gpu6: ")), answer
+            assert answer.count("\n") == 2
     cluster.run("scontrol", "update", "nodename=n4", "state=resume")
 
 

@@ -202,12 +202,12 @@ def test_a_script_runs_on_a_host_with_the_tree_around_it_and_no_run_config(lab: 
         project, {"train.py": "from words import SAID\nprint(SAID, flush=True)\n", "words.py": "SAID='b'\n"}
     )
     name = lab.hosts[0].name
-    told = ["run", "train.py", "--hosts", name, "-i", str(lab.inventory_path), "--gpus", "none"]
-    code, text = cli.invoke(project, *told)
+    words = ["run", "train.py", "--hosts", name, "-i", str(lab.inventory_path), "--gpus", "none"]
+    code, text = cli.invoke(project, *words)
     assert (code, "train.py imports words.py, but only train.py itself would be sent" in text) == (2, True)
-    code, text = cli.invoke(project, *told, "--sync", "--dry-run")
+    code, text = cli.invoke(project, *words, "--sync", "--dry-run")
     assert (code, "as if train.py were on them already" in text) == (0, True), text
     assert f"{name}: node 0, in ~/gpulaunch/toy" in text
-    code, text = cli.invoke(project, *told, "--sync")
+    code, text = cli.invoke(project, *words, "--sync")
     assert (code, f"[{name} r0] b\n" in text) == (0, True), text
     lab.hosts[0].run(["rm", "-rf", "/root/gpulaunch/toy"])

@@ -12,7 +12,7 @@ A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", po
 PLAN = plan((None,), (None, None))
 
 
-def told(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
+def node_run(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
     mine = replace(PLAN, run_id=run_id(word))
     record = build_run_record(mine, mine.nodes[node_rank], (A, B))
     spec = {"node_rank": node_rank, "nodes": 2, "ranks": 1, "first_rank": node_rank, "launch": record}
@@ -22,7 +22,7 @@ def told(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
 
 def over(word: str = "r1", node_rank: int = 0, ended: float = 2000.0, **end: Any) -> dict[str, Any]:
     whole = {"ranks": {"0": 0}, "why": "", "launcher_code": 0, "remaining_pids": [], **end}
-    return told(word, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
+    return node_run(word, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
 
 
 def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[RemoteRun, ...]:
@@ -31,5 +31,5 @@ def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[RemoteRun, 
 
 def source(*answers: tuple[HostEntry, list[dict[str, Any]]], known: RunRecord | None = None) -> MergedRuns:
     memory = {} if known is None else {known.plan.run_id: known}
-    told = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
-    return merge_node_runs(told, memory)
+    node_run = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
+    return merge_node_runs(node_run, memory)

@@ -46,14 +46,14 @@ def ended(
     signals = tuple(-each for each in codes if each < 0)
     kernel = (KernelLog("kmsg", (), (oom,), ()),) if oom else ()
     context = Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals)
-    told = diagnose_logs((Log(log, "b/rank-1.log", rank, "b"),), context) if cause is not None else None
+    diagnosis = diagnose_logs((Log(log, "b/rank-1.log", rank, "b"),), context) if cause is not None else None
     exit_code = changes.pop("exit_code", 0 if verdict == "finished" else 1)
     why = changes.pop("why", "it failed")
     return replace(
         base,
         verdict=verdict,
         exit_code=exit_code,
-        cause=EndCause(cause, told),
+        cause=EndCause(cause, diagnosis),
         why=why,
         cleanup=Cleanup(lost or {}),
         **changes,

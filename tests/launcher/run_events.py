@@ -16,7 +16,7 @@ from tests.launcher.run_plans import NOWHERE, plan
 CPU = (None,)
 
 
-def told(host: str, event: str, at: float = 1.0, **fields: Any) -> HostReport:
+def host_report(host: str, event: str, at: float = 1.0, **fields: Any) -> HostReport:
     return HostReport(host, event, fields, at)
 
 
@@ -26,7 +26,7 @@ def ended(host: str, **end: object) -> HostEnded:
 
 def placed(host: str, rank: int, world: int, **fields: Any) -> HostReport:
     what = {"world_size": world, "world_rank": rank, "device": "cpu", "gpu": "", **fields}
-    return told(host, "state", rank=rank, **what)
+    return host_report(host, "state", rank=rank, **what)
 
 
 def replay(watch: RunState, history: Iterable[RunEvent]) -> list[Action]:
@@ -51,17 +51,17 @@ GOOD: list[RunEvent] = [
     HostStarted("b", "/r"),
     placed("a", 0, 2, mixed_precision="no"),
     placed("b", 1, 2, mixed_precision="no"),
-    told("a", "rank_exit", rank=0, code=0),
-    told("b", "rank_exit", rank=1, code=0),
-    told("a", "launcher_exit", code=0),
-    told("b", "launcher_exit", code=0),
+    host_report("a", "rank_exit", rank=0, code=0),
+    host_report("b", "rank_exit", rank=1, code=0),
+    host_report("a", "launcher_exit", code=0),
+    host_report("b", "launcher_exit", code=0),
     ended("a"),
     ended("b"),
 ]
 
 
 def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0) -> HostReport:
-    return told(host, "idle", at, seconds=seconds, timeout_s=timeout_s)
+    return host_report(host, "idle", at, seconds=seconds, timeout_s=timeout_s)
 
 
 def over(*history: RunEvent) -> Outcome:
@@ -72,7 +72,7 @@ def over(*history: RunEvent) -> Outcome:
 
 def failed() -> Outcome:
     return over(
-        told(
+        host_report(
             "b",
             "exception",
             2.0,
@@ -82,12 +82,12 @@ def failed() -> Outcome:
             location="/x.py:3",
             tail=["a", "b"],
         ),
-        told("b", "rank_exit", 2.1, rank=1, code=1),
-        told("a", "rank_exit", 2.2, rank=0, code=-15, stopping=True),
+        host_report("b", "rank_exit", 2.1, rank=1, code=1),
+        host_report("a", "rank_exit", 2.2, rank=0, code=-15, stopping=True),
         ended("a"),
         ended("b"),
     )
 
 
 def introduced(host: str, rank: int) -> HostReport:
-    return told(host, "rank", rank=rank, local_rank=0, world_size=2, pid=5, ticks=6)
+    return host_report(host, "rank", rank=rank, local_rank=0, world_size=2, pid=5, ticks=6)

@@ -22,8 +22,8 @@ def test_the_page_draws_these_layers(wing: str) -> None:
 
 def test_the_tree_of_the_page_names_every_package_and_module_beside_them() -> None:
     (tree,) = re.findall(r"```text\nlauncher/\n(.*?)```", PAGE, re.DOTALL)
-    told = set(re.findall(r"^ +(\w+)(?:/|\.py)", tree, re.MULTILINE))
-    assert {name for wing in LAYERS for layer in LAYERS[wing] for name in layer} - told == set()
+    drawn = set(re.findall(r"^ +(\w+)(?:/|\.py)", tree, re.MULTILINE))
+    assert {name for wing in LAYERS for layer in LAYERS[wing] for name in layer} - drawn == set()
 
 
 def test_paths_that_the_page_names_exist() -> None:

@@ -46,9 +46,9 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no directory") as told:
+    with pytest.raises(BadInput, match="there is no directory") as raised:
         write_atomic(tmp_path / "absent" / "a", "x")
-    assert told.value.message == f"{tmp_path}/absent/a: there is no directory {tmp_path}/absent"
+    assert raised.value.message == f"{tmp_path}/absent/a: there is no directory {tmp_path}/absent"
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_place_that_cannot_be_written_is_no_bug(
     (tmp_path / "runs" / RUN).mkdir(parents=True)
     (tmp_path / "runs" / RUN / "plan.json").write_text(f'{{"run_id": "{RUN}"}}')
     code = execute(words)
-    told = capsys.readouterr().err
-    assert (code in (ExitCode.USAGE, ExitCode.ABORTED), "absent" in told, "bug" in told) == (
+    raised = capsys.readouterr().err
+    assert (code in (ExitCode.USAGE, ExitCode.ABORTED), "absent" in raised, "bug" in raised) == (
         True,
         True,
         False,

@@ -107,9 +107,9 @@ def test_a_gpu_whose_holder_only_the_driver_names_is_not_called_free() -> None:
         (),
         (),
     )
-    told = "\n".join(render_selection(facts, select_to_kill(classify(facts), CleanFilter(gpus=(0, 1)))))
-    assert told.count("(as the driver says)") == 2
-    assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in told
+    text = "\n".join(render_selection(facts, select_to_kill(classify(facts), CleanFilter(gpus=(0, 1)))))
+    assert text.count("(as the driver says)") == 2
+    assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in text
 
 
 @pytest.mark.parametrize(

@@ -89,13 +89,13 @@ def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.execute(["clean-zombie\x1b[2J"]) == 2
-    told = capsys.readouterr().err
-    assert 'Did you mean "clean-zombies"?' in told
-    assert "\x1b" not in told
+    message = capsys.readouterr().err
+    assert 'Did you mean "clean-zombies"?' in message
+    assert "\x1b" not in message
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "message"),
     [
         (ConfigError("hosts.yaml:3: prot: unknown key"), 2, "error: hosts.yaml:3: prot: unknown key\n"),
         (ConnectionRefused("titan", "refused", "ssh titan"), 3, "error: titan: refused\n  fix: ssh titan\n"),
@@ -112,10 +112,10 @@ def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_each_failure_has_its_words_and_exit_code(
-    capsys: pytest.CaptureFixture[str], state: Path, error: BaseException, code: int, told: str
+    capsys: pytest.CaptureFixture[str], state: Path, error: BaseException, code: int, message: str
 ) -> None:
     assert cli.execute([], failing(error)) == code
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not state.exists()
 
 
@@ -138,9 +138,9 @@ def test_a_bug_is_kept_in_a_file_and_told_in_one_line(
     monkeypatch.setenv("MY_TOKEN", "s3cret-in-the-environment")
     assert cli.execute([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     (log,) = state.iterdir()
-    told = capsys.readouterr().err
-    assert str(log) in told
-    assert "Traceback" not in told
+    message = capsys.readouterr().err
+    assert str(log) in message
+    assert "Traceback" not in message
     kept = log.read_text()
     assert "ZeroDivisionError: oh" in kept
     assert "s3cret" not in kept

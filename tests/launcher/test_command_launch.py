@@ -11,47 +11,15 @@ import pytest
 from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
 from launcher.config.line_python import local_python
-from launcher.config.run_config import Overrides, RunConfig, command_config, load_run_config
+from launcher.config.run_config import Overrides, command_config, load_run_config
 from launcher.errors import BadInput, CommandRefused
-from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
 from launcher.report.command import command_lines, correction
 from launcher.report.plan import plan_text
 from preflight.decide.gpu_selection import select_gpus
-from preflight.facts.gpu import ComputeProcess
-from preflight.facts.host import HostFacts
-from preflight.facts.json_codec import decode
 from preflight.script.analyze import analyze_script
-from tests.hardware import cpu_host, gpu, host, l40s, titan
-
-HELD = decode(ComputeProcess, {"pid": 77, "kind": "compute"})
-
-
-def busy_titan() -> HostFacts:
-    """Return a TITAN host of which GPU 2 is in use."""
-    cards = [gpu(i, host="titan", processes=(HELD,) if i == 2 else ()) for i in range(4)]
-    return host("titan", cards)
-
-
-def read(line: str, overrides: Overrides | None = None) -> RunConfig:
-    return command_config(shlex.split(line), overrides)
-
-
-def planned(config: RunConfig, *hosts: HostFacts) -> Plan:
-    assert config.command is not None
-    facts = {each.host: each for each in hosts}
-    entries = tuple(HostEntry(name) for name in (config.hosts if config.names_hosts else facts))
-    job, left = settle_command(config.command, config.job, entries, names_hosts=True)
-    return build_plan([(entry, facts[entry.name]) for entry in left], job, run_id="run-1")
-
-
-def plan(line: str, *hosts: HostFacts) -> Plan:
-    return planned(read(line), *hosts)
-
-
-def ranks(made: Plan) -> dict[str, list[int | None]]:
-    """Return the GPUs of each host by index; None is a CPU rank."""
-    return {node.host: [slot.gpu_index for slot in node.ranks.slots] for node in made.nodes}
+from tests.hardware import cpu_host, l40s, titan
+from tests.launcher.command_plans import busy_titan, plan, planned, ranks, read
 
 
 @pytest.fixture(autouse=True)
@@ -186,8 +154,8 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
     _, (local, remote) = settle_command(config.command, config.job, entries, names_hosts=True)
     assert (local.python, remote.python) == ("/opt/venv/bin/python", "/v/python")
     made = build_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
-    told = correction(config.command, made).left_out
-    assert told == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)
+    found = correction(config.command, made).left_out
+    assert found == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)
 
 
 @pytest.mark.parametrize(
@@ -214,11 +182,11 @@ def test_a_command_runs_locally_with_the_interpreter_that_it_enters(
 
 def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:
     node = plan("deepspeed train.py", titan(1), l40s(2)).nodes[1]
-    told = {
+    found = {
         name: node.env[name]
         for name in ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "NCCL_DEBUG", "TOKEN_FILE")
     }
-    assert told == {
+    assert found == {
         "CROSS_RANK": "1",
         "CROSS_SIZE": "2",
         "LOCAL_SIZE": "2",
@@ -256,15 +224,15 @@ def test_a_script_that_would_end_at_local_rank_gets_none(text: str, given: list[
     made = build_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1", script=reading)
     env = made.nodes[0].env
     assert [env[name] for name in ("GPULAUNCH_LOCAL_RANK_OPTION",) if name in env] == given
-    told = any("train.py:4: args = parser.parse_args()" in each.why for each in made.changes)
-    assert told is not bool(given)
+    found = any("train.py:4: args = parser.parse_args()" in each.why for each in made.changes)
+    assert found is not bool(given)
 
 
 def test_fabric_finds_what_its_command_would_set() -> None:
     line = "fabric run --accelerator cuda --devices 2 --strategy ddp --precision bf16-mixed train.py"
     first, second = plan(line, titan(2), l40s(1)).nodes
-    told = {name: value for name, value in first.env.items() if name.startswith("LT_")}
-    assert told == {
+    found = {name: value for name, value in first.env.items() if name.startswith("LT_")}
+    assert found == {
         "LT_CLI_USED": "1",
         "LT_ACCELERATOR": "cuda",
         "LT_DEVICES": "2",
@@ -280,14 +248,14 @@ def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:
     first, second = made.nodes
     assert (made.engine, made.world_size, made.precision.mixed_precision) == ("command", 2, "no")
     assert second.argv[1:] == ("{run_dir}/rank.py", "--exec", "bash", "train.sh", "--x")
-    told = {
+    found = {
         "NNODES": "2",
         "NODE_RANK": "1",
         "NPROC_PER_NODE": "2",
         "MASTER_ADDR": "10.77.0.1",
         "MASTER_PORT": "29500",
     }
-    for name, value in told.items():
+    for name, value in found.items():
         assert second.env[name] == second.env[f"PET_{name}"] == value
     assert (first.env["NPROC_PER_NODE"], second.env["PET_RDZV_ID"]) == ("3", "run-1")
     assert second.env["CUDA_VISIBLE_DEVICES"] == "GPU-l40s-01-0,GPU-l40s-01-1"

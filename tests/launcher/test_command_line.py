@@ -7,7 +7,7 @@ from launcher.engines.command_line.records import Environment, HostFilter, Parse
 from launcher.errors import CommandRefused
 
 
-def asked(line: str) -> Request:
+def request_of(line: str) -> Request:
     return parse_line(line).request
 
 
@@ -80,7 +80,7 @@ def asked(line: str) -> Request:
     ],
 )
 def test_what_a_line_asks_for(line: str, request_: Request) -> None:
-    assert asked(line) == request_
+    assert request_of(line) == request_
 
 
 def test_a_line_is_taken_apart() -> None:

@@ -46,9 +46,9 @@ def test_gpus_asked_for_at_the_command_line_take_the_place_of_cpu_ranks(over: di
 
 
 def test_gpus_and_processes_both_asked_for_at_the_command_line_contradict_each_other() -> None:
-    told = complaint("script: train.py", gpus="1", key_values=("processes_per_host=2",))
-    assert "--set processes_per_host" in told
-    assert "only for CPU ranks" in told
+    message = complaint("script: train.py", gpus="1", key_values=("processes_per_host=2",))
+    assert "--set processes_per_host" in message
+    assert "only for CPU ranks" in message
 
 
 def test_a_script_alone_is_a_run_config() -> None:

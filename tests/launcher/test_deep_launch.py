@@ -105,9 +105,9 @@ def test_what_ranks_report_reaches_the_findings_and_no_host_speaks_for_another()
         ("a", 0),
         ("b", 1),
     ]
-    told = [(each.code, each.hosts, each.severity.value) for each in check_deep(run)]
-    assert ("DEEP001", ("b",), "critical") in told
-    assert ("DEEP002", ("a", "b"), "unknown") in told  # its products were never reported
+    rows = [(each.code, each.hosts, each.severity.value) for each in check_deep(run)]
+    assert ("DEEP001", ("b",), "critical") in rows
+    assert ("DEEP002", ("a", "b"), "unknown") in rows  # its products were never reported
 
 
 def test_the_document_is_the_text_and_the_text_survives_any_document() -> None:

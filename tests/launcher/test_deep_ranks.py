@@ -38,9 +38,9 @@ def judged(events: list[dict[str, Any]], count: int) -> tuple[Finding, ...]:
         assert validate_event(event) == ""
         if event["event"] == "deep":
             reports.add(hosts[event["rank"]], event["rank"], event)
-    told = reports.by_rank(hosts)
+    reported = reports.by_rank(hosts)
     hung = [event["why"] for event in events if event["event"] == "hung"]
-    ranks = tuple(add_reports(RankDeep(rank, hosts[rank]), told.get(rank, ())) for rank in range(count))
+    ranks = tuple(add_reports(RankDeep(rank, hosts[rank]), reported.get(rank, ())) for rank in range(count))
     return check_deep(DeepRun(ranks, ended=hung[0] if hung else "", hung=bool(hung)))
 
 
@@ -50,13 +50,15 @@ def test_slow_wrong_and_silent_ranks_and_a_slow_link_are_named() -> None:
         {"ranks": 4, "slow": 0, "wrong": 3, "link": [1, 2]},
         {"ranks": 3, "seconds": 0.2, "silent": 2, "step": "digest"},
     )
-    told = {(finding.code, finding.hosts, finding.subject) for finding in judged(faulty, 4)}
+    reported = {(finding.code, finding.hosts, finding.subject) for finding in judged(faulty, 4)}
     assert {
         ("DEEP002", ("n0",), "rank 0"),
         ("DEEP003", ("n3",), "rank 3"),
         ("DEEP009", ("n1", "n2"), "link"),
-    } <= told
-    assert {finding for finding in told if finding[0] in ("DEEP001", "DEEP003", "DEEP008", "DEEP009")} == {
+    } <= reported
+    assert {
+        finding for finding in reported if finding[0] in ("DEEP001", "DEEP003", "DEEP008", "DEEP009")
+    } == {
         ("DEEP003", ("n3",), "rank 3"),
         ("DEEP009", ("n1", "n2"), "link"),
     }

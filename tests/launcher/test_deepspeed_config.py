@@ -61,11 +61,11 @@ def test_preflight_counts_with_the_ranks_that_the_launch_would_have() -> None:
     job = command_config(["deepspeed train.py --deepspeed ds.json"], Overrides(hosts=("titan,l40s-01",))).job
     facts = {each.host: each for each in (titan(2), l40s(1))}
     result = evaluate_facts([HostEntry(name) for name in facts], GatherResult(facts, {}), job)
-    told = {found.code: found for found in result.findings if found.code.startswith("SHARD")}
-    assert sorted(told) == ["SHARD001", "SHARD002"]
-    assert "cannot be shared by 1 (micro batch) x 3 ranks = 3" in told["SHARD001"].message
-    assert told["SHARD001"].fix == "write 15 or 18, or leave it out"
-    assert told["SHARD002"].hosts == ("titan",)
+    by_code = {found.code: found for found in result.findings if found.code.startswith("SHARD")}
+    assert sorted(by_code) == ["SHARD001", "SHARD002"]
+    assert "cannot be shared by 1 (micro batch) x 3 ranks = 3" in by_code["SHARD001"].message
+    assert by_code["SHARD001"].fix == "write 15 or 18, or leave it out"
+    assert by_code["SHARD002"].hosts == ("titan",)
     assert result.would_use is not None
     assert result.would_use.world_size == 3
 

@@ -12,7 +12,7 @@ from launcher.follow.events import Disconnected, HostEnded, HostLost, StartRefus
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState, StopHosts
 from tests.launcher.guarded_plans import FACTS, guarded
-from tests.launcher.run_events import CPU, introduced, placed, replay, said, stops, told
+from tests.launcher.run_events import CPU, host_report, introduced, placed, replay, said, stops
 from tests.launcher.run_plans import NOWHERE, plan
 
 
@@ -25,9 +25,9 @@ def test_a_detached_run_is_left_once_ranks_are_as_planned_and_every_host_has_pro
     replay(watch, [placed("b", 1, 2)])
     assert departure.step(3.0) == "detach"
     assert departure.step(3.1) == "wait"
-    replay(watch, [told("a", "detached")])
+    replay(watch, [host_report("a", "detached")])
     assert departure.step(3.2) == "wait"
-    replay(watch, [told("b", "detached")])
+    replay(watch, [host_report("b", "detached")])
     assert departure.step(3.3) == "leave"
 
 
@@ -36,9 +36,9 @@ def test_guarded_ranks_are_compared_before_they_are_left_if_they_step_in_time() 
     departure = DetachPolicy(watch, 0.0)
     replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
     assert departure.step(1.0) == "wait"
-    replay(watch, [told("a", "guard_facts", rank=0, **FACTS)])
+    replay(watch, [host_report("a", "guard_facts", rank=0, **FACTS)])
     assert departure.step(2.0) == "wait"
-    replay(watch, [told("b", "guard_facts", rank=1, **{**FACTS, "gpu": "GPU-1"})])
+    replay(watch, [host_report("b", "guard_facts", rank=1, **{**FACTS, "gpu": "GPU-1"})])
     assert departure.step(3.0) == "detach"
 
     late = RunState(guarded("stop", CPU, CPU))
@@ -52,8 +52,8 @@ def test_unlike_ranks_of_a_run_that_was_to_be_left_are_followed_to_their_end() -
     watch = RunState(guarded("stop", CPU, CPU))
     departure = DetachPolicy(watch, 0.0)
     facts = [
-        told("a", "guard_facts", rank=0, **FACTS),
-        told("b", "guard_facts", rank=1, **{**FACTS, "mixed_precision": "bf16", "gpu": "GPU-1"}),
+        host_report("a", "guard_facts", rank=0, **FACTS),
+        host_report("b", "guard_facts", rank=1, **{**FACTS, "mixed_precision": "bf16", "gpu": "GPU-1"}),
     ]
     actions = replay(watch, [placed("a", 0, 2), placed("b", 1, 2), *facts])
     assert stops(actions)
@@ -86,7 +86,7 @@ def test_a_host_whose_link_breaks_before_it_promised_is_waited_for_and_a_lost_on
     departure = DetachPolicy(watch, 0.0)
     replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
     assert departure.step(1.0) == "detach"
-    replay(watch, [told("a", "detached"), Disconnected("b", "silence")])
+    replay(watch, [host_report("a", "detached"), Disconnected("b", "silence")])
     assert departure.step(2.0 + ACK_TIMEOUT_S) == "detach"
     assert departure.step(3.0 + ACK_TIMEOUT_S) == "wait"
     (stop,) = stops(replay(watch, [HostLost("b", "not reached again")]))
@@ -100,7 +100,7 @@ def test_a_run_that_is_ending_is_followed_to_its_end_and_never_left() -> None:
     for event in (
         placed("b", 1, 3),
         StartRefused("b", "no space"),
-        told("b", "rank_exit", rank=1, code=1),
+        host_report("b", "rank_exit", rank=1, code=1),
     ):
         watch = RunState(plan(CPU, CPU))
         departure = DetachPolicy(watch, 0.0)
@@ -110,13 +110,16 @@ def test_a_run_that_is_ending_is_followed_to_its_end_and_never_left() -> None:
 
 def test_somebody_elses_stop_ends_every_host_with_their_grace_and_is_named() -> None:
     watch = RunState(plan(CPU, CPU))
-    stop = told("a", "stopping", why="stopped by ana@x", grace_s=300, requested=True)
+    stop = host_report("a", "stopping", why="stopped by ana@x", grace_s=300, requested=True)
     actions = replay(
-        watch, [stop, told("b", "stopping", why="stopped by ana@x", grace_s=300, requested=True)]
+        watch, [stop, host_report("b", "stopping", why="stopped by ana@x", grace_s=300, requested=True)]
     )
     assert stops(actions) == [StopHosts(("a", "b"), 300.0, "stopped by ana@x")]
     assert said(actions).count("stopped by ana@x") == 1
-    ends = [told("a", "rank_exit", rank=0, code=-15, stopping=True), told("b", "rank_exit", rank=1, code=0)]
+    ends = [
+        host_report("a", "rank_exit", rank=0, code=-15, stopping=True),
+        host_report("b", "rank_exit", rank=1, code=0),
+    ]
     over = {"phase": "ended", "exit": {"remaining_pids": [], "port_free": True, "why": "stopped by ana@x"}}
     replay(watch, [*ends, HostEnded("a", over), HostEnded("b", over)])
     outcome = build_outcome(watch, NOWHERE, 1.0, 1)
@@ -125,8 +128,8 @@ def test_somebody_elses_stop_ends_every_host_with_their_grace_and_is_named() -> 
 
 def test_a_supervisors_own_stop_after_a_failure_is_nobodys_wish() -> None:
     watch = RunState(plan(CPU, CPU))
-    failed = told("a", "rank_exit", rank=0, code=3)
-    stopping = told("a", "stopping", why="rank 0 failed with exit code 3", grace_s=3, requested=False)
+    failed = host_report("a", "rank_exit", rank=0, code=3)
+    stopping = host_report("a", "stopping", why="rank 0 failed with exit code 3", grace_s=3, requested=False)
     replay(watch, [failed, stopping])
     assert watch.stopped_by == ""
 
@@ -135,5 +138,5 @@ def test_our_own_ctrl_c_is_not_somebody_elses_stop() -> None:
     from launcher.follow.events import Interrupted  # noqa: PLC0415 - only here
 
     watch = RunState(plan(CPU))
-    replay(watch, [Interrupted(), told("a", "stopping", why="Ctrl-C", grace_s=10, requested=True)])
+    replay(watch, [Interrupted(), host_report("a", "stopping", why="Ctrl-C", grace_s=10, requested=True)])
     assert watch.stopped_by == ""

@@ -35,10 +35,10 @@ def a_run(directory: Path, name: str = "paper-20260301-100000-ab12cd") -> Path:
 def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text(OOM)
-    told = gpulaunch("diagnose", str(log)).output.splitlines()
-    assert told[0].startswith("cuda-oom (S20, certain)")
-    assert told[1:3] == ["  line 3: RuntimeError: CUDA out of memory. Tried", "  in your code: train.py:7"]
-    assert any(line.startswith("  fix: ") for line in told)
+    printed = gpulaunch("diagnose", str(log)).output.splitlines()
+    assert printed[0].startswith("cuda-oom (S20, certain)")
+    assert printed[1:3] == ["  line 3: RuntimeError: CUDA out of memory. Tried", "  in your code: train.py:7"]
+    assert any(line.startswith("  fix: ") for line in printed)
 
 
 @pytest.mark.parametrize("block", [7, 1000])
@@ -93,9 +93,9 @@ def test_a_healthy_log_has_no_failure() -> None:
 
 
 def test_a_log_cannot_steer_the_terminal() -> None:
-    told = gpulaunch("diagnose", "-", stdin="RuntimeError: CUDA out of memory \x9b31m \u202e\n").output
-    assert "\x9b" not in told
-    assert "\u202e" not in told
+    printed = gpulaunch("diagnose", "-", stdin="RuntimeError: CUDA out of memory \x9b31m \u202e\n").output
+    assert "\x9b" not in printed
+    assert "\u202e" not in printed
 
 
 def test_every_code_can_be_explained() -> None:

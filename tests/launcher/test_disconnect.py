@@ -30,7 +30,7 @@ from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.restart.decision import NoRestart, classify_failure
-from tests.launcher.run_events import CPU, ended, replay, said, stops, told
+from tests.launcher.run_events import CPU, ended, host_report, replay, said, stops
 from tests.launcher.run_plans import NOWHERE, plan
 
 BOTH = [HostStarted("a", "/r"), HostStarted("b", "/r")]
@@ -127,9 +127,9 @@ def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_al
     replay(watch, BOTH[1:])
     assert promise.due(2.0)
     assert not promise.due(2.1)
-    replay(watch, [told("a", "detached")])
+    replay(watch, [host_report("a", "detached")])
     assert promise.due(2.1 + RETRY_S)  # the word to b may have been lost with its link
-    replay(watch, [told("b", "detached")])
+    replay(watch, [host_report("b", "detached")])
     assert not promise.due(9.0 + RETRY_S)
 
 
@@ -147,13 +147,13 @@ def test_who_leaves_at_once_waits_for_nothing_but_the_start_and_the_promise() ->
     assert departure.step(1.0) == "wait"
     replay(watch, BOTH[1:])
     assert departure.step(2.0) == "detach"
-    replay(watch, [told("a", "detached")])
+    replay(watch, [host_report("a", "detached")])
     assert departure.step(3.0) == "wait"
-    replay(watch, [told("b", "detached")])
+    replay(watch, [host_report("b", "detached")])
     assert departure.step(3.0) == "leave"
 
     promised = RunState(plan(CPU))
-    replay(promised, [HostStarted("a", "/r"), told("a", "detached")])
+    replay(promised, [HostStarted("a", "/r"), host_report("a", "detached")])
     assert DetachPolicy(promised, 0.0, at_once=True).step(0.1) == "leave"
 
     cut_off = RunState(plan(CPU, CPU))
@@ -225,8 +225,8 @@ def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_
 def test_a_run_that_its_host_ended_for_want_of_a_client_says_so_and_ends_elsewhere() -> None:
     watch = RunState(plan(CPU, CPU))
     why = "no client has followed this attached run for 60 s"
-    stopping = told("a", "stopping", why=why, grace_s=10, requested=False)
-    actions = replay(watch, [*BOTH, stopping, told("a", "rank_exit", rank=0, code=-15, stopping=True)])
+    stopping = host_report("a", "stopping", why=why, grace_s=10, requested=False)
+    actions = replay(watch, [*BOTH, stopping, host_report("a", "rank_exit", rank=0, code=-15, stopping=True)])
     assert said(actions) == f"a: {why}; stopping every node"
     assert [stop.hosts for stop in stops(actions)] == [("a", "b")]
     replay(watch, [ended("a", why=why), ended("b", why=why)])

@@ -65,12 +65,14 @@ def test_a_precision_is_understood_in_torchs_words_too(typed: str, meant: str, t
 
 
 def test_a_duration_that_is_too_long_is_told_in_the_words_it_was_typed_in() -> None:
-    told = CliRunner().invoke(cli, ["clean-zombies", "--grace", "2h"])
-    assert (told.exit_code, "2h is longer than 1h" in told.output) == (2, True)
+    result = CliRunner().invoke(cli, ["clean-zombies", "--grace", "2h"])
+    assert (result.exit_code, "2h is longer than 1h" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("name", sorted(cli.list_commands(click.Context(cli))))
 def test_help_calls_every_duration_one_and_tells_its_bounds_as_one(name: str) -> None:
-    told = CliRunner().invoke(cli, [name, "--help"]).output
-    assert told.startswith("Usage: ")
-    assert ("SECONDS" in told, "None" in told, "<=x<=" in told.partition("--grace")[2][:200]) == (False,) * 3
+    result = CliRunner().invoke(cli, [name, "--help"]).output
+    assert result.startswith("Usage: ")
+    assert ("SECONDS" in result, "None" in result, "<=x<=" in result.partition("--grace")[2][:200]) == (
+        False,
+    ) * 3

@@ -20,9 +20,8 @@ from launcher.runs.scope import SearchScope, local_scope
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
 from tests.launcher.asked_runs import ended as ended_there
-from tests.launcher.found_runs import A, B, found, over
-from tests.launcher.found_runs import told as told_run
-from tests.launcher.run_events import CPU, ended, placed, replay, said, stops, told
+from tests.launcher.found_runs import A, B, found, node_run, over
+from tests.launcher.run_events import CPU, ended, host_report, placed, replay, said, stops
 from tests.launcher.run_plans import NOWHERE, plan, run_id
 from tests.launcher.terminal import RUN, Home
 
@@ -105,7 +104,7 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
 
 def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None:
     failed = over(node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7")
-    (run,) = found((A, [told_run()]), (B, [failed]))
+    (run,) = found((A, [node_run()]), (B, [failed]))
     assert (run.status, run.is_over, run.why) == ("running", False, "rank 1 failed with exit code 7")
     (remark,) = [line for line in runs_lines([run], 5000.0) if "it has ended on b" in line]
     assert "(rank 1 failed with exit code 7); gpulaunch attach or stop ends the rest" in remark
@@ -115,7 +114,7 @@ def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None
 
 def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
     """Return what a host tells of a run that somebody launched."""
-    data = told_run(run, state={"started": at})
+    data = node_run(run, state={"started": at})
     data["spec"]["launch"] = {**data["spec"]["launch"], "started_by": who}
     data["spec"]["job"] = run.partition("-")[0]
     return data
@@ -165,10 +164,10 @@ def test_rm_names_the_last_run_and_deletes_it_only_after_a_yes(home: Home) -> No
 
 
 PAST: list[RunEvent] = [
-    told("b", "stopping", 5.1, why="rank 0 on a failed with exit code 3", grace_s=3, requested=True),
-    told("b", "rank_exit", 5.2, rank=1, code=-15, stopping=True),
+    host_report("b", "stopping", 5.1, why="rank 0 on a failed with exit code 3", grace_s=3, requested=True),
+    host_report("b", "rank_exit", 5.2, rank=1, code=-15, stopping=True),
     placed("a", 0, 2),
-    told("a", "rank_exit", 5.0, rank=0, code=3, stopping=False),
+    host_report("a", "rank_exit", 5.0, rank=0, code=3, stopping=False),
     ended("b"),
     ended("a"),
 ]
@@ -187,7 +186,7 @@ def test_phases_begin_with_the_run_whatever_was_heard_first() -> None:
     watch = RunState(plan(CPU))
     phases = Phases(watch)
     phases.update(100.0)
-    for event in (told("a", "started", 10.0), placed("a", 0, 1)):
+    for event in (host_report("a", "started", 10.0), placed("a", 0, 1)):
         replay(watch, [event])
         phases.update(12.0 if event.event == "state" else 10.0)
     assert phases.start is not None

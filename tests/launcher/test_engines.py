@@ -150,18 +150,18 @@ def test_a_world_of_one_under_torchrun_meets_on_a_port_that_is_free() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "why"),
+    ("text", "requested", "why"),
     [
         (DDP, "auto", "torchrun sets no mixed precision, and nothing in the script takes one"),
         (DDP, "fp16", "torchrun sets no mixed precision, and nothing in the script takes one"),
         (AUTOCAST, "auto", "torchrun sets no mixed precision, and the script casts its forward itself"),
     ],
 )
-def test_a_plain_script_gets_no_mixed_precision_from_the_launch(text: str, asked: str, why: str) -> None:
-    made = plan(text, l40s(1), l40s(1, "l40s-02", "10.77.0.5"), precision=asked)
+def test_a_plain_script_gets_no_mixed_precision_from_the_launch(text: str, requested: str, why: str) -> None:
+    made = plan(text, l40s(1), l40s(1, "l40s-02", "10.77.0.5"), precision=requested)
     assert (made.precision.mixed_precision, made.precision.reasons[0].text) == ("no", why)
     changed = [(each.field, each.old, each.new) for each in made.changes]
-    assert changed == ([] if asked == "auto" else [("--mixed_precision", asked, "no")])
+    assert changed == ([] if requested == "auto" else [("--mixed_precision", requested, "no")])
 
 
 def test_a_plain_script_is_told_by_its_own_arguments() -> None:

@@ -15,7 +15,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 """
 
 
-def told(tmp_path: Path, log: bytes, outcome: Outcome) -> Outcome:
+def diagnosed(tmp_path: Path, log: bytes, outcome: Outcome) -> Outcome:
     book = LogStore(tmp_path)
     book.write("b", "rank-1.log", 0, log)
     book.close()
@@ -23,7 +23,7 @@ def told(tmp_path: Path, log: bytes, outcome: Outcome) -> Outcome:
 
 
 def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
-    outcome = told(tmp_path, OOM, failed())
+    outcome = diagnosed(tmp_path, OOM, failed())
     lines = list(render_outcome(outcome))
     assert any(line.startswith("diagnosis: cuda-oom") for line in lines)
     assert any("line 4: torch.OutOfMemoryError" in line for line in lines)
@@ -34,18 +34,18 @@ def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
 
 
 def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
-    outcome = told(tmp_path, b"\x1b[31mstep\x1b[0m\r\n" * 200_000 + OOM, failed())
+    outcome = diagnosed(tmp_path, b"\x1b[31mstep\x1b[0m\r\n" * 200_000 + OOM, failed())
     assert outcome.cause.diagnosis is not None
     assert outcome.cause.diagnosis.verdict == "cuda-oom"
 
 
 def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
     own = b'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\nValueError: no\n'
-    lines = list(render_outcome(told(tmp_path, own, failed())))
+    lines = list(render_outcome(diagnosed(tmp_path, own, failed())))
     assert not any(line.startswith("diagnosis") for line in lines)
 
 
 def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
-    outcome = told(tmp_path, OOM, over(*GOOD))
+    outcome = diagnosed(tmp_path, OOM, over(*GOOD))
     assert outcome.cause.diagnosis is None
     assert outcome_json(outcome)["diagnosis"] is None

@@ -46,9 +46,9 @@ def test_no_more_than_width_run_at_once() -> None:
 
 
 def test_progress_is_told_in_the_callers_thread() -> None:
-    told: list[tuple[int, object, int]] = []
-    fanout(str, [1, 2], on_done=lambda item, result: told.append((item, result, threading.get_ident())))
-    assert sorted(told) == [(1, "1", threading.get_ident()), (2, "2", threading.get_ident())]
+    results: list[tuple[int, object, int]] = []
+    fanout(str, [1, 2], on_done=lambda item, result: results.append((item, result, threading.get_ident())))
+    assert sorted(results) == [(1, "1", threading.get_ident()), (2, "2", threading.get_ident())]
 
 
 def test_a_bug_is_raised_and_not_taken_for_a_hosts_answer() -> None:

@@ -163,10 +163,10 @@ def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> 
 def test_a_living_run_is_listed_with_its_state_its_tail_and_whether_somebody_follows(run: Driver) -> None:
     start(run, "print('step 1 loss: 0.5', flush=True)\n" + WAIT)
     run.until(lambda: b"up" in run.log())
-    (told,) = question(run, "list")["runs"]
-    assert (told["alive"], told["detached"], told["state"]["phase"]) == (True, False, "running")
-    assert told["tail"] == "step 1 loss: 0.5\nup\n"
-    assert told["client_age_s"] < 30
+    (listed,) = question(run, "list")["runs"]
+    assert (listed["alive"], listed["detached"], listed["state"]["phase"]) == (True, False, "running")
+    assert listed["tail"] == "step 1 loss: 0.5\nup\n"
+    assert listed["client_age_s"] < 30
     assert question(run, "list", prefix="x")["runs"] == []
     run.say("detach")
     run.event("detached")

@@ -190,10 +190,10 @@ def test_what_an_earlier_run_left_is_not_this_runs(tmp_path: Path) -> None:
 
 def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     trainer(tmp_path / "out [1]", 7)
-    asked = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
+    request = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
     done = subprocess.run(
         [sys.executable, "-I", "-c", program_source("find_checkpoints").decode()],
-        input=json.dumps(asked) + "\n",
+        input=json.dumps(request) + "\n",
         env={"HOME": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -202,5 +202,5 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     marker, _, answer = done.stdout.strip().partition(" ")
     assert marker == MARKER
     full = str(tmp_path / "out [1]" / "checkpoint-7")
-    told = {"path": "checkpoint-7", "full": full, "step": 7, "whole": True, "why": ""}
-    assert json.loads(answer)["found"] == [told]
+    row = {"path": "checkpoint-7", "full": full, "step": 7, "whole": True, "why": ""}
+    assert json.loads(answer)["found"] == [row]

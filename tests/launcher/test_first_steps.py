@@ -47,7 +47,7 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         ("logs nothing", 2, NO_RUN),
         ("stop nothing", 2, NO_RUN),
@@ -86,10 +86,10 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
         ("explain NOPE", 2, "error: no finding is called NOPE\n  fix: gpulaunch checks lists them\n"),
     ],
 )
-def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int, told: str) -> None:
+def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int, message: str) -> None:
     done = shell(home, f"gpulaunch {words}")
     assert done.returncode == code, done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 

@@ -113,7 +113,7 @@ def ended(forward: PortForward, listener: LoopbackListener) -> None:
         forward.run(listener)
 
 
-def asked(port: int, said: bytes, *, slow: bool = False) -> bytes:
+def fetched(port: int, said: bytes, *, slow: bool = False) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as sock:
         sender = threading.Thread(target=say, args=(sock, said))
         sender.start()
@@ -141,7 +141,7 @@ def test_connections_are_carried_side_by_side_in_full_and_with_their_ends(
 
     def ask(number: int) -> None:
         said = BIG if number < 2 else b"%d" % number
-        answers[number] = asked(port, said, slow=number == 1)
+        answers[number] = fetched(port, said, slow=number == 1)
 
     clients = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
     for client in clients:
@@ -175,7 +175,7 @@ def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
 ) -> None:
     forward = opened(6006, tensorboard=True)
     port = forwarded(forward)
-    assert asked(port, b"GET /events HTTP/1.0\r\n\r\n").endswith(b"loss")
+    assert fetched(port, b"GET /events HTTP/1.0\r\n\r\n").endswith(b"loss")
     assert forward.port != 6006
     forward._failed.set()
     deadline = time.monotonic() + PATIENCE_S
@@ -258,11 +258,11 @@ def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
     )
     with LoopbackListener(0) as listener, pytest.raises(KeyboardInterrupt):
         forward_command._carry(access, ENTRY, listener, options, server.port)
-    told = capsys.readouterr()
-    document = json.loads(told.out)
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
     assert (document["host"], document["port"]) == ("here", server.port)
     assert document["url"] == f"http://127.0.0.1:{listener.port}"
-    assert "here: the link is gone; trying again" in told.err
+    assert "here: the link is gone; trying again" in printed.err
     assert forward_command._entry(access, "here") is ENTRY
     with pytest.raises(BadInput, match="x is not a host of r1"):
         forward_command._entry(access, "x")

@@ -210,12 +210,12 @@ def test_the_gpus_of_the_run_are_read_through_nvml(tmp_path: Path) -> None:
     last = watched(tmp_path, profile)
     assert "gpus_missing" not in last
     assert list(last["gpus"]) == uuids(profile)
-    for gpu, told in zip(profile.gpus, last["gpus"].values(), strict=True):
+    for gpu, measured in zip(profile.gpus, last["gpus"].values(), strict=True):
         values = gpu.values
-        assert told["power_w"] == int(values["power_mw"]) / 1000
-        assert told["busy"] == int(values["utilization.gpu"])
-        assert told["memory_busy"] == int(values["utilization.memory"])
-        assert told["memory_mib"] == int(values["memory.used_mib"])
+        assert measured["power_w"] == int(values["power_mw"]) / 1000
+        assert measured["busy"] == int(values["utilization.gpu"])
+        assert measured["memory_busy"] == int(values["utilization.memory"])
+        assert measured["memory_mib"] == int(values["memory.used_mib"])
 
 
 @needs_cc

@@ -82,9 +82,9 @@ def events(quiet: IdleTimer, lives: str, step_s: float = 60.0) -> list[tuple[int
     """Return (sample, event) for samples of `.` (nothing) and `!` (life)."""
     found = []
     for number, life in enumerate(lives):
-        told = quiet.update(number * step_s, life=life == "!", longest_s=3 * step_s)
-        if told is not None:
-            found.append((number, told["event"]))
+        event = quiet.update(number * step_s, life=life == "!", longest_s=3 * step_s)
+        if event is not None:
+            found.append((number, event["event"]))
     return found
 
 

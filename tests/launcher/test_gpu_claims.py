@@ -191,7 +191,7 @@ def test_the_agent_tells_live_claims_with_their_owner() -> None:
     assert {claim["gpu_uuid"] for claim in gpu_claims()} == before
 
 
-def told(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
+def claim_result(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
     """Return what both readers say of the GPU: the supervisor's before a start, and the agent's."""
     monkeypatch.setattr(probe, "_CLAIMS_DIR", place)
     return claims.conflict_of(place, GPU, {}), [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
@@ -224,10 +224,10 @@ def test_what_is_no_claim_counts_only_while_its_owner_holds_it_and_in_that_ones_
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     os.chown(path, 12345, -1) if os.geteuid() == 0 else None
     owner = str(path.stat().st_uid) if os.geteuid() == 0 else claims.user_name(os.geteuid())
-    assert told(place, monkeypatch) == ("", [])
+    assert claim_result(place, monkeypatch) == ("", [])
     with path.open("r+b") as held:
         claims.lock(held.fileno())
-        said, seen = told(place, monkeypatch)
+        said, seen = claim_result(place, monkeypatch)
     assert said == f"a run that does not say its name of {owner}"
     (claim,) = seen
     assert (claim["run_id"], claim["user"], claim["pid"]) == ("", owner, 0)
@@ -238,12 +238,12 @@ def test_a_lock_that_anybody_can_take_keeps_no_dead_claim_alive(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, fd = claims.make_claim(place, GPU, "r1")
-    assert told(place, monkeypatch)[0].startswith("run r1 of ")
+    assert claim_result(place, monkeypatch)[0].startswith("run r1 of ")
     os.close(fd)  # as the kernel does when supervisor and guardian are gone
     with Path(path).open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_EX)
         fcntl.lockf(reader, fcntl.LOCK_SH)
-        assert told(place, monkeypatch) == ("", [])
+        assert claim_result(place, monkeypatch) == ("", [])
         with pytest.raises(OSError, match="Bad file descriptor"):
             claims.lock(reader.fileno())
 
@@ -274,7 +274,7 @@ def test_readers_hinder_no_claim_and_a_claim_is_never_seen_half_made(
         assert claims.is_locked(reader.fileno())
     assert Path(path).stat().st_mode & 0o777 == 0o644
     os.close(fd)
-    assert told(place, monkeypatch) == ("", [])
+    assert claim_result(place, monkeypatch) == ("", [])
 
 
 def test_a_hard_link_to_the_claim_of_another_gpu_claims_nothing(
@@ -282,7 +282,7 @@ def test_a_hard_link_to_the_claim_of_another_gpu_claims_nothing(
 ) -> None:
     path, fd = claims.make_claim(place, OTHER, "r1")
     Path(place, claims.claim_name(GPU) + "00ff").hardlink_to(path)
-    assert told(place, monkeypatch) == ("", [])
+    assert claim_result(place, monkeypatch) == ("", [])
     os.close(fd)
 
 
@@ -295,7 +295,7 @@ def test_many_files_of_one_user_hide_no_claim_of_another(place: str, monkeypatch
         other.touch()
         os.chown(other, 12345, -1)
     assert len(claims.claim_paths(place, GPU)) == claims.MAX_FILES + 1
-    said, seen = told(place, monkeypatch)
+    said, seen = claim_result(place, monkeypatch)
     assert said.startswith("run r1 of ")
     assert [claim["run_id"] for claim in seen] == ["r1"]
     os.close(fd)
@@ -306,7 +306,7 @@ def test_a_pid_of_another_namespace_is_not_told(place: str, monkeypatch: pytest.
     said = json.loads(Path(path).read_text())
     os.ftruncate(fd, 0)
     os.pwrite(fd, json.dumps({**said, "pid_namespace": "1"}).encode(), 0)
-    rival, seen = told(place, monkeypatch)
+    rival, seen = claim_result(place, monkeypatch)
     assert "pid" not in rival
     assert [claim["pid"] for claim in seen] == [0]
     os.close(fd)

@@ -72,8 +72,8 @@ def entry(name: str = "here") -> HostEntry:
     return HostEntry(name, python=sys.executable)
 
 
-def open_local(asked: HostEntry) -> Connection:
-    return LocalConnection(Endpoint(asked.name, "local", ""))
+def open_local(entry: HostEntry) -> Connection:
+    return LocalConnection(Endpoint(entry.name, "local", ""))
 
 
 @pytest.fixture
@@ -205,12 +205,12 @@ def test_a_launch_waits_for_a_holder_then_for_its_turn(machine: Machine) -> None
     machine.looks = looks
     assert second.until_free() is True
     assert machine.count >= 6
-    told = "\n".join(said)
+    text = "\n".join(said)
     assert said[0].startswith("waiting for GPUs, ")
-    assert "here: 1 before this run in the queue: " in told
-    assert "(mine)" in told
-    assert "here gpu1: 8.8 GiB held by pid 4242" in told
-    assert told.count("held by pid 4242") == 1  # no news, no line
+    assert "here: 1 before this run in the queue: " in text
+    assert "(mine)" in text
+    assert "here gpu1: 8.8 GiB held by pid 4242" in text
+    assert text.count("held by pid 4242") == 1  # no news, no line
 
 
 @pytest.mark.slow

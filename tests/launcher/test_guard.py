@@ -36,7 +36,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return found
 
 
-def told(result: dict[str, Any]) -> list[tuple[str, bool, int]]:
+def reports(result: dict[str, Any]) -> list[tuple[str, bool, int]]:
     return [
         (each["code"], each["stops"], each["step"]) for each in result["events"] if each["event"] == "guard"
     ]
@@ -50,7 +50,7 @@ def test_every_number_is_the_same_with_and_without_the_guard(seen: dict[str, Any
     unguarded = seen["many_kinds, unguarded"]["value"]
     assert len(unguarded) == 17
     assert seen["many_kinds"]["value"] == unguarded
-    assert told(seen["many_kinds"]) == []
+    assert reports(seen["many_kinds"]) == []
     assert failures(seen["many_kinds"]) == []
 
 
@@ -60,7 +60,7 @@ def test_two_ranks_compute_the_same_with_ddp_no_sync_sharded_state_and_both_fsdp
     one, other = seen["in_two_ranks, unguarded"]["value"]
     assert set(one) == set(other) == {"no_sync", "sharded_state", "fsdp1", "fsdp2", "fsdp2_in_bf16"}
     assert seen["in_two_ranks"]["value"] == [one, other]
-    assert told(seen["in_two_ranks"]) == []
+    assert reports(seen["in_two_ranks"]) == []
     assert failures(seen["in_two_ranks"]) == []
     first_looks = [each for each in seen["in_two_ranks"]["events"] if each["event"] == "guard_facts"]
     assert len(first_looks) == 2, "both ranks were guarded"
@@ -95,7 +95,7 @@ def test_a_guard_that_crashes_everywhere_changes_nothing_and_says_so_once(seen: 
 
 @pytest.mark.parametrize("name", ["half_under_a_scaler", "half_and_fused", "pure_half_adam"])
 def test_half_trainables_are_stopped_before_their_first_step(seen: dict[str, Any], name: str) -> None:
-    assert told(seen[name]) == [("G1", True, 1)]
+    assert reports(seen[name]) == [("G1", True, 1)]
     assert seen[name]["code"] == STOPPED
     stop = next(each for each in seen[name]["events"] if each["event"] == "guard")
     assert stop["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
@@ -104,7 +104,7 @@ def test_half_trainables_are_stopped_before_their_first_step(seen: dict[str, Any
 def test_the_policy_warn_tells_and_trains_on(seen: dict[str, Any]) -> None:
     result = seen["pure_half_adam with warn"]
     assert result["code"] == 0
-    assert [(code, stops) for code, stops, _ in told(result)][:2] == [("G1", False), ("G4", False)]
+    assert [(code, stops) for code, stops, _ in reports(result)][:2] == [("G1", False), ("G4", False)]
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_the_policy_warn_tells_and_trains_on(seen: dict[str, Any]) -> None:
 )
 def test_what_can_train_is_not_stopped(seen: dict[str, Any], name: str) -> None:
     assert seen[name]["code"] == 0
-    assert not any(stops for _, stops, _ in told(seen[name]))
+    assert not any(stops for _, stops, _ in reports(seen[name]))
 
 
 def test_nan_between_two_samples_is_found_at_the_first_bad_step(seen: dict[str, Any]) -> None:
     result = seen["weights_spoiled_at_30"]
-    assert told(result)[-1] == ("G4", True, 31)
+    assert reports(result)[-1] == ("G4", True, 31)
     message = result["events"][-1]["message"]
     assert "finite after step 25" in message
     assert "gradients, loss at step 31" in message
@@ -127,7 +127,7 @@ def test_values_that_arrive_late_are_judged_when_they_have_arrived(seen: dict[st
     result = seen["read_late"]
     assert result["code"] == STOPPED
     # Sampled at step 50 and read later; the stop names the bad sample, and the last good one.
-    assert [each for each in told(result) if each[1]] == [("G4", True, 50)]
+    assert [each for each in reports(result) if each[1]] == [("G4", True, 50)]
     stop = next(each for each in result["events"] if each.get("stops"))
     assert "finite after step 25" in stop["message"]
     assert failures(result) == []
@@ -135,21 +135,21 @@ def test_values_that_arrive_late_are_judged_when_they_have_arrived(seen: dict[st
 
 @pytest.mark.parametrize("name", ["always_overflows", "always_overflows_fused"])
 def test_eight_skipped_steps_in_a_row_stop(seen: dict[str, Any], name: str) -> None:
-    assert told(seen[name]) == [("G5", True, 4)]
+    assert reports(seen[name]) == [("G5", True, 4)]
     assert seen[name]["code"] == STOPPED
 
 
 def test_adapters_without_gradient_stop_and_one_unused_parameter_warns(seen: dict[str, Any]) -> None:
-    assert told(seen["dead_adapters"]) == [("G9", True, 2)]
-    assert told(seen["one_unused"]) == [("G9", False, 1)]
+    assert reports(seen["dead_adapters"]) == [("G9", True, 2)]
+    assert reports(seen["one_unused"]) == [("G9", False, 1)]
     assert seen["one_unused"]["code"] == 0
 
 
 def test_a_cast_under_fused_adam_is_stopped_before_its_own_error(seen: dict[str, Any]) -> None:
-    assert told(seen["cast_with_fused_adam"]) == [("G3", True, 3)]
+    assert reports(seen["cast_with_fused_adam"]) == [("G3", True, 3)]
     assert seen["cast_with_fused_adam"]["code"] == STOPPED
     unwarned = seen["cast_with_fused_adam with warn"]
-    assert told(unwarned) == [("G3", False, 3)]
+    assert reports(unwarned) == [("G3", False, 3)]
     assert "found Float" in unwarned["value"], "and it would have failed"
 
 
@@ -159,10 +159,10 @@ def test_a_cast_under_fused_adam_is_stopped_before_its_own_error(seen: dict[str,
 def test_pure_fp16_is_stopped_where_the_first_step_divides_by_zero(
     seen: dict[str, Any], name: str, *, stops: bool
 ) -> None:
-    code, stopped, step = told(seen[name])[0]
+    code, stopped, step = reports(seen[name])[0]
     assert (code, stopped, step) == ("G1", stops, 1)
     # What it says comes true: with the policy "warn" the weights are lost in step 1, or they are not.
-    lost = [each for each in told(seen[f"{name} with warn"]) if each[0] == "G4"]
+    lost = [each for each in reports(seen[f"{name} with warn"]) if each[0] == "G4"]
     assert [each[2] for each in lost[:1]] == ([1] if stops else [])
 
 
@@ -182,8 +182,8 @@ def test_optimizers_scalers_and_wrapped_functions_still_pickle(seen: dict[str, A
 
 
 def test_ranks_of_one_host_are_compared_though_nobody_follows_the_run(seen: dict[str, Any]) -> None:
-    assert told(seen["beside_a_like_rank"]) == []
-    assert told(seen["beside_an_unlike_rank"]) == [("G7", True, 1)]
+    assert reports(seen["beside_a_like_rank"]) == []
+    assert reports(seen["beside_an_unlike_rank"]) == [("G7", True, 1)]
     assert seen["beside_an_unlike_rank"]["code"] == STOPPED
     (stop,) = [each for each in seen["beside_an_unlike_rank"]["events"] if each["event"] == "guard"]
     assert "rank 1 and rank 0 of this host" in stop["message"]

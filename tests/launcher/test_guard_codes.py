@@ -10,14 +10,14 @@ ROOT = Path(__file__).parents[2]
 SOURCES = (*ROOT.glob("launcher/onhost/guard/**/*.py"), ROOT / "launcher/follow/guard_reports.py")
 
 
-def told() -> set[str]:
+def reported_codes() -> set[str]:
     """The codes in what tells them."""
     return {code for path in SOURCES for code in re.findall(r"\b([GR]\d)\b", path.read_text())}
 
 
 def test_every_code_of_the_guard_is_explained_and_in_its_page() -> None:
     page = (ROOT / "docs/guard.md").read_text()
-    assert told() == set(GUARD_CODES)
+    assert reported_codes() == set(GUARD_CODES)
     for code in GUARD_CODES:
         kind, text = explain(code)
         assert (kind, text[: len(code) + 2]) == ("guard", f"{code}: ")

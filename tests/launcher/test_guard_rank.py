@@ -65,8 +65,8 @@ def test_workers_of_every_kind_live_unwatched(tmp_path: Path) -> None:
     done = run_rank(tmp_path, WORKERS, GPULAUNCH_GUARD="stop")
     assert done.code == 0, done.log
     assert "DONE" in done.log
-    assert not done.told("guard")
-    assert len(done.told("guard_facts")) == 1
+    assert not done.reported("guard")
+    assert len(done.reported("guard_facts")) == 1
 
 
 @pytest.mark.train
@@ -106,7 +106,7 @@ def test_beside_the_guard_a_script_finds_its_own_modules_and_sees_what_python_sh
     )
     assert "ValueError: at the end" in guarded.log
     assert (guarded.code, guarded.log) == (plain.returncode, plain.stdout.decode())
-    assert [each["what"] for each in guarded.told("internal_error")] == ["tie the rank to its supervisor"]
+    assert [each["what"] for each in guarded.reported("internal_error")] == ["tie the rank to its supervisor"]
 
 
 @pytest.mark.train
@@ -115,7 +115,7 @@ def test_an_error_in_backward_is_reported_at_the_users_line(tmp_path: Path) -> N
     script = "import torch\np = torch.nn.Parameter(torch.zeros(2))\np.backward()\n"
     done = run_rank(tmp_path, script, GPULAUNCH_GUARD="stop")
     assert "gpulaunch_guard/torch_hooks.py" in done.log
-    assert done.told("exception")[0]["location"] == f"{tmp_path / 'work' / 'train.py'}:3"
+    assert done.reported("exception")[0]["location"] == f"{tmp_path / 'work' / 'train.py'}:3"
 
 
 @pytest.mark.parametrize("source", ["this is no python", "def prepare(place, tools): raise ValueError(1)"])
@@ -201,7 +201,7 @@ def test_a_script_that_reaches_for_the_real_output_is_stopped_before(tmp_path: P
     output = former_run(tmp_path)
     done = rehearsed(tmp_path, "x", harm.format(real=str(output)))
     assert done.code == STOPPED, done.log
-    assert done.told("guard")[0]["code"] == "R1"
+    assert done.reported("guard")[0]["code"] == "R1"
     assert (output / "checkpoint-9").read_text() == "of a real run"
     assert clean(tmp_path)["changed"] == []
 

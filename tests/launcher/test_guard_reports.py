@@ -58,7 +58,7 @@ def test_unlike_versions_are_a_warning() -> None:
     assert "2.4.0" in said
 
 
-def told(rank: int, host: str = "a", **fields: Any) -> HostReport:
+def guard_report(rank: int, host: str = "a", **fields: Any) -> HostReport:
     event = {
         "rank": rank,
         "code": "G1",
@@ -76,8 +76,8 @@ def feed(watch: RunState, *events: Any) -> list[Action]:
 def test_a_stop_of_the_guard_ends_every_node_and_is_the_root_cause() -> None:
     watch = RunState(guarded("stop", (None,), (None,)))
     started = HostStarted("a", "/run"), HostStarted("b", "/run")
-    stop = told(0, stops=True, step=1, parameters=["lora_A.weight"], parameters_total=30)
-    actions = feed(watch, *started, stop, told(1, "b", stops=True, step=1))
+    stop = guard_report(0, stops=True, step=1, parameters=["lora_A.weight"], parameters_total=30)
+    actions = feed(watch, *started, stop, guard_report(1, "b", stops=True, step=1))
     assert [action.hosts for action in actions if isinstance(action, StopHosts)] == [("a", "b")]
     outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code) == ("failed", STOP_EXIT)
@@ -90,7 +90,7 @@ def test_a_stop_of_the_guard_ends_every_node_and_is_the_root_cause() -> None:
 
 def test_a_warning_that_every_rank_has_is_said_once() -> None:
     watch = RunState(guarded("stop", (None, None)))
-    said = feed(watch, told(0, stops=False, step=3), told(1, stops=False, step=3))
+    said = feed(watch, guard_report(0, stops=False, step=3), guard_report(1, stops=False, step=3))
     assert [type(action) for action in said] == [Notify]
 
 
@@ -106,10 +106,10 @@ def test_who_attaches_later_judges_by_the_same_guard_as_the_launcher() -> None:
     watch = RunState(
         read_record(record).plan
     )  # as `attach` makes it; a host sends its events from the first on
-    told = [
+    guard_report = [
         HostReport(host, "guard_facts", {"rank": rank, **FACTS}, 1.0) for host, rank in (("a", 0), ("b", 1))
     ]
-    actions = [action for each in told for action in watch.handle(each)]
+    actions = [action for each in guard_report for action in watch.handle(each)]
     assert [stop.hosts for stop in actions if isinstance(stop, StopHosts)] == [("a", "b")]
     assert watch.root_cause is not None
     assert "are on one GPU, GPU-0 [G6]" in watch.root_cause.summary

@@ -68,7 +68,7 @@ def hide_py_spy(run: Driver) -> None:
     path.write_text(json.dumps({**spec, "argv": ["/nowhere/python", *spec["argv"][1:]]}))
 
 
-def told(run: Driver, *names: str) -> list[str]:
+def events_of(run: Driver, *names: str) -> list[str]:
     return [event["event"] for event in run.events if event["event"] in names]
 
 
@@ -83,7 +83,7 @@ def test_a_run_that_is_stuck_in_its_own_lock_is_ended_with_its_stacks(run: Drive
     assert end["exit"]["why"].startswith("hung: no output, no optimizer step, no use of GPU or CPU for ")
     assert run.event("stacks")["ranks"] == [0]
     assert "in wait_for_nobody" in stacks(run) or "wait_for_nobody (" in stacks(run)
-    assert told(run, "idle", "hung", "stacks", "stopping") == ["idle", "hung", "stacks", "stopping"]
+    assert events_of(run, "idle", "hung", "stacks", "stopping") == ["idle", "hung", "stacks", "stopping"]
     assert run.gone() == {}
 
 
@@ -124,7 +124,7 @@ def test_a_rank_that_is_stopped_is_told_as_that(run: Driver) -> None:
 def test_a_run_that_works_is_not_called_hung(run: Driver, work: str) -> None:
     start(run, f"import time\nend = time.monotonic() + 4\n{work}", hang_timeout_s=2.5)
     assert run.ended()["exit"]["ranks"] == {"0": 0}
-    assert told(run, "hung", "stacks") == []
+    assert events_of(run, "hung", "stacks") == []
 
 
 def test_optimizer_steps_are_life(run: Driver) -> None:
@@ -137,7 +137,7 @@ for n in range(12):
 """
     start(run, script, hang_timeout_s=2.0)
     assert run.ended()["exit"]["ranks"] == {"0": 0}
-    assert told(run, "hung") == []
+    assert events_of(run, "hung") == []
     samples = [json.loads(line) for line in run.log("usage.jsonl").splitlines()]
     assert max(sample["ranks"].get("0", {}).get("step") or 0 for sample in samples) >= 9
 
@@ -145,19 +145,19 @@ for n in range(12):
 def test_without_a_timeout_quiet_is_only_told_and_so_is_its_end(run: Driver) -> None:
     start(run, QUIET, hang_timeout_s=None, quiet_after_s=0.8)
     assert run.event("idle")["timeout_s"] is None
-    assert told(run, "active") == []
+    assert events_of(run, "active") == []
     (run.run_dir / "go").touch()
     run.event("active")
     (run.run_dir / "end").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0}
-    assert told(run, "hung") == []
+    assert events_of(run, "hung") == []
 
 
 def test_a_host_of_several_leaves_the_decision_to_its_client(run: Driver) -> None:
     start(run, LOCKED, nodes=2)
-    run.until(lambda: told(run, "idle").count("idle") >= 1)
+    run.until(lambda: events_of(run, "idle").count("idle") >= 1)
     time.sleep(1)
-    assert told(run, "hung") == []
+    assert events_of(run, "hung") == []
     run.say("hung 3 hung: nothing lives on any host")
     assert run.ended()["exit"]["why"] == "hung: nothing lives on any host"
     assert run.event("stacks")["ranks"] == [0]
@@ -212,7 +212,7 @@ def test_asking_for_stacks_disturbs_nothing(run: Driver) -> None:
     argv = (sys.executable, "-ISE", str(run.run_dir / "stacks.py"), str(run.run_dir))
     for _ in range(2):
         subprocess.run(argv, check=True, timeout=60, env={**os.environ, "PATH": "/usr/bin:/bin"})
-    run.until(lambda: told(run, "stacks") == ["stacks", "stacks"])
+    run.until(lambda: events_of(run, "stacks") == ["stacks", "stacks"])
     (run.run_dir / "go").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0}
     assert b"[] None None" in run.log()
@@ -251,15 +251,15 @@ wait_for_a_word()
     start(run, script, ranks=2, hang_timeout_s=None)
     run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(2)))
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stacks", "r1"))
-    asked = protocol.request({"mode": "stacks", "run_id": "r1"})
-    (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=asked).stdout)
+    question = protocol.request({"mode": "stacks", "run_id": "r1"})
+    (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=question).stdout)
     standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
     assert [standing.location for standing in standings if standing] == [
         "executes wait_for_a_word (x.py:5)"
     ] * 2
     (run.run_dir / "go").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 0}
-    (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=asked).stdout)
+    (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=question).stdout)
     assert frame.header["refused"] == "r1 does not run on this host any more"
 
 

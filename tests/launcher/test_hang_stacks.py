@@ -16,11 +16,11 @@ def test_the_rank_that_stood_apart_at_the_end_is_the_root_cause_however_long_its
     long_ago *= READ_BYTES // len(long_ago) + 1
     book.write("a", "stacks-rank-0.log", 0, by_faulthandler(0, REDUCES).encode())
     book.write("b", "stacks-rank-1.log", 0, (long_ago + by_faulthandler(1, SAVES)).encode())
-    told = add_stacks(ended(code=None, hung=True), book)
+    with_stacks = add_stacks(ended(code=None, hung=True), book)
     book.close()
-    assert told.why.startswith(
+    assert with_stacks.why.startswith(
         "it failed; rank 1 executes save (train.py:71), while rank 0 waits in all_reduce"
     )
-    assert told.cause.failure is not None
-    assert (told.cause.failure.host, told.cause.failure.rank) == ("b", 1)
-    assert told.cause.failure.location == "/home/ada/train.py:71"
+    assert with_stacks.cause.failure is not None
+    assert (with_stacks.cause.failure.host, with_stacks.cause.failure.rank) == ("b", 1)
+    assert with_stacks.cause.failure.location == "/home/ada/train.py:71"

@@ -114,11 +114,11 @@ def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: p
         "launcher.commands.init.list_interpreters", lambda entries, *_, **__: [(bare,) for _ in entries]
     )
     Path("train.py").write_text("print(1)\n")
-    told = CliRunner().invoke(command, ["train.py"])
-    assert told.exit_code == 0, told.output
-    assert "localhost: no environment with torch among 1\n" in told.output
-    assert "gpulaunch run" not in told.output
-    assert told.output.endswith(
+    result = CliRunner().invoke(command, ["train.py"])
+    assert result.exit_code == 0, result.output
+    assert "localhost: no environment with torch among 1\n" in result.output
+    assert "gpulaunch run" not in result.output
+    assert result.output.endswith(
         "next: install torch on localhost, or set python: in hosts.yaml\n"
         "then: gpulaunch preflight --config train\n"
     )
@@ -144,9 +144,11 @@ def test_init_as_a_document_says_what_it_found_and_wrote(home: Path) -> None:
 def test_a_command_is_written_down_as_a_run_config(home: Path) -> None:
     Path("train.py").write_text("print(1)\n")
     words = ["--", "NCCL_DEBUG=INFO", "torchrun", "--nproc_per_node", "2", "train.py", "--name", "a b: #1"]
-    told = CliRunner().invoke(command, words)
-    assert told.exit_code == 0, told.output
-    assert told.output.endswith("gpulaunch run --config train --dry-run\n") or "install torch" in told.output
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 0, result.output
+    assert (
+        result.output.endswith("gpulaunch run --config train --dry-run\n") or "install torch" in result.output
+    )
     config = load_run_config("train")
     assert config.hosts == ("localhost",)
     assert (config.job.script, config.job.args) == ("train.py", ("--name", "a b: #1"))

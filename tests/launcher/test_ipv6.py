@@ -42,8 +42,8 @@ def test_a_host_with_ipv6_alone_is_reached(sshd: Sshd, tmp_path: Path, word: str
     )
     inventory = load_inventory(tmp_path / "hosts.yaml")
     with opened(sshd, tmp_path, inventory, word.format(port=sshd.port)) as connection:
-        told = connection.run(("sh", "-c", "echo $SSH_CONNECTION")).stdout.decode()
-    assert told.split()[2] == "::1"
+        variables = connection.run(("sh", "-c", "echo $SSH_CONNECTION")).stdout.decode()
+    assert variables.split()[2] == "::1"
 
 
 def test_a_key_of_an_ipv6_host_is_saved_as_ssh_saves_it(sshd: Sshd, tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def test_no_module_of_the_directory_or_of_pythonpath_is_imported(python: str, ho
     )
     assert plain.returncode == 99, "what the directory holds does run where nothing keeps it from that"
     (hostile.parent / "ran").unlink()
-    asked = "".join(f"import {name}\n" for name in imported() if name != "sitecustomize")
-    _, stdin = command_with_stdin(python, (asked + "print('whole')\n").encode(), b"")
+    imports = "".join(f"import {name}\n" for name in imported() if name != "sitecustomize")
+    _, stdin = command_with_stdin(python, (imports + "print('whole')\n").encode(), b"")
     done = subprocess.run(
         bootstrap_argv(python, site=True),
         input=stdin,

@@ -111,11 +111,11 @@ def test_a_bar_that_is_left_is_a_line_a_moment_later() -> None:
 
 def test_a_long_bar_is_told_less_and_less_often() -> None:
     cutter = LineBuffer()
-    told = 0
+    total = 0
     for second in range(36_000):
         cutter.feed(b"\r%d/36000" % second, float(second))
-        told += len(cutter.unfinished(float(second)))
-    assert 600 <= told <= 800
+        total += len(cutter.unfinished(float(second)))
+    assert 600 <= total <= 800
 
 
 def test_a_program_that_draws_on_many_rows_keeps_memory_small() -> None:

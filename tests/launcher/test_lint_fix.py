@@ -152,8 +152,8 @@ def test_each_usual_form_is_fixed_and_is_then_clean(line: str, wanted: str) -> N
     script = SCRIPT.format(line, "accelerator.backward(loss)")
     after = fix(script, TITANS)
     assert wanted in after
-    told = [item for item in lint(after, "t.py", [TITANS]).findings if item.level is not Level.INFO]
-    assert told == []
+    remaining = [item for item in lint(after, "t.py", [TITANS]).findings if item.level is not Level.INFO]
+    assert remaining == []
     changed = [old for old, new in zip(script.splitlines(), after.splitlines(), strict=True) if old != new]
     assert changed == [f"    {line}"]
 

@@ -74,12 +74,12 @@ def files_end_at(size: int) -> Iterator[None]:
 def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> None:
     watch = RunState(plan((None,)))
     stream, book = io.StringIO(), LogStore(tmp_path / "run")
-    telling = RunReporter(watch, Screen(stream), book, clock=lambda: 0.0)
+    reporter = RunReporter(watch, Screen(stream), book, clock=lambda: 0.0)
     book.begin()
     with files_end_at(1000):
         for number in range(20):
-            telling.output(LogOutput("a", "rank-0.log", number * 100, b"%099d\n" % number))
-        list(telling.handle(Tick(0.0)))
+            reporter.output(LogOutput("a", "rank-0.log", number * 100, b"%099d\n" % number))
+        list(reporter.handle(Tick(0.0)))
         book.store("outcome.json", "{}")
     assert (tmp_path / "run" / "a" / "rank-0.log").stat().st_size == 1000
     assert not (tmp_path / "run" / "outcome.json").exists()

@@ -123,8 +123,8 @@ def test_every_argument_arrives_unchanged_through_every_login_shell(
         "$HOME `id` %s ~ {a,b} *",
         "ä",
     ]
-    told = ("-c", "import sys; print(sys.argv[1:])", *words)
-    done = as_user_of(shell).run((sys.executable, *told))
+    raised = ("-c", "import sys; print(sys.argv[1:])", *words)
+    done = as_user_of(shell).run((sys.executable, *raised))
     assert done.stdout.decode().endswith(f"{words}\n"), done.stderr[-300:]
 
 
@@ -152,9 +152,9 @@ def test_an_account_that_runs_no_programs_is_told_as_such(
         lambda: SyncClient(sshd.open(), sys.executable).begin("~/project", "a1"),
     ]
     for way in ways:
-        with pytest.raises(HostError) as told:
+        with pytest.raises(HostError) as raised:
             way()
-        assert isinstance(told.value, LoginShellDisabled), told.value
+        assert isinstance(raised.value, LoginShellDisabled), raised.value
         said = "This account is currently not available" if shell == "nologin" else "it said nothing"
-        assert said in told.value.message
-        assert "login shell" in told.value.fix
+        assert said in raised.value.message
+        assert "login shell" in raised.value.fix

@@ -32,15 +32,15 @@ class Person:
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
-        self.asked: list[str] = []
-        self.told: list[str] = []
+        self.asked_for: list[str] = []
+        self.shown: list[str] = []
         self._one = threading.Lock()
 
     def __call__(self, lines: tuple[str, ...], question: str) -> str:
         assert self._one.acquire(blocking=False), "two questions at once"
         try:
-            self.told += lines
-            self.asked.append(question)
+            self.shown += lines
+            self.asked_for.append(question)
             if not self.answers:
                 raise EOFError
             return self.answers.pop(0) + "\n"
@@ -63,9 +63,9 @@ def test_a_yes_takes_and_saves_the_key(sshd: Sshd, tmp_path: Path) -> None:
     with opener(asking(sshd, tmp_path / "kh")) as opened:
         assert opened.run(("echo", "in")).stdout == b"in\n"
     opener(asking(sshd, tmp_path / "kh")).close()
-    assert person.asked == ["Are you sure you want to continue connecting (yes/no/[fingerprint])?"]
-    assert person.told[0] == "The authenticity of host 'titan (127.0.0.1)' cannot be established."
-    assert person.told[1].startswith("ED25519 key fingerprint is SHA256:")
+    assert person.asked_for == ["Are you sure you want to continue connecting (yes/no/[fingerprint])?"]
+    assert person.shown[0] == "The authenticity of host 'titan (127.0.0.1)' cannot be established."
+    assert person.shown[1].startswith("ED25519 key fingerprint is SHA256:")
     assert f"[127.0.0.1]:{sshd.port} ssh-ed25519 " in (tmp_path / "kh").read_text()
 
 
@@ -78,14 +78,14 @@ def test_anything_but_yes_or_the_fingerprint_refuses(
     person = Person(*answers)
     with pytest.raises(HostKeyUnknown, match="its host key is not known"):
         SshOpener(OpenOptions(confirm=person))(asking(sshd, tmp_path / "kh"))
-    assert len(person.asked) == questions
+    assert len(person.asked_for) == questions
     assert not (tmp_path / "kh").exists()
 
 
 def test_the_fingerprint_is_a_yes(sshd: Sshd, tmp_path: Path) -> None:
     person = Person("what?", shown(sshd))
     SshOpener(OpenOptions(confirm=person))(asking(sshd, tmp_path / "kh")).close()
-    assert person.asked[1] == "Please type 'yes', 'no' or the fingerprint:"
+    assert person.asked_for[1] == "Please type 'yes', 'no' or the fingerprint:"
 
 
 def test_several_hosts_are_asked_about_one_after_the_other(sshd: Sshd, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_several_hosts_are_asked_about_one_after_the_other(sshd: Sshd, tmp_path:
     results = fanout(
         lambda name: opener(asking(sshd, tmp_path / "kh", name=name, host_key_alias=name)).close(), names
     )
-    assert len(person.asked) == 3
+    assert len(person.asked_for) == 3
     assert sum(isinstance(result, HostKeyUnknown) for result in results) == 1
     assert (tmp_path / "kh").read_text().count("\n") == 2
 
@@ -105,7 +105,7 @@ def test_where_nothing_is_saved_one_yes_is_enough(sshd: Sshd) -> None:
     opener = SshOpener(OpenOptions(confirm=person))
     opener(asking(sshd, os.devnull)).close()
     opener(asking(sshd, os.devnull)).close()
-    assert len(person.asked) == 1
+    assert len(person.asked_for) == 1
 
 
 def test_a_changed_key_and_strict_checking_are_never_asked_about(sshd: Sshd, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_changed_key_and_strict_checking_are_never_asked_about(sshd: Sshd, tmp
     (tmp_path / "kh").write_text(f"[127.0.0.1]:{sshd.port} ssh-ed25519 {other}\n")
     with pytest.raises(HostKeyChanged):
         opener(asking(sshd, tmp_path / "kh"))
-    assert not person.asked
+    assert not person.asked_for
 
 
 def test_a_command_asks_at_its_terminal(sshd: Sshd, tmp_path: Path) -> None:

@@ -65,6 +65,6 @@ def test_a_host_that_has_told_all_and_gone_is_still_heard_to_the_end(
     following.join(20)
     log = [each.data for each in came if isinstance(each, LogOutput) and each.log == "rank-0.log"]
     assert b"".join(log) == (run_dir / "rank-0.log").read_bytes() == b"x" * 30_000 + b"\n"
-    told = [each.event for each in came if isinstance(each, HostReport) and each.event != "usage"]
+    reports = [each.event for each in came if isinstance(each, HostReport) and each.event != "usage"]
     written = [json.loads(line)["event"] for line in (run_dir / "events.jsonl").read_text().splitlines()]
-    assert told == written
+    assert reports == written

@@ -62,8 +62,8 @@ from tests.preflight.golden_cases import _base
 @given(JSON | mutated(LIST))
 def test_runs_that_hosts_tell_of(answer: Any) -> None:
     def read() -> None:
-        told = send_request(Host(frames(answer)), "python3", {"mode": "list"})
-        listed, _ = valid_runs(told)
+        reply = send_request(Host(frames(answer)), "python3", {"mode": "list"})
+        listed, _ = valid_runs(reply)
         runs = merge_node_runs([(A, listed, 9.0), (B, {"runs": [copy.deepcopy(RUN)], "t": 9.0}, 9.0)]).runs
         json.dumps(runs_json(runs, {}))
         assert "\x1b" not in "".join(map(str, runs_lines(runs, 9.0)))
@@ -180,16 +180,16 @@ def test_an_event_of_ours_fits(event: dict[str, Any]) -> None:
 def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         watch = RunState(PLAN)
-        telling = RunReporter(watch, Screen(io.StringIO()), LogStore(Path(folder)), clock=lambda: 0.0)
+        reporter = RunReporter(watch, Screen(io.StringIO()), LogStore(Path(folder)), clock=lambda: 0.0)
         history: list[RunEvent] = [HostStarted("a", "/r"), HostStarted("b", "/r")]
         fit = [event for event in events if not validate_event(event)]
         history += [HostReport("a", event["event"], event, float(event["t"])) for event in fit]
         states = [end if not validate_state(end) and isinstance(end, dict) else STATE, STATE]
         history += [HostEnded("a", states[0]), HostEnded("b", STATE)]
         for event in history:
-            list(telling.handle(event))
-        telling.output(LogOutput("a", "rank-0.log", 0, b"x"))
-        outcome = telling.with_measurements(build_outcome(watch, Path(folder), 1.0, 1))
+            list(reporter.handle(event))
+        reporter.output(LogOutput("a", "rank-0.log", 0, b"x"))
+        outcome = reporter.with_measurements(build_outcome(watch, Path(folder), 1.0, 1))
         json.dumps(outcome_json(outcome))
         list(render_outcome(outcome))
         evaluate_rehearsal(outcome)

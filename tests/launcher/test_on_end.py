@@ -84,14 +84,14 @@ def test_on_end_of_a_project_needs_a_yes_of_its_own(
     with pytest.raises(BadInput, match="not allowed yet: true") as caught:
         Consent(NOBODY).demand_end_command(("true",), project)
     assert "--set on_end=" in caught.value.fix
-    asked: list[str] = []
+    questions: list[str] = []
 
     def yes(lines: tuple[str, ...], _: str) -> str:
-        asked.extend(lines)
+        questions.extend(lines)
         return "yes"
 
     Consent(OpenOptions(confirm=yes)).demand_end_command(("true",), project)
-    assert asked[1] == "true"
+    assert questions[1] == "true"
     assert ("end", ("true",), str(tmp_path)) in allowed_commands()
     Consent(NOBODY).demand_end_command(("true",), project)  # from now on
     another = tmp_path / "another"

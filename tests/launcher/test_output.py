@@ -33,7 +33,7 @@ from launcher.terminal.screen import Screen
 from preflight.errors import MalformedFacts
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
-from tests.launcher.found_runs import A, B, over, told
+from tests.launcher.found_runs import A, B, node_run, over
 from tests.launcher.sources import SOURCES, is_on_host, shown
 from tests.preflight.golden_cases import host
 from tests.preflight.scenes import Scene, dead_launch
@@ -178,16 +178,16 @@ def test_documents_are_exact_and_ascii(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_question_that_a_host_words_is_one_safe_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     def answer(prompt: str) -> str:
-        asked.append(prompt)
+        questions.append(prompt)
         return "secret"
 
     monkeypatch.setattr("getpass.getpass", answer)
     assert ask_secret(f"u@h: {HOSTILE}Password: ") == "secret"
-    assert_harmless(asked[0], colours=False)
-    assert asked[0].endswith("Password: ")
+    assert_harmless(questions[0], colours=False)
+    assert questions[0].endswith("Password: ")
 
 
 # Commands.
@@ -306,8 +306,8 @@ def runs() -> tuple[RemoteRun, ...]:
     end = {"ranks": {"0": 3}, "why": HOSTILE, "remaining_pids": [7]}
     answers = [
         (A, over("r1", why=HOSTILE, remaining_pids=[7])),
-        (B, told("r1", 1, tail=f"step 3/4 loss: 0.5{HOSTILE}")),
-        (A, told("r2", state={"phase": "ended", "exit": end, "ended": 5.0}, alive=False)),
+        (B, node_run("r1", 1, tail=f"step 3/4 loss: 0.5{HOSTILE}")),
+        (A, node_run("r2", state={"phase": "ended", "exit": end, "ended": 5.0}, alive=False)),
     ]
     for _, run in answers:
         run["state"]["run_dir"] = HOSTILE

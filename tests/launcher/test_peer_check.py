@@ -19,10 +19,10 @@ class World:
         self.dead: set[str] = set()
         self.deaf: set[str] = set()  # cannot be asked
         self.now = 0.0
-        self.asked: list[str] = []
+        self.probed: list[str] = []
 
     def knock(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
-        self.asked.append(asker)
+        self.probed.append(asker)
         if asker in self.deaf:
             raise ConnectionLost(asker, "gone")
         names = {target: name for name, target in TARGETS.items()}
@@ -64,8 +64,8 @@ def verdicts(
 def test_a_host_that_no_other_reaches_any_more_has_died_and_that_is_said_once(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = {"b"}
-    told = verdicts(vigil, world, lambda: {"b"}, 3 * MAX_FAILED_PROBES)
-    assert told == [
+    found = verdicts(vigil, world, lambda: {"b"}, 3 * MAX_FAILED_PROBES)
+    assert found == [
         (MAX_FAILED_PROBES, "b: a, which could connect to it before, gets no answer from it either")
     ]
 
@@ -109,9 +109,9 @@ def test_a_link_that_comes_back_begins_the_count_anew(world: World) -> None:
 def test_when_all_links_are_broken_nobody_is_asked_and_nobody_is_dead(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = set(TARGETS)
-    world.asked.clear()
+    world.probed.clear()
     assert verdicts(vigil, world, lambda: set(TARGETS), 3 * MAX_FAILED_PROBES) == []
-    assert world.asked == []
+    assert world.probed == []
 
 
 def test_who_cannot_be_asked_says_nothing(world: World) -> None:

@@ -107,10 +107,12 @@ def test_a_model_from_a_module_of_the_scripts_own_is_known_on_this_machine(
 
 def test_preflight_says_the_same_as_the_plan(tmp_path: Path) -> None:
     ignored = f"{CPU_WHEEL},{KERNEL_LOG}"
-    code, told = User(tmp_path, "titan-rtx").ask("preflight", "--config", "paper_r64", "--ignore", ignored)
-    assert code == 0, told["findings"]
-    assert told["would_use"]["precision"] == "fp16"
-    assert "TITAN RTX" in told["would_use"]["why_precision"]
+    code, document = User(tmp_path, "titan-rtx").ask(
+        "preflight", "--config", "paper_r64", "--ignore", ignored
+    )
+    assert code == 0, document["findings"]
+    assert document["would_use"]["precision"] == "fp16"
+    assert "TITAN RTX" in document["would_use"]["why_precision"]
 
 
 def test_bf16_asked_of_a_titan_is_corrected_in_the_launch_and_in_the_scripts_arguments(

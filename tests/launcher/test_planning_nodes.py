@@ -71,17 +71,17 @@ def test_a_run_that_is_not_ended_when_it_hangs_has_no_timeout(
     assert build_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1").hang_timeout_s == planned
 
 
-@pytest.mark.parametrize(("asked", "backend"), [("bf16", ""), ("fp8", "TE")])
-def test_an_fp8_backend_is_chosen_for_fp8_alone(asked: str, backend: str) -> None:
+@pytest.mark.parametrize(("requested", "backend"), [("bf16", ""), ("fp8", "TE")])
+def test_an_fp8_backend_is_chosen_for_fp8_alone(requested: str, backend: str) -> None:
     facts = l40s(1)
     assert not isinstance(facts.python, Missing)
     packages = {**facts.python.packages, "transformer-engine": "2.0"}
     facts = replace(facts, python=replace(facts.python, packages=packages))
-    assert settled(Job(script="x.py", precision=asked), facts).world.fp8_backend == backend  # type: ignore[arg-type]
+    assert settled(Job(script="x.py", precision=requested), facts).world.fp8_backend == backend  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("asked", "facts", "changed"),
+    ("requested", "facts", "changed"),
     [
         ("auto", cpu_host(), True),
         ("auto", titan(1), False),
@@ -90,7 +90,7 @@ def test_an_fp8_backend_is_chosen_for_fp8_alone(asked: str, backend: str) -> Non
     ],
 )
 def test_gpus_are_reported_as_changed_where_auto_became_none(
-    asked: GpuRequest, facts: HostFacts, *, changed: bool
+    requested: GpuRequest, facts: HostFacts, *, changed: bool
 ) -> None:
-    made = settled(Job(script="x.py", gpus=asked), facts)
+    made = settled(Job(script="x.py", gpus=requested), facts)
     assert any(change.field == "--gpus" for change in made.changes) is changed

@@ -172,7 +172,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return saved(tmp_path, {"paths.0.exists": False, "script": absent})
 
 
-def told(recording: str, config: str) -> dict[str, str]:
+def reasons(recording: str, config: str) -> dict[str, str]:
     Path("job.yaml").write_text(f"script: train.py\nworkdir: ~/train\n{config}")
     result = gpulaunch("preflight", "-c", "./job.yaml", "--from", recording, "--json")
     findings = json.loads(result.output)["findings"]
@@ -180,14 +180,14 @@ def told(recording: str, config: str) -> dict[str, str]:
 
 
 def test_a_tree_that_a_sync_will_bring_is_not_missed_before(written: str) -> None:
-    found = told(written, "sync: true\n")
+    found = reasons(written, "sync: true\n")
     assert not {"DISK001", "DISK003"} & set(found)
     result = gpulaunch("preflight", "-c", "./job.yaml", "--from", written)
     assert result.output.startswith("sync: hosts are judged as if train.py were on them already\n")
 
 
 def test_without_a_sync_its_absence_names_the_option_that_sends_it(written: str) -> None:
-    found = told(written, "")
+    found = reasons(written, "")
     assert "gpulaunch run --sync" in found["DISK003"]
     assert "DISK001" in found
 

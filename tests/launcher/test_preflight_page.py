@@ -158,8 +158,8 @@ def test_every_link_leads_to_findings_in_the_page() -> None:
     result = fleet()
     whole = page(result)
     assert set(re.findall(r'href="#([^"]+)"', whole)) <= set(re.findall(r' id="([^"]+)"', whole))
-    told = {finding.code for finding in result.findings}
-    assert anchors_of(code_sections(result)) == told
+    codes = {finding.code for finding in result.findings}
+    assert anchors_of(code_sections(result)) == codes
 
 
 def test_gpus_are_squares_with_the_share_of_memory_in_use() -> None:

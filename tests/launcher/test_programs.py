@@ -75,9 +75,11 @@ def test_a_traceback_names_the_module_and_shows_its_line(source: bytes, tmp_path
 
 
 def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes) -> None:
-    asked = "import sys; scope = {'__name__': 'other'}; exec(sys.stdin.read(), scope); print(scope['main']())"
+    program = (
+        "import sys; scope = {'__name__': 'other'}; exec(sys.stdin.read(), scope); print(scope['main']())"
+    )
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", asked],
+        [sys.executable, "-W", "error", "-c", program],
         input=source,
         capture_output=True,
         timeout=60,

@@ -63,9 +63,9 @@ def test_attach_stays_at_enter_and_stops_the_run_at_s(home: Home) -> None:
 def test_rm_asks_and_deletes_only_after_a_yes(home: Home) -> None:
     home.launch(SHORT)
     ended(home)
-    asked = home.gpulaunch("rm", RUN)
-    assert (asked.returncode, home.runs.joinpath(RUN).exists()) == (2, True)
-    assert f"fix: gpulaunch rm {RUN} --yes" in asked.stderr
+    removal = home.gpulaunch("rm", RUN)
+    assert (removal.returncode, home.runs.joinpath(RUN).exists()) == (2, True)
+    assert f"fix: gpulaunch rm {RUN} --yes" in removal.stderr
     stop = home.gpulaunch("stop")
     assert (stop.returncode, f"fix: gpulaunch stop {RUN}\n" in stop.stderr) == (2, True), stop.stderr
     for answer, expected in (("n\n", 1), ("\n", 1), (CTRL_C, 130)):

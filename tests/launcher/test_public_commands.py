@@ -34,13 +34,13 @@ def written(value: object) -> object:
 def seen(parsed: ParsedCommand) -> Mapping[str, object]:
     """Return everything that a record says, without what is empty."""
     plain = Request()
-    asked = {
+    requested = {
         field.name: written(getattr(parsed.request, field.name))
         for field in fields(Request)
         if getattr(parsed.request, field.name) != getattr(plain, field.name)
     }
     said = {
-        "request": asked,
+        "request": requested,
         "env": parsed.env,
         "kept": " ".join(parsed.kept_words()),
         "prefix": parsed.prefix,

@@ -270,8 +270,10 @@ class DistributedDataParallel:
 """
 
 
-@pytest.mark.parametrize(("kind", "told"), [("cuda", ["GPU-5a5a"]), ("cpu", []), ("", [])])
-def test_a_wrapped_model_tells_the_device_where_it_is_a_gpu(place: Place, kind: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("kind", "device"), [("cuda", ["GPU-5a5a"]), ("cpu", []), ("", [])])
+def test_a_wrapped_model_tells_the_device_where_it_is_a_gpu(
+    place: Place, kind: str, device: list[str]
+) -> None:
     place.write("torch/__init__.py", FAKE_TORCH)
     place.write("torch/nn/__init__.py", "")
     place.write("torch/nn/parallel/__init__.py", "")
@@ -282,7 +284,7 @@ def test_a_wrapped_model_tells_the_device_where_it_is_a_gpu(place: Place, kind: 
         f"print([D({kind!r}).kind for _ in range(2)])",
     )
     assert place.rank("s.py") == (0, f"{[kind, kind]}\n".encode())
-    assert [event["gpu"] for event in place.events("state")] == told
+    assert [event["gpu"] for event in place.events("state")] == device
 
 
 def test_a_failure_of_ours_never_harms_the_script(place: Place) -> None:

@@ -34,7 +34,7 @@ def host_b(name: str) -> Plan:
     return replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host=name, python="/evil/python")))
 
 
-def told(
+def node_answer(
     of: Plan = PLAN, rank: int = 0, ways: tuple[HostEntry, ...] = (A, B), **state: Any
 ) -> dict[str, Any]:
     record = build_run_record(of, of.nodes[rank], ways)
@@ -53,19 +53,19 @@ def never(entry: HostEntry) -> Connection:
 
 def access(
     run: RemoteRun,
-    *asked: HostEntry,
+    *requested: HostEntry,
     listed: tuple[HostEntry, ...] = (),
     named: Callable[[str], bool] = lambda _: False,
     consent: Consent | None = None,
 ) -> RunAccess:
     assert run.record is not None
     inventory = Inventory(hosts={entry.name: entry for entry in listed})
-    known = KnownHosts({entry.name: entry for entry in asked}, inventory, named, consent)
+    known = KnownHosts({entry.name: entry for entry in requested}, inventory, named, consent)
     return access_run(run, run.record, known, never)
 
 
 def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
-    (run,) = gather((A, [told()])).runs
+    (run,) = gather((A, [node_answer()])).runs
     found = access(run, A)
     assert found.entries[0] is A
     with pytest.raises(HostNotContacted, match="b: not asked: only the record"):
@@ -76,7 +76,7 @@ def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
 
 @pytest.mark.parametrize("names", [{"b"}, {"a", "b", "evil"}])
 def test_no_host_tells_in_place_of_one_that_is_silent_or_was_not_asked(names: set[str]) -> None:
-    answers = [(EVIL, {"runs": [told(), told(rank=1)], "t": 50.0}, 50.0)]
+    answers = [(EVIL, {"runs": [node_answer(), node_answer(rank=1)], "t": 50.0}, 50.0)]
     found = merge_node_runs(answers, names=names)
     assert [node.rank for run in found.runs for node in run.nodes] == ([] if "a" in names else [0])
     assert any(
@@ -89,7 +89,7 @@ def test_what_stop_tells_of_a_node_is_told_of_the_host_that_answered() -> None:
     assert node_name("a", "a") == "a"
     assert node_name("gpu-02", "evil") == "evil (gpu-02 in the run's record)"
     assert "\x1b" not in node_name("gpu-02\x1b[2J", "evil")
-    (run,) = gather((A, [told()])).runs
+    (run,) = gather((A, [node_answer()])).runs
     to = access(run, A, listed=(B,))
     assert list(renamed_lines(to)) == []
     other = replace(to, entries=(to.entries[0], replace(B, name="titan")))
@@ -97,7 +97,7 @@ def test_what_stop_tells_of_a_node_is_told_of_the_host_that_answered() -> None:
 
 
 def test_a_listed_node_is_reached_as_it_is_listed_with_its_own_interpreter() -> None:
-    (run,) = gather((A, [told()])).runs
+    (run,) = gather((A, [node_answer()])).runs
     listed = HostEntry("b", address="192.168.0.2", user="me", python="/mine/python")
     for found in (access(run, A, listed=(listed,)), access(run, A, listed)):
         assert found.entries[1] is listed
@@ -106,14 +106,14 @@ def test_a_listed_node_is_reached_as_it_is_listed_with_its_own_interpreter() -> 
 
 
 def test_a_node_that_ssh_config_names_is_reached_as_ssh_would_and_not_as_the_record_says() -> None:
-    (run,) = gather((A, [told()])).runs
+    (run,) = gather((A, [node_answer()])).runs
     entry = access(run, A, named=lambda name: name == "b").entries[1]
     assert (entry.address, entry.user, entry.port, entry.python) == ("", "", None, "python3")
 
 
 def test_a_person_is_asked_about_a_node_and_told_what_would_be_done_there() -> None:
     ways = (A, replace(B, user="root", port=2222))
-    (run,) = gather((A, [told(host_b("b"), ways=ways)])).runs
+    (run,) = gather((A, [node_answer(host_b("b"), ways=ways)])).runs
     questions: list[str] = []
 
     def yes(question: str) -> bool:
@@ -131,7 +131,7 @@ def test_a_person_is_asked_about_a_node_and_told_what_would_be_done_there() -> N
 @pytest.mark.parametrize("way", ["", "127.0.0.1", "::1", "0.0.0.0", "localhost", "x.localhost", "127.9.9.9"])
 def test_a_record_never_leads_to_this_machine(way: str) -> None:
     here = HostEntry("localhost" if not way else "b", address=way, python="/evil/python")
-    (run,) = gather((A, [told(host_b(here.name), ways=(A, here))])).runs
+    (run,) = gather((A, [node_answer(host_b(here.name), ways=(A, here))])).runs
     mine = HostEntry("localhost", python=local_python())
     found = access(run, A, mine, consent=lambda _: True)
     with pytest.raises(HostNotContacted, match="which is not this machine"):
@@ -141,7 +141,7 @@ def test_a_record_never_leads_to_this_machine(way: str) -> None:
 
 @pytest.mark.parametrize("via", [Via("command", words=("touch", "PWNED")), Via("kubectl", "w-0")])
 def test_a_record_leads_to_no_command_that_runs_locally(via: Via) -> None:
-    (run,) = gather((A, [told(ways=(A, HostEntry("b", via=via)))])).runs
+    (run,) = gather((A, [node_answer(ways=(A, HostEntry("b", via=via)))])).runs
     with pytest.raises(HostNotContacted):
         access(run, A, consent=lambda _: True).demand()
     own = build_run_record(PLAN, PLAN.nodes[0], (A, HostEntry("b", via=via)))
@@ -149,7 +149,7 @@ def test_a_record_leads_to_no_command_that_runs_locally(via: Via) -> None:
 
 
 def test_a_person_is_asked_before_a_records_container_is_entered() -> None:
-    (run,) = gather((A, [told(ways=(A, replace(B, via=Via("docker", "train"))))])).runs
+    (run,) = gather((A, [node_answer(ways=(A, replace(B, via=Via("docker", "train"))))])).runs
     questions: list[str] = []
 
     def yes(question: str) -> bool:
@@ -170,14 +170,14 @@ def test_a_container_of_a_record_has_a_name_and_no_option() -> None:
 def test_two_containers_of_one_host_are_two_places() -> None:
     ways = tuple(replace(A, name=name, via=Via("docker", name)) for name in ("a", "b"))
     launched = read_record(build_run_record(PLAN, PLAN.nodes[0], ways), sent=False)
-    found = gather((ways[0], [told(rank=1, ways=ways)]), known=launched)
+    found = gather((ways[0], [node_answer(rank=1, ways=ways)]), known=launched)
     assert "not believed" in found.strays[PLAN.run_id][0]
 
 
 def test_what_was_launched_from_here_is_reached_as_it_was_also_on_this_machine() -> None:
     own = host_b("localhost")
     launched = read_record(build_run_record(own, own.nodes[0], (A, HostEntry("localhost"))), sent=False)
-    (run,) = gather((A, [told(own, ways=(A, HostEntry("localhost")))]), known=launched).runs
+    (run,) = gather((A, [node_answer(own, ways=(A, HostEntry("localhost")))]), known=launched).runs
     assert access(run, A).entries[1].is_local
     assert run.from_here
 
@@ -190,34 +190,36 @@ def test_a_machine_of_another_name_is_another_machine() -> None:
 
 def test_a_host_answers_for_no_other_of_a_run_that_was_launched_from_here() -> None:
     launched = read_record(build_run_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
-    both = gather((EVIL, [told()]), (A, [told(**KEEPER)]), known=launched)
+    both = gather((EVIL, [node_answer()]), (A, [node_answer(**KEEPER)]), known=launched)
     (run,) = both.runs
     assert [node.entry for node in run.nodes] == [A]
     words = "evil reports node 0 of it, which was launched locally on a: not believed"
     assert both.strays == {PLAN.run_id: (words,)}
-    alone = gather((EVIL, [told()]), known=launched)
+    alone = gather((EVIL, [node_answer()]), known=launched)
     assert alone.runs == ()
     assert alone.strays
 
 
 def test_a_host_answers_for_no_other_that_was_asked_too() -> None:
-    found = gather((EVIL, [told()]), (A, [told(**KEEPER)]), (B, [told(rank=1)]))
+    found = gather((EVIL, [node_answer()]), (A, [node_answer(**KEEPER)]), (B, [node_answer(rank=1)]))
     assert [node.entry for node in found.runs[0].nodes] == [A, B]
     assert "is, by its record, on a" in found.strays[PLAN.run_id][0]
-    silent = gather((EVIL, [told()]), (A, []))
+    silent = gather((EVIL, [node_answer()]), (A, []))
     assert silent.runs == ()
     assert silent.strays
 
 
 def test_a_host_may_have_another_name_here_than_where_it_was_launched_from() -> None:
     other = HostEntry("gpu-07", address="10.0.0.1")
-    (run,) = gather((other, [told(**KEEPER)]), (B, [told(rank=1)])).runs
+    (run,) = gather((other, [node_answer(**KEEPER)]), (B, [node_answer(rank=1)])).runs
     assert [node.entry for node in run.nodes] == [other, B]
 
 
 def test_two_hosts_that_claim_one_node_are_a_conflict_that_is_told() -> None:
     one, two = HostEntry("one"), HostEntry("two")
-    (run,) = gather((one, [told(**KEEPER)]), (two, [told(boot_id="b-2", supervisor=[7, 9])])).runs
+    (run,) = gather(
+        (one, [node_answer(**KEEPER)]), (two, [node_answer(boot_id="b-2", supervisor=[7, 9])])
+    ).runs
     with pytest.raises(BadInput, match="one and two both say that they are node 0"):
         select_run([run], PLAN.run_id)
     assert "--hosts HOST" in choose_fix(run)
@@ -231,7 +233,7 @@ def choose_fix(run: RemoteRun) -> str:
 
 def test_hosts_that_tell_of_different_launches_under_one_name_are_a_conflict() -> None:
     alone = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host="c")))
-    (run,) = gather((A, [told()]), (HostEntry("c"), [told(alone, rank=1)])).runs
+    (run,) = gather((A, [node_answer()]), (HostEntry("c"), [node_answer(alone, rank=1)])).runs
     with pytest.raises(BadInput, match="a and c report different launches"):
         select_run([run], PLAN.run_id)
 
@@ -240,8 +242,8 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
     launched = read_record(build_run_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
     other = replace(PLAN.nodes[0], host="evil")
     newer = replace(PLAN, run_id=run_id("newer"), nodes=(other, PLAN.nodes[1]))
-    claim = told(newer, ways=(EVIL, B), started=40.0)
-    found = gather((A, [told(**KEEPER)]), (EVIL, [claim]), known=launched)
+    claim = node_answer(newer, ways=(EVIL, B), started=40.0)
+    found = gather((A, [node_answer(**KEEPER)]), (EVIL, [claim]), known=launched)
     with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from this directory"):
         select_run(found.runs, "last", SearchScope(frozenset(), frozenset(), user_name()).last)
     assert select_run(found.runs, PLAN.run_id).from_here
@@ -249,7 +251,7 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
 
 
 def test_a_refused_node_is_that_nodes_error_and_no_others() -> None:
-    (run,) = gather((A, [told()])).runs
+    (run,) = gather((A, [node_answer()])).runs
     found = access(run, A)
     with pytest.raises(AssertionError, match="to a was opened"):
         found.open(found.entries[0])

@@ -328,10 +328,10 @@ def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     assert document["args"] == ["--bs", "2", "--acc", "2"]
     assert document["proven"]
     # The proof is about the arguments that fit: a run with the old ones is told so.
-    asked = load_run_config(str(tmp_path / "job.yaml"), Overrides()).job
-    fits = fingerprint(replace(asked, args=("--bs", "2", "--acc", "2")), {}, None)
+    written = load_run_config(str(tmp_path / "job.yaml"), Overrides()).job
+    fits = fingerprint(replace(written, args=("--bs", "2", "--acc", "2")), {}, None)
     assert document["fingerprint"]["config"] == fits.config
-    assert "the config" in changes_since(document["fingerprint"], fingerprint(asked, {}, None))
+    assert "the config" in changes_since(document["fingerprint"], fingerprint(written, {}, None))
 
 
 STOLEN = """

@@ -87,10 +87,10 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
 def test_every_bad_answer_is_told_apart(
     tmp_path: Path, script: str, kind: type[HostError], words: str
 ) -> None:
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as raised:
         ask_here(stand_in(tmp_path, script))
-    assert words in told.value.message
-    assert "\033" not in told.value.message
+    assert words in raised.value.message
+    assert "\033" not in raised.value.message
 
 
 def test_an_environments_directory_as_interpreter_is_told_with_the_path_inside(tmp_path: Path) -> None:

@@ -136,8 +136,8 @@ def test_zombies_of_one_program_are_alike_whatever_their_pids_and_ages() -> None
 def test_equal_words_of_several_gpus_are_one_finding_of_the_document() -> None:
     overlay: dict[str, object] = {f"gpus.{index}.recovery_action": "node_reboot" for index in (0, 1)}
     findings = preflight_json(result_of({"titan": overlay}))["hosts"]["titan"]["findings"]
-    told = [(each["subjects"], each["count"]) for each in findings if each["code"] == "HEAL001"]
-    assert told == [(["gpu0", "gpu1"], 2)]
+    merged = [(each["subjects"], each["count"]) for each in findings if each["code"] == "HEAL001"]
+    assert merged == [(["gpu0", "gpu1"], 2)]
 
 
 def test_the_order_of_findings_does_not_change_what_is_folded() -> None:

@@ -35,9 +35,9 @@ def test_a_short_run_has_what_the_kernel_counted_as_its_end_said_and_signals_hav
     outcome["usage"] = [{"rank": 0, "host": "titan", "gpu": None, "rss_peak_mib": 14, "cpu_mean": 8.0}]
     (run / "outcome.json").write_text(json.dumps(outcome))
     lines = [line.split("  ") for line in summary_lines(read_run(run))]
-    told = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert ["0", "titan", "SIGTERM", "14 MiB", "8 % of a core"] in told
-    assert ["1", "titan", "1", "not measured"] in told
+    table = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert ["0", "titan", "SIGTERM", "14 MiB", "8 % of a core"] in table
+    assert ["1", "titan", "1", "not measured"] in table
 
 
 def test_of_many_events_the_first_and_the_last_are_shown(tmp_path: Path) -> None:

@@ -58,13 +58,13 @@ def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
     user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "retry_on": "oom", "spares": "s[1-2]"}})
     words = ("run", "-c", "./job.yaml", "--dry-run", "--ignore", CPU_WHEEL)
-    told = user.gpulaunch(*words).stdout
+    document = user.gpulaunch(*words).stdout
     assert (
         "up to 2 restarts after a failure of this kind: host, network, gpu, external, hang, storage, oom"
-        in told
+        in document
     )
-    assert "spares: s1, s2" in told
-    assert "with --resume {checkpoint} for the last whole one of checkpoint-*" in told
+    assert "spares: s1, s2" in document
+    assert "with --resume {checkpoint} for the last whole one of checkpoint-*" in document
     _, plan = user.ask(*words, "--restarts", "7")
     assert (plan["restart"]["max"], plan["restart"]["spares"]) == (7, ["s1", "s2"])
     assert user.ask(*words, "--no-restart")[1]["restart"] is None
@@ -88,12 +88,12 @@ def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) ->
     )
     on_end = 'on_end=[sh, -c, "cat > ended.json; echo $PPID; exit 3"]'
     done = user.gpulaunch("run", "-c", "./job.yaml", "--json", "--set", on_end)
-    told = json.loads(done.stdout)
-    assert json.loads((user.home / "ended.json").read_text()) == told  # once, at the end of all starts
+    document = json.loads(done.stdout)
+    assert json.loads((user.home / "ended.json").read_text()) == document  # once, at the end of all starts
     assert "exit code 3: " in done.stderr
     assert done.returncode == 7, done.stderr
-    assert [start["exit_code"] for start in told["restarts"]["starts"]] == [137, 7]
-    assert told["restarts"]["stopped"] == "restarted once already, which is `max`"
+    assert [start["exit_code"] for start in document["restarts"]["starts"]] == [137, 7]
+    assert document["restarts"]["stopped"] == "restarted once already, which is `max`"
     assert "not started again: restarted once already" in done.stderr
 
 
@@ -125,8 +125,8 @@ def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
         ended = read_until(process, "not started again: stopped by Ctrl-C")
         assert process.wait(30) == 130, said + ended
     (outcome,) = (user.home / "gpulaunch-runs").glob("*/outcome.json")
-    told = json.loads(outcome.read_text())
-    assert (told["verdict"], told["restarts"]["starts"][0]["cause"]["category"]) == (
+    document = json.loads(outcome.read_text())
+    assert (document["verdict"], document["restarts"]["starts"][0]["cause"]["category"]) == (
         "interrupted",
         "external",
     )

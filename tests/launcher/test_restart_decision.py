@@ -196,9 +196,9 @@ def start(host_name: str = "b", **changes: Any) -> StartRecord:
 
 def test_each_start_tells_what_was_different_from_the_one_before() -> None:
     second = start(changes=("b is left out: it was lost", "world size 2 -> 1"))
-    told = restarts_json(RestartHistory(3, (start(), second), "no host is left"))
-    assert (told["count"], told["stopped"]) == (1, "no host is left")
-    assert [each["changes"] for each in told["starts"]] == [[], list(second.changes)]
+    document = restarts_json(RestartHistory(3, (start(), second), "no host is left"))
+    assert (document["count"], document["stopped"]) == (1, "no host is left")
+    assert [each["changes"] for each in document["starts"]] == [[], list(second.changes)]
 
 
 @pytest.mark.parametrize(
@@ -284,8 +284,8 @@ def test_the_host_is_that_of_the_log_else_that_of_the_failure(told_host: str, na
     outcome = ended(log=ECC)
     assert outcome.cause.diagnosis is not None
     (first, *rest) = outcome.cause.diagnosis.causes
-    told = replace(outcome.cause.diagnosis, causes=(replace(first, host=told_host), *rest))
-    reason = classify_failure(replace(outcome, cause=replace(outcome.cause, diagnosis=told)))
+    document = replace(outcome.cause.diagnosis, causes=(replace(first, host=told_host), *rest))
+    reason = classify_failure(replace(outcome, cause=replace(outcome.cause, diagnosis=document)))
     assert isinstance(reason, RunFailure)
     assert reason.host == named
 

@@ -150,7 +150,9 @@ UNLESS = "unless the script divides a fixed one by its ranks"
 BATCH = {"batch": "--batch-size", "accumulation": "--acc"}
 
 
-def told(lineup: HostAssignment, before: tuple[str, ...], job: Job, overlays: Mapping[str, Any]) -> list[str]:
+def changes(
+    lineup: HostAssignment, before: tuple[str, ...], job: Job, overlays: Mapping[str, Any]
+) -> list[str]:
     """Return what is said of a lineup after a run on the hosts before."""
     hosts = entries(*before)
     old = preflighted(hosts)
@@ -165,7 +167,7 @@ def told(lineup: HostAssignment, before: tuple[str, ...], job: Job, overlays: Ma
 def test_a_smaller_world_is_said_with_what_it_does_to_the_batch() -> None:
     job = replace(JOB, script="t.py", args=("--batch-size", "8", "--acc", "4"), batch_args=BATCH)
     lineup = replace_host(HostAssignment(entries("a", "b", "c")), "b", "it was lost (no answer)")
-    assert told(lineup, ("a", "b", "c"), job, {}) == [
+    assert changes(lineup, ("a", "b", "c"), job, {}) == [
         "b is left out: it was lost (no answer)",
         "world size 6 -> 4",
         f"effective batch size 192 -> 128 (--batch-size 8 x --acc 4 x world size), {UNLESS}",
@@ -174,7 +176,7 @@ def test_a_smaller_world_is_said_with_what_it_does_to_the_batch() -> None:
 
 def test_without_batch_args_it_is_said_that_the_batch_changes() -> None:
     lineup = settled(HostAssignment(entries("a", "b")), {"b": LOST_GPU})
-    lines = told(lineup, ("a", "b"), replace(JOB, script="t.py"), {"b": LOST_GPU})
+    lines = changes(lineup, ("a", "b"), replace(JOB, script="t.py"), {"b": LOST_GPU})
     assert lines[0].startswith("b stays with its other GPUs: gpu1: the GPU is lost")
     assert lines[1:] == [
         "world size 4 -> 3",
@@ -195,7 +197,7 @@ def test_a_gpu_that_the_driver_no_longer_lists_is_named() -> None:
 
 def test_another_precision_and_another_main_host_are_said_with_the_reason() -> None:
     lineup = replace_host(HostAssignment(entries("a", "b"), entries("titan")), "a", "it was lost (no answer)")
-    lines = told(lineup, ("a", "b"), replace(JOB, script="t.py"), {"titan": TITAN})
+    lines = changes(lineup, ("a", "b"), replace(JOB, script="t.py"), {"titan": TITAN})
     assert lines[:3] == [
         "a is left out: it was lost (no answer)",
         "titan takes the place of a",

@@ -5,7 +5,7 @@ import json
 
 from launcher.report.outcome import outcome_json, render_outcome
 from launcher.terminal.screen import Screen
-from tests.launcher.run_events import GOOD, ended, failed, over, told
+from tests.launcher.run_events import GOOD, ended, failed, host_report, over
 from tests.launcher.run_plans import RUN_ID
 
 CPU = (None,)
@@ -40,7 +40,7 @@ def test_the_document_holds_what_the_lines_say() -> None:
 
 
 def test_ranks_that_never_reported_are_named() -> None:
-    silent = over(told("a", "launcher_exit", code=0), ended("a"), ended("b"))
+    silent = over(host_report("a", "launcher_exit", code=0), ended("a"), ended("b"))
     assert any("never set up torch.distributed" in line for line in render_outcome(silent))
 
 

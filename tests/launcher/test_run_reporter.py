@@ -17,7 +17,7 @@ from launcher.report.usage import usage_lines
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import duration
-from tests.launcher.run_events import CPU, GOOD, ended, introduced, placed, replay, told
+from tests.launcher.run_events import CPU, GOOD, ended, host_report, introduced, placed, replay
 from tests.launcher.run_plans import plan
 
 
@@ -38,14 +38,14 @@ class Followed:
         self.stream = io.StringIO()
         self.book = LogStore(folder / "r1")
         self.book.directory.mkdir()
-        self.telling = RunReporter(self.watch, Screen(self.stream), self.book, clock=lambda: 0.0)
+        self.reporter = RunReporter(self.watch, Screen(self.stream), self.book, clock=lambda: 0.0)
 
     def take(self, *history: RunEvent) -> None:
         for event in history:
             if isinstance(event, LogOutput):
-                self.telling.output(event)
+                self.reporter.output(event)
             else:
-                list(self.telling.handle(event))
+                list(self.reporter.handle(event))
 
     def notes(self) -> list[str]:
         lines = (self.book.directory / "events.jsonl").read_text().splitlines()
@@ -182,13 +182,13 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
         at(104.0, placed("b", 1, 2)),
         sample("a", 105.0, gpus={"GPU-a": gpu(91.0, 35020.8)}),
         sample("b", 105.0, ranks={"1": {"rss_mib": 512.0, "cpu": 99.6}}),
-        at(160.0, told("a", "rank_exit", rank=0, code=0)),
-        at(160.0, told("b", "rank_exit", rank=1, code=0)),
+        at(160.0, host_report("a", "rank_exit", rank=0, code=0)),
+        at(160.0, host_report("b", "rank_exit", rank=1, code=0)),
         ended("a"),
         ended("b"),
         Tick(161.0),
     )
-    outcome = followed.telling.with_measurements(build_outcome(followed.watch, tmp_path, 61.0, 1))
+    outcome = followed.reporter.with_measurements(build_outcome(followed.watch, tmp_path, 61.0, 1))
     lines = list(render_outcome(outcome))
     assert lines[1:] == [
         "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
@@ -211,7 +211,7 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
 def test_a_slow_start_is_told_when_it_is_over(tmp_path: Path) -> None:
     followed = Followed(tmp_path, CPU, CPU)
     followed.take(Tick(0.0), at(1.0, introduced("a", 0)), at(2.0, introduced("b", 1)), Tick(3.0 + QUIET_S))
-    assert followed.telling.phases.current == ("run", 2.0)
+    assert followed.reporter.phases.current == ("run", 2.0)
     followed.take(at(89.0, placed("a", 0, 2)), at(90.0, placed("b", 1, 2)), Tick(91.0))
     assert followed.stream.getvalue().count("start took 1 min 30 s") == 1
     followed.book.close()

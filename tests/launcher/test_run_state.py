@@ -18,7 +18,18 @@ from launcher.follow.failures import is_port_conflict
 from launcher.follow.outcome import Outcome
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
 from launcher.report.outcome import render_outcome
-from tests.launcher.run_events import CPU, GOOD, come_to, ended, placed, quiet, replay, said, stops, told
+from tests.launcher.run_events import (
+    CPU,
+    GOOD,
+    come_to,
+    ended,
+    host_report,
+    placed,
+    quiet,
+    replay,
+    said,
+    stops,
+)
 from tests.launcher.run_plans import plan
 
 
@@ -55,11 +66,11 @@ def test_launchers_fall_silent_once_every_rank_has_ended_well() -> None:
 
 def test_the_first_failing_rank_stops_every_host_and_gives_the_exit_code() -> None:
     watch = RunState(plan(CPU, CPU))
-    first = replay(watch, [*GOOD[:4], told("b", "rank_exit", 5.0, rank=1, code=7, stopping=False)])
+    first = replay(watch, [*GOOD[:4], host_report("b", "rank_exit", 5.0, rank=1, code=7, stopping=False)])
     assert stops(first) == [StopHosts(("a", "b"), FAILURE_GRACE_S, "rank 1 on b failed with exit code 7")]
     later: list[RunEvent] = [
-        told("a", "rank_exit", 5.2, rank=0, code=-15, stopping=True),
-        told("a", "launcher_exit", 5.3, code=1),
+        host_report("a", "rank_exit", 5.2, rank=0, code=-15, stopping=True),
+        host_report("a", "launcher_exit", 5.3, code=1),
         ended("a"),
         ended("b"),
     ]
@@ -70,7 +81,13 @@ def test_the_first_failing_rank_stops_every_host_and_gives_the_exit_code() -> No
 
 def test_the_cause_is_the_first_in_time_not_the_first_to_arrive() -> None:
     watch = RunState(plan(CPU, CPU))
-    replay(watch, [told("b", "rank_exit", 5.0, rank=1, code=3), told("a", "rank_exit", 4.9, rank=0, code=9)])
+    replay(
+        watch,
+        [
+            host_report("b", "rank_exit", 5.0, rank=1, code=3),
+            host_report("a", "rank_exit", 4.9, rank=0, code=9),
+        ],
+    )
     replay(watch, [ended("a"), ended("b")])
     assert come_to(watch).exit_code == 9
 
@@ -82,9 +99,9 @@ def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
         "message": "[gloo] Connection closed by peer [10.0.0.2]:1",
     }
     history: list[RunEvent] = [
-        told("a", "exception", 4.0, rank=0, **echo),
-        told("a", "rank_exit", 4.1, rank=0, code=1),
-        told("b", "rank_exit", 4.2, rank=1, code=-9),
+        host_report("a", "exception", 4.0, rank=0, **echo),
+        host_report("a", "rank_exit", 4.1, rank=0, code=1),
+        host_report("b", "rank_exit", 4.2, rank=1, code=-9),
         ended("a"),
         ended("b"),
     ]
@@ -103,7 +120,12 @@ def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
         "tail": ["Traceback", "ValueError: bad"],
     }
     replay(
-        watch, [told("a", "exception", rank=0, **error), told("a", "rank_exit", rank=0, code=1), ended("a")]
+        watch,
+        [
+            host_report("a", "exception", rank=0, **error),
+            host_report("a", "rank_exit", rank=0, code=1),
+            ended("a"),
+        ],
     )
     cause = come_to(watch).cause.failure
     assert cause is not None
@@ -113,11 +135,11 @@ def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
 
 def test_a_world_that_shrank_stops_the_launch_with_4() -> None:
     watch = RunState(plan(CPU, CPU))
-    actions = replay(watch, [told("a", "rank", rank=0, local_rank=0, world_size=1)])
+    actions = replay(watch, [host_report("a", "rank", rank=0, local_rank=0, world_size=1)])
     assert stops(actions) == [
         StopHosts(("a", "b"), FAILURE_GRACE_S, "not as planned: world size is 1 instead of 2 in rank 0 (a)")
     ]
-    replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a"), ended("b")])
+    replay(watch, [host_report("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a"), ended("b")])
     outcome = come_to(watch)
     assert (outcome.verdict, outcome.exit_code) == ("verification_failed", 4)
 
@@ -140,10 +162,10 @@ def plain_torch(watch: RunState, visible: str) -> Outcome:
     history: list[RunEvent] = [HostStarted("a", "/r"), HostStarted("b", "/r")]
     for rank, host in enumerate("ab"):
         history += [
-            told(host, "rank", rank=rank, local_rank=0, world_size=2, visible=visible),
-            told(host, "state", rank=rank, world_size=2, world_rank=rank, backend="gloo"),
-            told(host, "rank_exit", rank=rank, code=0),
-            told(host, "launcher_exit", code=0),
+            host_report(host, "rank", rank=rank, local_rank=0, world_size=2, visible=visible),
+            host_report(host, "state", rank=rank, world_size=2, world_rank=rank, backend="gloo"),
+            host_report(host, "rank_exit", rank=rank, code=0),
+            host_report(host, "launcher_exit", code=0),
             ended(host),
         ]
     replay(watch, history)
@@ -189,7 +211,7 @@ def test_ctrl_c_once_stops_gently_twice_kills_and_is_130() -> None:
     watch = RunState(plan(CPU, CPU))
     (gentle, *_) = stops(replay(watch, [Interrupted()]))
     assert gentle == StopHosts(("a", "b"), DEFAULT_GRACE_S, "Ctrl-C")
-    replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a")])
+    replay(watch, [host_report("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a")])
     (hard, *_) = stops(replay(watch, [Interrupted()]))
     assert hard == StopHosts(("b",), 0.0, "Ctrl-C twice")
     assert stops(replay(watch, [Interrupted()])) == []
@@ -199,7 +221,7 @@ def test_ctrl_c_once_stops_gently_twice_kills_and_is_130() -> None:
 
 def test_ctrl_c_after_a_failure_keeps_the_failures_code() -> None:
     watch = RunState(plan(CPU))
-    replay(watch, [told("a", "rank_exit", rank=0, code=3), Interrupted(), ended("a")])
+    replay(watch, [host_report("a", "rank_exit", rank=0, code=3), Interrupted(), ended("a")])
     assert come_to(watch).exit_code == 3
 
 
@@ -252,23 +274,23 @@ def test_processes_that_cannot_be_ended_are_named() -> None:
 
 def test_a_launcher_that_fails_before_any_rank_is_5_with_its_words() -> None:
     watch = RunState(plan(CPU))
-    replay(watch, [told("a", "launcher_exit", code=1), ended("a")])
+    replay(watch, [host_report("a", "launcher_exit", code=1), ended("a")])
     assert (come_to(watch).verdict, come_to(watch).exit_code) == ("failed", 5)
 
 
 def test_a_rank_whose_end_was_not_seen_is_no_failure_of_its_own() -> None:
     watch = RunState(plan(CPU))
-    assert replay(watch, [told("a", "rank_exit", rank=0, code=None)]) == []
+    assert replay(watch, [host_report("a", "rank_exit", rank=0, code=None)]) == []
 
 
 def test_garbage_in_events_changes_nothing() -> None:
     watch = RunState(plan(CPU))
     strange = [
-        told("a", "state", rank="x"),
-        told("a", "rank_exit", rank=None, code=1),
-        told("a", "nonsense", rank=0),
-        told("a", "exception", rank=0, tail=5, message=None),
-        told("a", "rank_exit", rank=0, code="x"),
+        host_report("a", "state", rank="x"),
+        host_report("a", "rank_exit", rank=None, code=1),
+        host_report("a", "nonsense", rank=0),
+        host_report("a", "exception", rank=0, tail=5, message=None),
+        host_report("a", "rank_exit", rank=0, code="x"),
     ]
     assert [a for a in replay(watch, strange) if isinstance(a, StopHosts)][1:] == []
 
@@ -290,7 +312,7 @@ def test_a_run_hangs_when_nothing_lives_on_any_host() -> None:
     actions = replay(watch, [quiet("b", 601, 1002.0), Tick(1003.0)])
     assert stops(actions) == [StopHosts(("a", "b"), FAILURE_GRACE_S, watch.stopping, stacks=True)]
     assert watch.stopping.endswith("no use of GPU or CPU on any host for 601 s")
-    history = [told(host, "rank_exit", 1010.0, rank=n, code=-15) for n, host in enumerate("ab")]
+    history = [host_report(host, "rank_exit", 1010.0, rank=n, code=-15) for n, host in enumerate("ab")]
     replay(watch, [*history, ended("a"), ended("b")])
     outcome = come_to(watch)
     assert (outcome.verdict, outcome.exit_code) == ("failed", 124)
@@ -301,7 +323,7 @@ def test_a_host_that_lives_keeps_the_quiet_ones_running() -> None:
     history: list[RunEvent] = [
         quiet("a", 605, 1000.0),
         quiet("b", 601, 1001.0),
-        told("a", "active", 1002.0),
+        host_report("a", "active", 1002.0),
         Tick(1003.0),
     ]
     actions = replay(watch, history)
@@ -317,16 +339,20 @@ def test_quiet_that_is_read_from_the_past_ends_nothing() -> None:
 
 def test_a_host_whose_ranks_have_ended_is_not_waited_for() -> None:
     watch = RunState(plan(CPU, CPU))
-    history: list[RunEvent] = [told("a", "rank_exit", rank=0, code=0), quiet("b", 605, 1000.0), Tick(1001.0)]
+    history: list[RunEvent] = [
+        host_report("a", "rank_exit", rank=0, code=0),
+        quiet("b", 605, 1000.0),
+        Tick(1001.0),
+    ]
     assert stops(replay(watch, history))[0].stacks
 
 
 def test_a_single_host_decides_for_itself_and_is_believed() -> None:
     watch = RunState(plan(CPU))
     assert stops(replay(watch, [quiet("a", 605, 1000.0), Tick(1001.0)])) == []
-    (stop,) = stops(replay(watch, [told("a", "hung", 1002.0, why="hung: nothing for 605 s")]))
+    (stop,) = stops(replay(watch, [host_report("a", "hung", 1002.0, why="hung: nothing for 605 s")]))
     assert stop.stacks
-    replay(watch, [told("a", "rank_exit", 1003.0, rank=0, code=1, stopping=True), ended("a")])
+    replay(watch, [host_report("a", "rank_exit", 1003.0, rank=0, code=1, stopping=True), ended("a")])
     assert come_to(watch).exit_code == 124
     assert watch.root_cause is not None
     assert watch.root_cause.summary == "hung: nothing for 605 s"
@@ -342,8 +368,8 @@ def test_without_a_timeout_quiet_is_only_said() -> None:
 
 def test_a_kill_for_want_of_memory_is_told_as_that() -> None:
     watch = RunState(plan(CPU, CPU))
-    oom = told("b", "oom", 9.8, count=1, scope="group")
-    replay(watch, [oom, told("b", "rank_exit", 10.0, rank=1, code=-9), ended("a"), ended("b")])
+    oom = host_report("b", "oom", 9.8, count=1, scope="group")
+    replay(watch, [oom, host_report("b", "rank_exit", 10.0, rank=1, code=-9), ended("a"), ended("b")])
     outcome = come_to(watch)
     assert outcome.exit_code == 137
     assert outcome.why == ("rank 1 on b was ended by the kernel's OOM killer (SIGKILL): its memory ran out")
@@ -353,22 +379,22 @@ def test_a_kill_for_want_of_memory_is_told_as_that() -> None:
 
 def test_a_kill_for_want_of_memory_somewhere_on_the_host_is_told_with_its_doubt() -> None:
     watch = RunState(plan(CPU))
-    oom = told("a", "oom", 9.8, count=1, scope="host")
-    replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=-9), ended("a")])
+    oom = host_report("a", "oom", 9.8, count=1, scope="host")
+    replay(watch, [oom, host_report("a", "rank_exit", 10.0, rank=0, code=-9), ended("a")])
     assert "signal 9 (SIGKILL); the kernel counted an out-of-memory kill on this host" in come_to(watch).why
 
 
 def test_a_kill_long_before_on_another_host_or_of_another_kind_is_not() -> None:
     for oom in (
-        told("a", "oom", 1.0, count=1, scope="group"),
-        told("b", "oom", 9.9, count=1, scope="group"),
+        host_report("a", "oom", 1.0, count=1, scope="group"),
+        host_report("b", "oom", 9.9, count=1, scope="group"),
     ):
         watch = RunState(plan(CPU, CPU))
-        replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=-9), ended("a"), ended("b")])
+        replay(watch, [oom, host_report("a", "rank_exit", 10.0, rank=0, code=-9), ended("a"), ended("b")])
         assert come_to(watch).why == "rank 0 on a was ended by signal 9 (SIGKILL)"
     watch = RunState(plan(CPU))
-    oom = told("a", "oom", 9.9, count=1, scope="group")
-    replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=1), ended("a")])
+    oom = host_report("a", "oom", 9.9, count=1, scope="group")
+    replay(watch, [oom, host_report("a", "rank_exit", 10.0, rank=0, code=1), ended("a")])
     assert come_to(watch).why == "rank 0 on a failed with exit code 1"
 
 

@@ -14,38 +14,38 @@ from launcher.runs.model import merge_node_runs, select_run
 from launcher.runs.progress import PrintedProgress, read_progress
 from launcher.runs.render import runs_json, runs_lines
 from preflight.errors import BadInput
-from tests.launcher.found_runs import PLAN, A, B, found, over, told
+from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.run_plans import run_id
 
 KEEPER = {"boot_id": "b-1", "supervisor": [7, 9]}
 
 
 def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
-    (run,) = found((B, [told(node_rank=1)]), (A, [told()]))
+    (run,) = found((B, [node_run(node_rank=1)]), (A, [node_run()]))
     assert (run.status, run.total_nodes, run.started) == ("running", 2, 1000.0)
     assert (run.conflict, [node.entry for node in run.nodes]) == ("", [A, B])
 
 
 @pytest.mark.parametrize(("said", "grace_s"), [((60, 5.0), 60.0), ((None, None), 10.0), ((-3, 1e9), 86400.0)])
 def test_a_run_keeps_the_grace_it_was_launched_with(said: tuple[float | None, ...], grace_s: float) -> None:
-    first, second = told(), told(node_rank=1)
+    first, second = node_run(), node_run(node_rank=1)
     first["spec"]["grace_s"], second["spec"]["grace_s"] = said
     (run,) = found((A, [first]), (B, [second]))
     assert run.grace_s == grace_s
 
 
 def test_a_host_asked_under_two_names_counts_once() -> None:
-    both = found((A, [told(state=KEEPER)]), (HostEntry("localhost"), [told(state=KEEPER)]))
+    both = found((A, [node_run(state=KEEPER)]), (HostEntry("localhost"), [node_run(state=KEEPER)]))
     assert [(len(run.nodes), run.nodes[0].entry, run.conflict) for run in both] == [(1, A, "")]
 
 
 @pytest.mark.parametrize(
     ("node", "condition"),
     [
-        (told(), "running"),
-        (told(state={"phase": "stopping"}), "stopping"),
-        (told(alive=False), "lost"),
-        (told(state={}, alive=False), "lost"),
+        (node_run(), "running"),
+        (node_run(state={"phase": "stopping"}), "stopping"),
+        (node_run(alive=False), "lost"),
+        (node_run(state={}, alive=False), "lost"),
         (over(), "finished"),
         (over(ranks={"0": 3}), "failed"),
         (over(ranks={"0": -11}), "failed"),
@@ -63,7 +63,7 @@ def test_what_has_become_of_a_node(node: dict[str, Any], condition: str) -> None
 def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() -> None:
     (run,) = found((A, [over(ranks={"0": -15}, ended=2001.0)]), (B, [over(node_rank=1, ranks={"1": 7})]))
     assert (run.status, run.why, run.ended) == ("failed", "rank 1 exit 7", 2001.0)
-    (half,) = found((A, [over()]), (B, [told(node_rank=1)]))
+    (half,) = found((A, [over()]), (B, [node_run(node_rank=1)]))
     assert (half.status, half.ended) == ("running", None)
 
 
@@ -71,26 +71,26 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
     "odd",
     [
         {"run_id": run_id("r2")},
-        {**told("r2"), "run_id": "r2"},
-        {**told("r2"), "run_id": "../../r2"},
-        {**told("r2"), "run_id": 7},
-        {**told("r2"), "spec": {"node_rank": "first"}},
-        {**told("r2"), "spec": []},
-        {**told("r2"), "spec": {"gpus": [{}]}},
-        {**told("r2"), "tail": 5},
-        {**told("r2"), "client_age_s": "long"},
-        told("r2", state={"started": "today"}),
-        told("r2", state={"ended": 10**400}),
+        {**node_run("r2"), "run_id": "r2"},
+        {**node_run("r2"), "run_id": "../../r2"},
+        {**node_run("r2"), "run_id": 7},
+        {**node_run("r2"), "spec": {"node_rank": "first"}},
+        {**node_run("r2"), "spec": []},
+        {**node_run("r2"), "spec": {"gpus": [{}]}},
+        {**node_run("r2"), "tail": 5},
+        {**node_run("r2"), "client_age_s": "long"},
+        node_run("r2", state={"started": "today"}),
+        node_run("r2", state={"ended": 10**400}),
         over("r2", ranks=[1]),
         over("r2", ranks={"0": "x"}),
         over("r2", ranks={"x": 0}),
-        told("r2", state={"started": 9000.0}),
+        node_run("r2", state={"started": 9000.0}),
         over("r2", remaining_pids=5),
         over("r2", why=[1]),
     ],
 )
 def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -> None:
-    answer, problem = valid_runs({"runs": [told(), odd], "t": 5000.0, "user": "ana"})
+    answer, problem = valid_runs({"runs": [node_run(), odd], "t": 5000.0, "user": "ana"})
     assert problem
     (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
     assert run.run_id == run_id("r1")
@@ -104,19 +104,31 @@ def test_an_answer_that_tells_nothing_is_a_problem_and_no_crash(odd: dict[str, A
 
 
 def test_what_a_supervisor_tells_is_understood() -> None:
-    answer = {"runs": [told(), over("r2")], "t": 5000.0, "user": "ana", "gpu_use": {"GPU-1": [50, 1024.0]}}
+    answer = {
+        "runs": [node_run(), over("r2")],
+        "t": 5000.0,
+        "user": "ana",
+        "gpu_use": {"GPU-1": [50, 1024.0]},
+    }
     assert valid_runs(answer) == (answer, "")
 
 
 def test_a_hosts_own_clock_is_not_believed() -> None:
-    answer = {"runs": [told()], "t": 5000.0 + 86400, "user": "ana"}
+    answer = {"runs": [node_run()], "t": 5000.0 + 86400, "user": "ana"}
     (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
     assert run.started == 1000.0 - 86400
 
 
 def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() -> None:
     runs = found(
-        (A, [told("x-1"), told("x-12", state={"started": 3.0}), told("y-1", state={"started": 4e3})])
+        (
+            A,
+            [
+                node_run("x-1"),
+                node_run("x-12", state={"started": 3.0}),
+                node_run("y-1", state={"started": 4e3}),
+            ],
+        )
     )
     assert select_run(runs, "last").run_id == run_id("y-1")
     assert select_run(runs, run_id("x-1")).run_id == run_id("x-1")
@@ -187,7 +199,7 @@ def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: Print
 
 
 def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
-    runs = found((A, [told(tail="step 5/9 loss: 0.5\n", client_age_s=90.0)]))
+    runs = found((A, [node_run(tail="step 5/9 loss: 0.5\n", client_age_s=90.0)]))
     title, row, remark = runs_lines(runs, 1090.0)
     assert title.split()[:4] == ["RUN", "STATE", "STEP", "LOSS"]
     assert "running, alone for 2 min" in row
@@ -208,15 +220,15 @@ def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
 
 def test_the_table_shows_what_cpu_ranks_use_where_it_was_measured() -> None:
     use = {"0": {"rss_mib": 512, "cpu": 90.0}, "1": {"rss_mib": 1024, "cpu": None}, "2": "x"}
-    (run,) = found((A, [told(usage={"gpus": {}, "ranks": use})]))
+    (run,) = found((A, [node_run(usage={"gpus": {}, "ranks": use})]))
     assert "1 CPU rank 90% 1.5 GiB" in list(runs_lines([run], 1.0))[1]
     assert runs_json([run], {})["runs"][0]["nodes"][0]["rank_usage"] == {"0": use["0"], "1": use["1"]}
-    (silent,) = found((A, [told(usage=None)]))
+    (silent,) = found((A, [node_run(usage=None)]))
     assert "1 CPU rank  " in list(runs_lines([silent], 1.0))[1]
 
 
 def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
-    runs = found((A, [told("r1", tail="loss: 1\x1b]0;x\x07", state={"run_dir": "\x1b[2Jr"})]))
+    runs = found((A, [node_run("r1", tail="loss: 1\x1b]0;x\x07", state={"run_dir": "\x1b[2Jr"})]))
     assert "\x1b" not in "".join(runs_lines(runs, 1.0))
 
 

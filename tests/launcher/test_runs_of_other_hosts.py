@@ -36,8 +36,8 @@ def test_what_is_no_run_is_not_told_and_an_odd_answer_is_that_hosts_problem() ->
     assert runs_of_other_hosts([answer("gpu-01", {"gpu-02": ["../../x", "r1"]})]) == {}
     assert runs_of_other_hosts([{"runs": []}]) == {}
     for odd in ([RUN], {"gpu-02": RUN}, {"gpu-02": [1]}, {"gpu-02": {RUN: 1}}):
-        told, problem = valid_runs({**answer("gpu-01", {}), "other_hosts": odd})
-        assert (told, "other_hosts" in problem) == ({"runs": []}, True)
+        runs, problem = valid_runs({**answer("gpu-01", {}), "other_hosts": odd})
+        assert (runs, "other_hosts" in problem) == ({"runs": []}, True)
 
 
 def test_a_run_that_is_not_found_is_said_to_be_anothers(

@@ -126,7 +126,7 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("alone.py --epochs 2", "The script's own go last, after --: gpulaunch run alone.py -- --epochs"),
         ("-c x --epochs 2", "The script's own go last, after --: gpulaunch run ... -- --epochs"),
@@ -140,11 +140,11 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
     ],
 )
 def test_an_option_of_the_script_or_of_another_launcher_is_told_where_it_belongs(
-    words: str, told: str
+    words: str, message: str
 ) -> None:
     done = CliRunner().invoke(run_command, words.split(), prog_name="gpulaunch run")
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
 
 
 def test_no_option_of_ours_is_told_as_another_launchers() -> None:

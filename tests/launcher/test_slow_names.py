@@ -61,11 +61,11 @@ def test_a_name_without_an_answer_is_told_and_the_others_are_reached(
 
 
 def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    over, lock, asked = threading.Event(), threading.Lock(), [0]
+    over, lock, lookups = threading.Event(), threading.Lock(), [0]
 
     def ask(*_args: Any, **_options: Any) -> Any:
         with lock:
-            asked[0] += 1
+            lookups[0] += 1
         over.wait()
         raise OSError("too late")
 
@@ -78,4 +78,4 @@ def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: py
     finally:
         over.set()
     assert all(isinstance(result, NameNotResolved) for result in results)
-    assert asked[0] == 8  # the others waited for these, and no longer than they did
+    assert lookups[0] == 8  # the others waited for these, and no longer than they did

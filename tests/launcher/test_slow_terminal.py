@@ -67,15 +67,15 @@ def test_the_shells_own_opening_stays_as_it_was(slow: Slow) -> None:
 
 def test_a_write_is_given_up_for_what_is_more_urgent(slow: Slow) -> None:
     outlet = Outlet(slow.stream)
-    asked: list[float] = []
+    times: list[float] = []
 
     def urgent() -> bool:
-        asked.append(time.monotonic())
-        return len(asked) > 2
+        times.append(time.monotonic())
+        return len(times) > 2
 
     outlet.urgent = urgent
     assert not outlet.write((FLOOD * LINES).decode())
-    assert len(asked) == 3
+    assert len(times) == 3
     slow.read()
     outlet.urgent = lambda: False
     assert outlet.write("next\n")

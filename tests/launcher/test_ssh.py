@@ -179,9 +179,9 @@ def test_a_connection_that_breaks_under_a_write_or_a_read_is_lost_and_nothing_el
 
 def test_a_secret_never_shows_in_an_error(sshd: Sshd, tmp_path: Path) -> None:
     key = keygen(tmp_path / "key", "ed25519", "right horse")
-    with pytest.raises(AuthenticationFailed) as told:
+    with pytest.raises(AuthenticationFailed) as raised:
         sshd.open(OpenOptions(prompt=lambda _question: "wrong horse"), identity_files=(str(key),))
-    assert "horse" not in told.value.message + told.value.fix
+    assert "horse" not in raised.value.message + raised.value.fix
 
 
 def test_an_endpoint_without_a_key_says_so(sshd: Sshd, tmp_path: Path) -> None:

@@ -64,25 +64,25 @@ def test_a_certificate_file_goes_with_the_key_that_it_certifies(
 
 def test_a_certificate_file_that_is_none_is_named(sshd: Sshd, tmp_path: Path) -> None:
     key = keygen(tmp_path / "key", "ed25519")
-    with pytest.raises(AuthenticationFailed) as told:
+    with pytest.raises(AuthenticationFailed) as raised:
         sshd.open(identity_files=(str(key),), certificate_files=(f"{key}.pub", str(tmp_path / "absent")))
-    assert f"certificate {key}.pub: not an SSH certificate" in told.value.message
-    assert f"certificate {tmp_path / 'absent'}: no such file" in told.value.message
+    assert f"certificate {key}.pub: not an SSH certificate" in raised.value.message
+    assert f"certificate {tmp_path / 'absent'}: no such file" in raised.value.message
 
 
 def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path: Path) -> None:
     key = keygen(tmp_path / "key", "ed25519", "open sesame")
     authorize(sshd, key)
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def prompt(question: str) -> str:
-        asked.append(question)
+        prompts.append(question)
         return "open sesame"
 
     opener = SshOpener(OpenOptions(prompt=prompt))
     for _ in range(3):
         opener(replace(sshd.endpoint, identity_files=(str(key),))).close()
-    assert asked == [f"Passphrase for {key}: "]
+    assert prompts == [f"Passphrase for {key}: "]
 
 
 def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried(
@@ -90,13 +90,13 @@ def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried
 ) -> None:
     locked = keygen(tmp_path / "locked", "ed25519", "secret")
     stranger = keygen(tmp_path / "stranger", "ed25519")
-    with pytest.raises(AuthenticationFailed) as told:
+    with pytest.raises(AuthenticationFailed) as raised:
         sshd.open(identity_files=(str(locked), str(stranger), str(tmp_path / "absent")))
-    assert f"{locked}: encrypted, and there is no terminal" in told.value.message
-    assert f"key {stranger}" in told.value.message
-    assert f"{tmp_path / 'absent'}: no such file" in told.value.message
-    assert "the host takes publickey" in told.value.message
-    assert told.value.fix.startswith(
+    assert f"{locked}: encrypted, and there is no terminal" in raised.value.message
+    assert f"key {stranger}" in raised.value.message
+    assert f"{tmp_path / 'absent'}: no such file" in raised.value.message
+    assert "the host takes publickey" in raised.value.message
+    assert raised.value.fix.startswith(
         f"{tmp_path / 'absent'} does not exist: correct identity_file in hosts.yaml"
     )
 

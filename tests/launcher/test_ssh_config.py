@@ -120,10 +120,10 @@ AS_SSH = {
 @pytest.mark.parametrize("text", AS_SSH.values(), ids=AS_SSH)
 def test_a_value_means_what_it_means_to_ssh(tmp_path: Path, text: str) -> None:
     got = merged(tmp_path, text, HostEntry("titan"))
-    told = subprocess.run(
+    printed = subprocess.run(
         ["ssh", "-G", "-F", str(tmp_path / "config"), "titan"], capture_output=True, text=True, check=True
     ).stdout
-    ssh = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
+    ssh = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
     for key, files in (
         ("userknownhostsfile", got.known_hosts_files),
         ("globalknownhostsfile", got.system_known_hosts_files),

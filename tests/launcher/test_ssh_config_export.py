@@ -97,12 +97,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "hosts.yaml").write_text("hosts:\n  a: {address: 10.0.0.1}\n  box: {via: {docker: box}}\n")
     where = ["-i", str(tmp_path / "hosts.yaml")]
     assert execute(["ssh-config", *where]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines()[1:3] == ["Host a", "    HostName 10.0.0.1"]
-    assert "box is left out" in told.err
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1:3] == ["Host a", "    HostName 10.0.0.1"]
+    assert "box is left out" in printed.err
     assert execute(["ssh-config", *where, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["config"] == told.out
+    assert document["config"] == printed.out
     assert list(document["left_out"]) == ["box"]
     assert execute(["ssh-config", *where, "stranger"]) == 2
     assert "stranger: not in hosts.yaml" in capsys.readouterr().err

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.slow
 def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_command_that_accepts_it(
     sshd: Sshd, tmp_path: Path
 ) -> None:
-    with pytest.raises(HostKeyUnknown) as told:
+    with pytest.raises(HostKeyUnknown) as raised:
         sshd.open(known_hosts_files=write(tmp_path / "kh", ""))
-    assert fingerprint(sshd.folder / "host_ed25519") in told.value.message
-    assert "gpulaunch preflight titan --accept-new-host-keys" in told.value.fix
+    assert fingerprint(sshd.folder / "host_ed25519") in raised.value.message
+    assert "gpulaunch preflight titan --accept-new-host-keys" in raised.value.fix
 
 
 def test_a_new_key_is_saved_when_asked_and_known_from_then_on(sshd: Sshd, tmp_path: Path) -> None:
@@ -47,11 +47,11 @@ def test_a_new_key_is_saved_without_its_hosts_name_where_ssh_config_says_so(
 def test_a_changed_key_is_never_accepted(sshd: Sshd, tmp_path: Path, options: OpenOptions) -> None:
     other = keygen(tmp_path / "other", "ed25519")
     files = write(tmp_path / "kh", f"[127.0.0.1]:{sshd.port} {public(other)}\n")
-    with pytest.raises(HostKeyChanged) as told:
+    with pytest.raises(HostKeyChanged) as raised:
         sshd.open(options, known_hosts_files=files)
-    assert fingerprint(other) in told.value.message
-    assert fingerprint(sshd.folder / "host_ed25519") in told.value.message
-    assert "ssh-keygen -R" in told.value.fix
+    assert fingerprint(other) in raised.value.message
+    assert fingerprint(sshd.folder / "host_ed25519") in raised.value.message
+    assert "ssh-keygen -R" in raised.value.fix
     assert Path(files[0]).read_text().count("\n") == 1
 
 

@@ -309,7 +309,7 @@ def test_a_pattern_names_what_it_names_for_git(tmp_path: Path) -> None:
     )
     for pattern in PATTERNS:
         (tmp_path / ".gitignore").write_bytes(pattern.encode() + b"\n")
-        told = subprocess.run(
+        done = subprocess.run(
             ["git", "check-ignore", "--no-index", "-z", "--stdin"],
             cwd=tmp_path,
             input="\0".join(every).encode(),
@@ -317,4 +317,4 @@ def test_a_pattern_names_what_it_names_for_git(tmp_path: Path) -> None:
             check=False,
         ).stdout.decode()
         ours = Ignore.from_lines([pattern])
-        assert [path for path in every if ours.excludes(path)] == told.split("\0")[:-1], pattern
+        assert [path for path in every if ours.excludes(path)] == done.split("\0")[:-1], pattern

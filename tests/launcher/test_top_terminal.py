@@ -97,8 +97,8 @@ def test_the_monitor_tells_numbers_changes_of_processes_and_the_progress_of_runs
     try:
         monitor.watch(uuids, tmp_path)
         first = monitor.answer()
-        told = parse_answer("a", first)
-        sample = told.gpus[uuids[0]]
+        parsed = parse_answer("a", first)
+        sample = parsed.gpus[uuids[0]]
         limit = (
             int(profile.gpus[0].values["power_limit_mw"]) / 1000
             if "power_limit_mw" in profile.gpus[0].values
@@ -106,8 +106,8 @@ def test_the_monitor_tells_numbers_changes_of_processes_and_the_progress_of_runs
         )
         assert (sample.busy_percent, sample.used_mib, sample.temperature_c) == (97.0, 30123.0, 83.0)
         assert limit is None or sample.power_limit_w == limit
-        assert told.gpus[uuids[1]].throttle == ("idle",)
-        assert (told.request, told.missing, told.runs["r"].tail) == (1, "", "step 1/9\n")
+        assert parsed.gpus[uuids[1]].throttle == ("idle",)
+        assert (parsed.request, parsed.missing, parsed.runs["r"].tail) == (1, "", "step 1/9\n")
         with (tmp_path / "rank-0.log").open("a") as log:
             log.write("step 2/9\n")
         (tmp_path / "steps-rank-0").write_text("2")

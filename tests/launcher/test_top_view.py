@@ -24,7 +24,7 @@ from preflight.facts.gpu import ComputeProcess, GpuClaim
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import ProcessClass
-from tests.launcher.found_runs import A, source, told
+from tests.launcher.found_runs import A, node_run, source
 from tests.launcher.top_views import RUN, busy, fleet, gpu, host
 from tests.preflight.scenes import GONE, ME, OTHER, Scene
 
@@ -49,24 +49,24 @@ def state(facts: HostFacts | None, **fields: object) -> HostState:
 
 
 def test_holders_have_the_classes_of_clean_zombies() -> None:
-    told = scene()
-    dead = told.add(gpus=(0,), env={"GPULAUNCH_SUPERVISOR": GONE, "GPULAUNCH_RUN_ID": "run-1"})
-    theirs = told.add(gpus=(1,), uid=OTHER)
-    found = find_holders(told.facts())
+    processes = scene()
+    dead = processes.add(gpus=(0,), env={"GPULAUNCH_SUPERVISOR": GONE, "GPULAUNCH_RUN_ID": "run-1"})
+    theirs = processes.add(gpus=(1,), uid=OTHER)
+    found = find_holders(processes.facts())
     (first,) = found[0].processes
     assert (first.pid, first.user, first.kind, first.mine) == (dead, "ada", ProcessClass.DEAD_RUN, True)
     assert (first.run_id, first.command, first.age_s) == ("run-1", "train.py", 7200.0)
     (second,) = found[1].processes  # only the driver names it: another user's files cannot be read
     assert (second.pid, second.kind, second.mine) == (theirs, ProcessClass.FOREIGN, False)
     assert [found[index].held for index in range(4)] == [True, True, False, False]
-    (line, *_) = process_lines(state(told.facts()), 0)
+    (line, *_) = process_lines(state(processes.facts()), 0)
     assert line == "h: 1 left by dead runs of gpulaunch"
 
 
 def test_a_display_server_takes_no_gpu_from_a_launch() -> None:
-    told = scene()
-    told.add(gpus=(0,), uid=ME, comm="Xorg", argv=("/usr/lib/xorg/Xorg",))
-    found = find_holders(told.facts())
+    processes = scene()
+    processes.add(gpus=(0,), uid=ME, comm="Xorg", argv=("/usr/lib/xorg/Xorg",))
+    found = find_holders(processes.facts())
     assert found[0].held is False
     assert [holder.kind for holder in found[0].processes] == [ProcessClass.SYSTEM]
 
@@ -84,12 +84,12 @@ def test_who_cannot_be_seen_is_not_called_nobody() -> None:
 
 
 def test_pids_of_a_containers_host_are_not_counted_beside_its_own() -> None:
-    told = scene(machine=False)
-    inside = told.add(pid=1, ppid=0, gpus=(0,))
-    told.listed[0] = [90210]
-    assert [holder.pid for holder in find_holders(told.facts())[0].processes] == [inside]
-    told.listed[1] = [90211]
-    (other,) = find_holders(told.facts())[1].processes
+    processes = scene(machine=False)
+    inside = processes.add(pid=1, ppid=0, gpus=(0,))
+    processes.listed[0] = [90210]
+    assert [holder.pid for holder in find_holders(processes.facts())[0].processes] == [inside]
+    processes.listed[1] = [90211]
+    (other,) = find_holders(processes.facts())[1].processes
     assert (other.kind, other.command) == (None, "outside of this container")
 
 
@@ -105,10 +105,10 @@ def test_a_claim_holds_a_gpu_before_its_processes_do() -> None:
 
 
 def test_samples_win_over_facts_and_ages_go_on() -> None:
-    told = scene()
-    told.add(gpus=(0,))
+    processes = scene()
+    processes.add(gpus=(0,))
     sample = GpuSample(55.0, 1024.0, 200.0, 300.0, 60.0, ("sw_power_cap",))
-    view = view_host(state(with_uuids(told.facts()), samples={"GPU-0": sample}), 105.0)
+    view = view_host(state(with_uuids(processes.facts()), samples={"GPU-0": sample}), 105.0)
     assert (view.gpus[0].busy_percent, view.gpus[0].power_w, view.gpus[1].busy_percent) == (55.0, 200.0, 0)
     assert view.gpus[0].holders[0].age_s == 7205.0
 
@@ -131,7 +131,7 @@ def test_a_host_without_answers_is_not_the_present() -> None:
 
 
 def test_runs_have_the_progress_of_their_leading_rank() -> None:
-    runs = source((A, [told("r1", 0), told("r2", 0, tail="step 7/9 loss: 0.5\n")]))
+    runs = source((A, [node_run("r1", 0), node_run("r2", 0, tail="step 7/9 loss: 0.5\n")]))
     ids = [run.run_id for run in runs.runs]
     progress = {ids[0]: LogProgress(ProgressValues(step=3, steps=10, loss=1.5, eta_s=70.0), 90.0)}
     view = build_view([replace(state(None), entry=A, progress=progress)], runs, 100.0, 0.0)
@@ -161,8 +161,8 @@ def test_an_answer_that_has_not_its_form_is_refused(answer: dict[str, object]) -
 
 
 def test_half_of_a_surrogate_pair_in_a_log_ends_no_thread() -> None:
-    told = {"tail": "step 1\ud800", "age_s": 1.0, "step": None}
-    answer = parse_answer("a", {"gpus": {}, "missing": "", "watch": 1, "request": 1, "runs": {"r": told}})
+    row = {"tail": "step 1\ud800", "age_s": 1.0, "step": None}
+    answer = parse_answer("a", {"gpus": {}, "missing": "", "watch": 1, "request": 1, "runs": {"r": row}})
     assert answer.runs["r"].tail.encode() == b"step 1?"
 
 

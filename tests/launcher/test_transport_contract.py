@@ -176,12 +176,12 @@ def test_a_stream_answers_line_by_line_until_its_input_ends(connection: Connecti
 def test_a_stream_tells_stderr_without_waiting(connection: Connection) -> None:
     with closing(connection.start(("sh", "-c", "echo oops >&2; echo out; cat"))) as stream:
         assert stream.read(20) == b"out\n"
-        told = stream.read_stderr()
+        stderr = stream.read_stderr()
         deadline = time.monotonic() + 10
-        while not told and time.monotonic() < deadline:
+        while not stderr and time.monotonic() < deadline:
             stream.read(0.05)
-            told = stream.read_stderr()
-        assert told == b"oops\n"
+            stderr = stream.read_stderr()
+        assert stderr == b"oops\n"
         assert stream.read_stderr() == b""
 
 
@@ -214,8 +214,8 @@ def test_two_commands_run_side_by_side_on_one_connection(connection: Connection)
 def test_an_absent_program_cannot_be_streamed(connection: Connection) -> None:
     try:
         stream = connection.start(("no-such-program-here",))
-    except ProgramNotStarted as told:
-        assert told.status == 127  # noqa: PT017 - the other transport learns it from the shell's status
+    except ProgramNotStarted as stderr:
+        assert stderr.status == 127  # noqa: PT017 - the other transport learns it from the shell's status
         return
     with closing(stream):
         assert stream.wait(20) == 127

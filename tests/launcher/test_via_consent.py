@@ -48,10 +48,10 @@ def test_a_projects_command_does_not_run_unless_it_was_allowed(
 def test_a_confirmed_command_is_not_asked_about_again_and_another_is(
     tmp_path: Path, config_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     def yes(lines: tuple[str, ...], question: str) -> str:
-        asked.append(" ".join((*lines, question)))
+        questions.append(" ".join((*lines, question)))
         return "yes\n"
 
     log = tmp_path / "log"
@@ -59,8 +59,8 @@ def test_a_confirmed_command_is_not_asked_about_again_and_another_is(
     options = OpenOptions(confirm=yes)
     for name in ("pod-0", "pod-1"):
         opened(via, own=False, options=options, name=name).close()
-    assert len(asked) == 1
-    assert shlex.join(via.words) in asked[0]
+    assert len(questions) == 1
+    assert shlex.join(via.words) in questions[0]
     assert allowed_commands() == {("local", via.words, str(Path.cwd()))}
     assert (config_home / "allowed-commands").stat().st_mode & 0o077 == 0
     opened(via, own=False).close()  # without a terminal, and without a question

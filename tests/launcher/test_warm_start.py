@@ -102,7 +102,7 @@ class Egg(Driver):
                     found.append(int(name))
         return found
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Return what the stand-in for accelerate was given."""
         document = json.loads((self.home / "told.json").read_text())
         assert isinstance(document, dict)
@@ -146,12 +146,12 @@ def test_what_imported_early_becomes_the_launcher(egg: Egg) -> None:
     assert not egg.run_dir.exists()
     egg.order("--flag", "a b", "$HOME", "")
     egg.until(lambda: egg.end is not None)
-    told = egg.told()
+    report = egg.report()
     assert egg.answer["state"]["early"] is True
-    assert told["pid"] == egg.answer["state"]["launcher"][0]
-    assert told["argv"][1:] == ["--flag", "a b", "$HOME", ""]
-    assert told["seen"]["CUDA_VISIBLE_DEVICES"] == "", "no GPU is visible before the plan says which"
-    assert told["env"]["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-2"
+    assert report["pid"] == egg.answer["state"]["launcher"][0]
+    assert report["argv"][1:] == ["--flag", "a b", "$HOME", ""]
+    assert report["seen"]["CUDA_VISIBLE_DEVICES"] == "", "no GPU is visible before the plan says which"
+    assert report["env"]["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-2"
     assert egg.logs["launcher.log"] == b"imported\n"
 
 
@@ -159,11 +159,11 @@ def test_it_is_given_all_that_a_start_with_the_plan_gives(egg: Egg, tmp_path: Pa
     egg.begin()
     egg.order("x")
     egg.until(lambda: egg.end is not None)
-    early = egg.told()
+    early = egg.report()
     late = Egg(tmp_path, egg.run_id + "-late")
     late._open("start", protocol.request({"mode": "start", "spec": late.spec("x")}))
     late.until(lambda: late.end is not None)
-    cold = late.told()
+    cold = late.report()
     assert "early" not in late.answer["state"]
     late.hang_up()
     for each in (early, cold):
@@ -213,7 +213,7 @@ def test_a_plan_that_an_import_could_notice_starts_anew(egg: Egg, changed: dict[
     egg.until(lambda: egg.end is not None)
     assert "early" not in egg.answer["state"]
     if "HF_HOME" in changed.get("env", {}) and "argv" not in changed:
-        assert egg.told()["seen"]["HF_HOME"] == "/elsewhere"
+        assert egg.report()["seen"]["HF_HOME"] == "/elsewhere"
 
 
 def test_an_import_that_fails_is_told_in_the_launchers_log(egg: Egg) -> None:

@@ -21,6 +21,8 @@ def literal(value: str, call: str = "Accelerator") -> PrecisionSite:
 BARE = PrecisionSite(CodeLocation("train.py", 12), "Accelerator", "", binding=False)
 
 
-def on(cards: list[str], asked: PrecisionRequest = "auto", script: ScriptAnalysis | None = None) -> Decision:
+def on(
+    cards: list[str], requested: PrecisionRequest = "auto", script: ScriptAnalysis | None = None
+) -> Decision:
     hosts = {f"h{i}": host(f"h{i}", [gpu(0, name, host=f"h{i}")]) for i, name in enumerate(cards)}
-    return decide(hosts, Job(precision=asked), script)
+    return decide(hosts, Job(precision=requested), script)

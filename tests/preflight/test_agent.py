@@ -220,9 +220,11 @@ def test_a_path_is_looked_at_where_no_thread_can_be_started(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    told: list[tuple[object, ...]] = []
-    probe_paths(read_request({"paths": {"output": str(tmp_path)}}, None), lambda *words: told.append(words))
-    (facts,) = (words[-1] for words in told if words[:3] == ("paths", "output", "facts"))
+    reported: list[tuple[object, ...]] = []
+    probe_paths(
+        read_request({"paths": {"output": str(tmp_path)}}, None), lambda *words: reported.append(words)
+    )
+    (facts,) = (words[-1] for words in reported if words[:3] == ("paths", "output", "facts"))
     assert isinstance(facts, dict)
     assert (facts["exists"], facts["writable"]) == (True, True)
 
@@ -258,8 +260,8 @@ def _world_python() -> str:
 
 
 def test_paths_say_what_exists_and_what_can_be_made(tmp_path: Path) -> None:
-    asked = {"workdir": str(tmp_path), "output": str(tmp_path / "new" / "deep"), "run_dir": "/proc/nothing"}
-    paths = run_agent({"paths": asked}).facts.paths
+    wanted = {"workdir": str(tmp_path), "output": str(tmp_path / "new" / "deep"), "run_dir": "/proc/nothing"}
+    paths = run_agent({"paths": wanted}).facts.paths
     assert not isinstance(paths, Missing)
     by_role = {path.role: path for path in paths}
     assert (by_role["workdir"].exists, by_role["workdir"].writable) == (True, True)

@@ -36,8 +36,8 @@ def _listen(stack: ExitStack, address: str = "0.0.0.0", port: int = 0) -> tuple[
     return server, server.getsockname()[1]
 
 
-def _ports(*asked: int, free: int = 0, seed: str = "") -> Ports:
-    ports = run_agent({"ports": asked, "free_ports": free, "seed": seed}).facts.ports
+def _ports(*probed: int, free: int = 0, seed: str = "") -> Ports:
+    ports = run_agent({"ports": probed, "free_ports": free, "seed": seed}).facts.ports
     assert not isinstance(ports, Missing)
     return ports
 
@@ -130,10 +130,10 @@ def test_a_forked_child_that_inherited_the_listener_is_its_holder(stack: ExitSta
 
 
 def test_psutil_sees_the_same_sockets(stack: ExitStack) -> None:
-    asked = [_listen(stack, address)[1] for address in ("0.0.0.0", "127.0.0.1", "::1")]
-    by_proc = {(row["port"], row["address"], row["state"]) for row in sockets_on(tuple(asked))}
+    probed = [_listen(stack, address)[1] for address in ("0.0.0.0", "127.0.0.1", "::1")]
+    by_proc = {(row["port"], row["address"], row["state"]) for row in sockets_on(tuple(probed))}
     seen = [(found.laddr, found.status) for found in psutil.net_connections("tcp") if found.laddr]
-    by_psutil = {(address[1], address[0], status) for address, status in seen if address[1] in asked}
+    by_psutil = {(address[1], address[0], status) for address, status in seen if address[1] in probed}
     assert by_proc == by_psutil
 
 

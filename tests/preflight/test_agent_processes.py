@@ -321,7 +321,7 @@ def test_a_process_that_cannot_be_made_out_is_one_unknown(monkeypatch: pytest.Mo
 def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
     """Where MPS runs, a GPU that takes one process only is no finding: nobody else may claim that it does."""
     code = "printf nvidia-cuda-mps > /proc/$$/comm; echo up; kill -STOP $$"
-    for uid, told in ((60123, False), (os.getuid(), True)):
+    for uid, is_named in ((60123, False), (os.getuid(), True)):
         process = subprocess.Popen(
             ["/bin/sh", "-c", code],
             user=uid,
@@ -334,7 +334,7 @@ def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
             assert process.stdout.readline() == "up\n"
             assert read_stat(pid).comm == "nvidia-cuda-mps"
             system = system_fact(ProcessWalk(frozenset()), time.monotonic())
-        assert system["mps_control"] is told
+        assert system["mps_control"] is is_named
 
 
 def test_a_supervisor_that_proc_hides_is_not_gone() -> None:

@@ -29,13 +29,13 @@ GATES = ("python", "driver", "gpus", "processes", "ports", "paths")
 def test_field_note_4_is_named_in_full() -> None:
     story: dict[str, Any] = yaml.safe_load(STORY.read_text(encoding="utf-8"))
     findings = check_host(host(story["facts"]), make_job(story["job"]), Expect())
-    told = {(finding.code, finding.subject): finding for finding in findings}
-    assert "an orphan" in told["PROC001", "gpu0"].message
-    assert "half dead" in told["PROC001", "gpu1"].message
-    assert "Exclusive_Process" in told["MODE002", "gpu0"].message
-    assert "Exclusive_Process" in told["MODE002", "gpu1"].message
-    assert "20417 will be used instead: pid 4242" in told["PORT001", "port 29500"].message
-    assert "gpulaunch clean-zombies titan" in told["PORT001", "port 29500"].fix
+    by_code = {(finding.code, finding.subject): finding for finding in findings}
+    assert "an orphan" in by_code["PROC001", "gpu0"].message
+    assert "half dead" in by_code["PROC001", "gpu1"].message
+    assert "Exclusive_Process" in by_code["MODE002", "gpu0"].message
+    assert "Exclusive_Process" in by_code["MODE002", "gpu1"].message
+    assert "20417 will be used instead: pid 4242" in by_code["PORT001", "port 29500"].message
+    assert "gpulaunch clean-zombies titan" in by_code["PORT001", "port 29500"].fix
     assert exit_code(findings) == 1
     assert any(blocks_launch(finding) for finding in findings)
 

@@ -14,8 +14,8 @@ CASE_LIST = all_cases()
 @pytest.mark.parametrize("case", CASE_LIST, ids=str)
 def test_a_check_says_what_its_case_expects(case: Case) -> None:
     said = case.said()
-    told = [(finding.severity.value, finding.subject) for finding in said]
-    assert told == [(want["severity"], want["subject"]) for want in case.wanted], said
+    rows = [(finding.severity.value, finding.subject) for finding in said]
+    assert rows == [(want["severity"], want["subject"]) for want in case.wanted], said
     for finding, want in zip(said, case.wanted, strict=True):
         assert want["words"] in finding.message
         assert want.get("fix", "") in finding.fix
@@ -91,7 +91,7 @@ def test_a_crash_of_one_check_hides_no_other() -> None:
         Job(),
         Expect(driver="nonsense"),
     )
-    told = {finding.code: finding.severity for finding in findings}
-    assert told["DRV002"] is Severity.UNKNOWN
-    assert told["DRV003"] is Severity.CRITICAL
-    assert told["HEAL001"] is Severity.CRITICAL
+    rows = {finding.code: finding.severity for finding in findings}
+    assert rows["DRV002"] is Severity.UNKNOWN
+    assert rows["DRV003"] is Severity.CRITICAL
+    assert rows["HEAL001"] is Severity.CRITICAL

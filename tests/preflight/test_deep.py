@@ -49,7 +49,7 @@ def simulated(rng: random.Random, hosts: int, gpus: int, faults: Mapping[str, An
     return check_deep(deep_run(hosts=hosts, gpus=gpus, overlay=overlay))
 
 
-def told(findings: tuple[Finding, ...]) -> set[tuple[str, tuple[str, ...], str]]:
+def named(findings: tuple[Finding, ...]) -> set[tuple[str, tuple[str, ...], str]]:
     return {(finding.code, finding.hosts, finding.subject) for finding in findings}
 
 
@@ -76,12 +76,12 @@ def test_what_is_broken_is_named_and_nothing_else(
     faults: Mapping[str, Any], wanted: set[tuple[str, tuple[str, ...], str]]
 ) -> None:
     for seed in SEEDS:
-        assert told(simulated(random.Random(seed), 4, 2, faults)) == wanted, seed
+        assert named(simulated(random.Random(seed), 4, 2, faults)) == wanted, seed
 
 
 def test_one_gpu_of_two_is_judged_by_the_other() -> None:
     findings = check_deep(deep_run(gpus=2, overlay={"0.matmul.tflops": [400.0] * 20}))
-    assert told(findings) == {("DEEP002", ("n0",), "gpu0")}
+    assert named(findings) == {("DEEP002", ("n0",), "gpu0")}
 
 
 @pytest.mark.parametrize("nodes", range(3, 11))

@@ -48,7 +48,7 @@ def test_one_index_fits_all_gpus_of_a_host() -> None:
     assert index_for([(6, 0), (12, 0)], "580.65.06", "x86_64") == ""
 
 
-def _told(facts: HostFacts, code: str) -> str:
+def _fix_of(facts: HostFacts, code: str) -> str:
     (found,) = (item for item in check_host(facts, Job(), Expect()) if item.code == code)
     return found.fix
 
@@ -70,7 +70,7 @@ def _host(**more: Any) -> HostFacts:
 def test_every_text_with_an_index_names_the_one_for_the_hosts_driver(
     code: str, changes: dict[str, Any]
 ) -> None:
-    fix = _told(_host(**changes), code)
+    fix = _fix_of(_host(**changes), code)
     assert "--index-url https://download.pytorch.org/whl/cu126" in fix
     assert "cu130" not in fix
 
@@ -79,7 +79,7 @@ def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> N
     facts = _host(
         **{"python.torch_cuda": "cpu", "python.managed": True, "python.executable": "/usr/bin/python3"}
     )
-    fix = _told(facts, "ENV003")
+    fix = _fix_of(facts, "ENV003")
     assert fix.startswith(
         "/usr/bin/python3 -m venv ~/gpulaunch-venv && ~/gpulaunch-venv/bin/python -m pip install"
     )
@@ -91,16 +91,16 @@ def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> N
 def test_without_a_known_driver_no_index_is_guessed() -> None:
     facts = _host(**{"driver": {"missing": "no answer", "code": "timeout"}, "python.torch_cuda": "cpu"})
     assert isinstance(facts.python, PythonEnv)
-    told = install_command(facts, facts.python, ("torch",))
-    assert "download.pytorch.org" not in told
-    assert "https://pytorch.org/get-started/locally" in told
+    command = install_command(facts, facts.python, ("torch",))
+    assert "download.pytorch.org" not in command
+    assert "https://pytorch.org/get-started/locally" in command
 
 
 def test_a_cpu_job_is_told_of_no_index() -> None:
     facts = _host()
     assert isinstance(facts.python, PythonEnv)
-    told = install_command(facts, facts.python, ("torch", "accelerate"), gpus=False)
-    assert told == f"{facts.python.executable} -m pip install torch accelerate"
+    command = install_command(facts, facts.python, ("torch", "accelerate"), gpus=False)
+    assert command == f"{facts.python.executable} -m pip install torch accelerate"
 
 
 def test_pep_668_is_seen_where_pip_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,5 +115,5 @@ def test_pep_668_is_seen_where_pip_sees_it(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("managed", [True, False])
 def test_the_path_that_a_host_tells_of_its_python_is_one_word(*, managed: bool) -> None:
-    told = {"python.torch_cuda": "cpu", "python.managed": managed, "python.executable": "/x;id #/python"}
-    assert "'/x;id #/python' -m " in _told(_host(**told), "ENV003")
+    command = {"python.torch_cuda": "cpu", "python.managed": managed, "python.executable": "/x;id #/python"}
+    assert "'/x;id #/python' -m " in _fix_of(_host(**command), "ENV003")

@@ -52,7 +52,7 @@ def test_every_card_of_the_table_may_train_without_mixed_precision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cards", "asked", "given"),
+    ("cards", "request", "given"),
     [
         (["NVIDIA TITAN RTX"], "bf16", "fp16"),
         (["NVIDIA TITAN RTX"], "fp8", "fp16"),
@@ -67,14 +67,14 @@ def test_every_card_of_the_table_may_train_without_mixed_precision() -> None:
     ],
 )
 def test_a_request_beyond_the_hardware_is_lowered_and_says_from_what(
-    cards: list[str], asked: PrecisionRequest, given: Precision
+    cards: list[str], request: PrecisionRequest, given: Precision
 ) -> None:
-    decision = on(cards, asked)
-    assert (decision.mixed_precision, decision.requested) == (given, asked)
+    decision = on(cards, request)
+    assert (decision.mixed_precision, decision.requested) == (given, request)
 
 
 @pytest.mark.parametrize(
-    ("card", "asked"),
+    ("card", "request"),
     [
         ("Tesla P100-PCIE-16GB", "fp16"),
         ("NVIDIA L40S", "fp16"),
@@ -82,9 +82,9 @@ def test_a_request_beyond_the_hardware_is_lowered_and_says_from_what(
         ("NVIDIA TITAN RTX", "fp16"),
     ],
 )
-def test_a_request_the_hardware_can_do_is_kept(card: str, asked: PrecisionRequest) -> None:
-    decision = on([card], asked)
-    assert (decision.mixed_precision, decision.requested) == (asked, "")
+def test_a_request_the_hardware_can_do_is_kept(card: str, request: PrecisionRequest) -> None:
+    decision = on([card], request)
+    assert (decision.mixed_precision, decision.requested) == (request, "")
 
 
 def test_the_reason_names_host_card_and_capability() -> None:
@@ -115,7 +115,7 @@ def test_an_unknown_capability_is_refused_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "given", "changed"),
+    ("request", "given", "changed"),
     [
         ("auto", "no", ""),
         ("no", "no", ""),
@@ -125,9 +125,9 @@ def test_an_unknown_capability_is_refused_not_guessed() -> None:
     ],
 )
 def test_cpu_ranks_train_in_float32_unless_bf16_is_asked_for(
-    asked: PrecisionRequest, given: Precision, changed: str
+    request: PrecisionRequest, given: Precision, changed: str
 ) -> None:
-    decision = decide({"plain": cpu_host()}, Job(gpus="none", precision=asked))
+    decision = decide({"plain": cpu_host()}, Job(gpus="none", precision=request))
     assert (decision.mixed_precision, decision.requested) == (given, changed)
 
 
@@ -265,7 +265,7 @@ def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cards", "asked", "named", "given"),
+    ("cards", "request", "named", "given"),
     [
         (["NVIDIA A100-SXM4-40GB", "Tesla T4"], "fp8", "Tesla T4", "fp16"),  # both refuse: the weakest
         (["Tesla P100-PCIE-16GB", "Tesla P40"], "fp16", "Tesla P40", "no"),  # the weakest could
@@ -273,11 +273,11 @@ def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:
     ],
 )
 def test_the_gpu_that_refuses_a_request_is_named_first(
-    cards: list[str], asked: PrecisionRequest, named: str, given: Precision
+    cards: list[str], request: PrecisionRequest, named: str, given: Precision
 ) -> None:
-    decision = on(cards, asked)
+    decision = on(cards, request)
     assert decision.mixed_precision == given
-    assert decision.requested == (asked if named else "")
+    assert decision.requested == (request if named else "")
     assert named in decision.reasons[0].text
 
 

@@ -98,7 +98,7 @@ class Row:
     cards: tuple[str, ...]
     gets: str
     words: str = ""
-    asked: PrecisionRequest = "auto"
+    requested: PrecisionRequest = "auto"
 
 
 ROWS = {
@@ -108,19 +108,19 @@ ROWS = {
     "bare, Ada": Row(loop(), (L40S,), "bf16", "detects nothing itself"),
     "bare, mixed cluster": Row(loop(), MIXED, "fp16", "h0 has TITAN RTX"),
     "bare, P100": Row(loop(), (P100,), "no"),
-    "bare, P100, fp16 asked": Row(loop(), (P100,), "fp16", asked="fp16"),
-    "bare, Pascal, fp16 asked": Row(loop(), (GTX10,), "no", "1/64", asked="fp16"),
+    "bare, P100, fp16 asked": Row(loop(), (P100,), "fp16", requested="fp16"),
+    "bare, Pascal, fp16 asked": Row(loop(), (GTX10,), "no", "1/64", requested="fp16"),
     "bare, GTX 16xx": Row(loop(), (GTX16,), "no", "no tensor cores"),
     "bare, GTX 16xx beside an A100": Row(loop(), (A100, GTX16), "no", "GTX 1660 Ti"),
     "bare, CPU": Row(loop(), (), "no", "on the CPU"),
-    "bare, CPU, bf16 asked": Row(loop(), (), "bf16", asked="bf16"),
-    "bare, CPU, fp16 asked": Row(loop(), (), "no", "silently does nothing", asked="fp16"),
+    "bare, CPU, bf16 asked": Row(loop(), (), "bf16", requested="bf16"),
+    "bare, CPU, fp16 asked": Row(loop(), (), "no", "silently does nothing", requested="fp16"),
     "mixed_precision=None": Row(loop("Accelerator(mixed_precision=None)"), (TITAN,), "fp16"),
     "argparse default of None": Row(
         loop("Accelerator(mixed_precision=args.mixed_precision)", OPTION + FLOAT32), (TITAN,), "fp16"
     ),
-    "the user wins over the ceiling": Row(loop(), (L40S,), "no", "asked for", asked="no"),
-    "the user wants what Turing has not": Row(loop(), (TITAN,), "fp16", "TITAN RTX", asked="bf16"),
+    "the user wins over the ceiling": Row(loop(), (L40S,), "no", "asked for", requested="no"),
+    "the user wants what Turing has not": Row(loop(), (TITAN,), "fp16", "TITAN RTX", requested="bf16"),
     # parameters that fp16's scaler may refuse
     "bf16 parameters, Turing": Row(loop(model=BF16), (TITAN,), "no", "parameters are bfloat16"),
     "bf16 parameters, Ada": Row(loop(model=BF16), (L40S,), "bf16"),
@@ -129,7 +129,7 @@ ROWS = {
     "unknown parameters, Turing": Row(loop(model=UNREAD), (TITAN,), "no", "does not show the dtype"),
     "unknown parameters, mixed": Row(loop(model=UNREAD), MIXED, "no", "--precision fp16"),
     "unknown parameters, Ada": Row(loop(model=UNREAD), (L40S,), "bf16"),
-    "unknown parameters, asked": Row(loop(model=UNREAD), (TITAN,), "fp16", asked="fp16"),
+    "unknown parameters, asked": Row(loop(model=UNREAD), (TITAN,), "fp16", requested="fp16"),
     # a literal wins over flag, environment and config file
     "bf16 literal, Ada": Row(loop(LITERAL.format("bf16")), (L40S,), "bf16", "the script wins over any flag"),
     "bf16 literal, Turing": Row(loop(LITERAL.format("bf16")), (TITAN,), "train.py:5: .*TITAN RTX"),
@@ -138,13 +138,13 @@ ROWS = {
     "fp16 literal, GTX 16xx": Row(loop(LITERAL.format("fp16")), (GTX16,), "train.py:5: .*GTX 1660 Ti"),
     "no literal, Ada": Row(loop(LITERAL.format("no")), (L40S,), "no"),
     "literal against the user": Row(
-        loop(LITERAL.format("no")), (L40S,), "wins over the bf16 that the config requests", asked="bf16"
+        loop(LITERAL.format("no")), (L40S,), "wins over the bf16 that the config requests", requested="bf16"
     ),
-    "literal as the user": Row(loop(LITERAL.format("bf16")), (L40S,), "bf16", asked="bf16"),
+    "literal as the user": Row(loop(LITERAL.format("bf16")), (L40S,), "bf16", requested="bf16"),
     "fp16 literal, CPU": Row(loop(LITERAL.format("fp16")), (), "fp16", "does nothing"),
     # TrainingArguments: fp16 before bf16 before the launch; two False are not "off"
     "Trainer, neither": Row(trainer(), (TITAN,), "fp16"),
-    "Trainer, neither, no asked": Row(trainer(), (TITAN,), "no", asked="no"),
+    "Trainer, neither, no asked": Row(trainer(), (TITAN,), "no", requested="no"),
     "Trainer, both False": Row(trainer("fp16=False, bf16=False"), (L40S,), "bf16"),
     "Trainer, fp16=True": Row(trainer("fp16=True"), (L40S,), "fp16", "native bf16"),
     "Trainer, bf16=True, Turing": Row(trainer("bf16=True"), (TITAN,), "TrainingArguments asks for bf16"),
@@ -163,19 +163,19 @@ ROWS = {
     ),
     "own autocast": Row(OWN_AUTOCAST, (L40S,), "no", "casts its forward itself"),
     # fp8 is only for those who ask, and what refuses it leaves the best that is left
-    "fp8, Ada without an implementation": Row(loop(), (L40S,), "bf16", "transformer-engine", asked="fp8"),
-    "fp8, Ampere": Row(loop(), (A100,), "bf16", "A100", asked="fp8"),
-    "fp8, Ada and Ampere": Row(loop(), (L40S, A100), "bf16", "A100", asked="fp8"),
-    "fp8, mixed cluster": Row(loop(), MIXED, "fp16", "TITAN RTX", asked="fp8"),
-    "fp8, Pascal": Row(loop(), (GTX10,), "no", asked="fp8"),
-    "fp8, CPU": Row(loop(), (), "no", "silently does nothing", asked="fp8"),
+    "fp8, Ada without an implementation": Row(loop(), (L40S,), "bf16", "transformer-engine", requested="fp8"),
+    "fp8, Ampere": Row(loop(), (A100,), "bf16", "A100", requested="fp8"),
+    "fp8, Ada and Ampere": Row(loop(), (L40S, A100), "bf16", "A100", requested="fp8"),
+    "fp8, mixed cluster": Row(loop(), MIXED, "fp16", "TITAN RTX", requested="fp8"),
+    "fp8, Pascal": Row(loop(), (GTX10,), "no", requested="fp8"),
+    "fp8, CPU": Row(loop(), (), "no", "silently does nothing", requested="fp8"),
 }
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_script_on_its_gpus_gets_this_precision(row: Row) -> None:
     hosts = hosts_with(row.cards)
-    job = Job(gpus="all" if row.cards else "none", precision=row.asked)
+    job = Job(gpus="all" if row.cards else "none", precision=row.requested)
     script = analyze_script(row.script, "train.py", versions=PACKAGES)
     if row.gets not in ("no", "fp16", "bf16", "fp8"):
         with pytest.raises(PrecisionRefused, match=row.gets) as refusal:
@@ -267,10 +267,10 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.parametrize(("script", "cards", "told"), OUTCOMES.values(), ids=OUTCOMES)
+@pytest.mark.parametrize(("script", "cards", "message"), OUTCOMES.values(), ids=OUTCOMES)
 def test_precision_and_parameters_come_to_this(
-    script: str, cards: tuple[str, ...], told: dict[str, Level]
+    script: str, cards: tuple[str, ...], message: dict[str, Level]
 ) -> None:
     result = judge_script(script, "train.py", hosts_with(cards), Job())
     assert not result.problems
-    assert {each.code: each.level for each in result.findings if each.level is not Level.INFO} == told
+    assert {each.code: each.level for each in result.findings if each.level is not Level.INFO} == message

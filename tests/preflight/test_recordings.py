@@ -58,11 +58,11 @@ def test_a_sick_or_odd_host_is_told_for_what_it_is(name: str, codes: set[str]) -
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "told"),
+    ("name", "requested", "codes"),
     [("titan-rtx", "bf16", True), ("titan-rtx", "fp16", False), ("t4", "bf16", True), ("v100", "bf16", True),
      ("gtx-1660", "fp16", True), ("2xl40s", "bf16", False), ("8xa100-mig", "fp8", True),
      ("h200", "fp8", False)],
 )  # fmt: skip
-def test_the_asked_precision_is_held_against_recorded_gpus(name: str, asked: str, *, told: bool) -> None:
+def test_the_asked_precision_is_held_against_recorded_gpus(name: str, requested: str, *, codes: bool) -> None:
     facts, _ = load(next(path for path in RECORDINGS if path.stem == name))
-    assert ("PREC001" in {finding.code for finding in judged(facts, precision=asked)}) is told
+    assert ("PREC001" in {finding.code for finding in judged(facts, precision=requested)}) is codes

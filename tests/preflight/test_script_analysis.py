@@ -71,8 +71,8 @@ def read(text: str, **options: object) -> ScriptAnalysis:
     return analyze_script(text, "train.py", **options)  # type: ignore[arg-type]
 
 
-def decided(text: str, asked: PrecisionRequest = "auto") -> Decision:
-    return decide({"titan": titan()}, Job(precision=asked), read(text))
+def decided(text: str, requested: PrecisionRequest = "auto") -> Decision:
+    return decide({"titan": titan()}, Job(precision=requested), read(text))
 
 
 def test_a_bare_accelerator_is_no_request_and_places_its_device() -> None:

@@ -28,10 +28,10 @@ GROWTH = {
 
 @pytest.mark.parametrize("kind", GROWTH)
 def test_a_value_that_grows_without_end_is_not_held_and_that_is_no_pass(kind: str) -> None:
-    first, again, told = GROWTH[kind]
+    first, again, reason = GROWTH[kind]
     text = "\n".join([first, *[again] * 70])
     result = lint(text, "train.py")
-    assert any(told in problem for problem in result.problems), result.problems
+    assert any(reason in problem for problem in result.problems), result.problems
     assert analyze_script(text, "train.py").problem == ""
 
 
@@ -92,7 +92,7 @@ def test_work_is_counted_and_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("x = [" + "1," * 250_000 + "]", "too large"),
         ("x = " + "-" * 100_000 + "1", "nested too deeply"),
@@ -100,10 +100,10 @@ def test_work_is_counted_and_ends() -> None:
         ("x = a" + ".b" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_script_that_cannot_be_parsed_within_bounds_is_not_judged(text: str, told: str) -> None:
+def test_a_script_that_cannot_be_parsed_within_bounds_is_not_judged(text: str, reason: str) -> None:
     result = lint(text, "train.py")
-    assert told in result.problems[0]
-    assert told in analyze_script(text, "train.py").problem
+    assert reason in result.problems[0]
+    assert reason in analyze_script(text, "train.py").problem
 
 
 def test_a_module_that_is_too_large_is_not_judged_and_the_script_is() -> None:

@@ -32,10 +32,10 @@ def capability(text: str) -> tuple[int, int] | None:
 def targets_of(text: str) -> tuple[list[RankTarget], bool]:
     """Return what a script's `# target:` lines say it is judged for, and whether that is certain."""
     words = [word for line in re.findall(r"# target: (.*)", text) for word in line.split()]
-    told = [word.partition("=")[::2] for word in words]
-    values = dict(told)
+    given = [word.partition("=")[::2] for word in words]
+    values = dict(given)
     versions = {name: values[name] for name in VERSIONED if name in values}
-    capabilities = [capability(value) for name, value in told if name == "capability"]
+    capabilities = [capability(value) for name, value in given if name == "capability"]
     targets = [
         RankTarget(
             capability=item,
@@ -71,11 +71,11 @@ def expected(files: tuple[str, ...]) -> set[tuple[str, int, str, str]]:
 )
 def test_each_planted_fault_is_found_at_its_line(path: Path) -> None:
     result = judged(path)
-    told = {(Path(f.place.path).name, f.place.line, f.code, f.level.value) for f in result.findings}
+    given = {(Path(f.place.path).name, f.place.line, f.code, f.level.value) for f in result.findings}
     wanted = expected(result.files)
     assert wanted, "a bad script says what is wrong with it"
-    assert wanted <= told, f"missed; told {sorted(told)}"
-    extra = {item for item in told - wanted if item[3] != "info"}
+    assert wanted <= given, f"missed; told {sorted(given)}"
+    extra = {item for item in given - wanted if item[3] != "info"}
     assert not extra
     assert not result.problems
 

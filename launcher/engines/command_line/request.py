@@ -20,7 +20,7 @@ def request_of(found: Iterable[FoundOption]) -> Request:
 
     Raises CommandRefused for values that cannot be read, and for one asked twice with two answers.
     """
-    asked: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     owners: dict[str, str] = {}
     for one in found:
@@ -29,13 +29,17 @@ def request_of(found: Iterable[FoundOption]) -> Request:
         for name, value in _fields(one).items():
             if value is None:
                 continue
-            if name in asked and asked[name] != value and "environment" not in (one.use.owner, owners[name]):
+            if (
+                name in fields
+                and fields[name] != value
+                and "environment" not in (one.use.owner, owners[name])
+            ):
                 raise CommandRefused(
                     f"the line asks for two things: {spelled[name]} and {one.use.text}",
                     "leave one of them out",
                 )
-            asked[name], spelled[name], owners[name] = value, one.use.text, one.use.owner
-    return Request(**asked)
+            fields[name], spelled[name], owners[name] = value, one.use.text, one.use.owner
+    return Request(**fields)
 
 
 def _fields(one: FoundOption) -> Mapping[str, Any]:

@@ -155,15 +155,15 @@ class _Shell:
             before = self.values.get(name.rstrip("+"))
             if name.endswith("+"):
                 name, value = name[:-1], (before if isinstance(before, str) else "") + value
-            told = without_itself(name, Word(value, word.unresolved))
+            assigned = without_itself(name, Word(value, word.unresolved))
             if equals:
                 self.values.pop(name, None)  # one of this machine's environment is not meant
-                if told.is_known:
-                    self.values[name] = told.text
+                if assigned.is_known:
+                    self.values[name] = assigned.text
             if is_exported and (equals or isinstance(before, str)):
-                self.exports[name] = told if equals else Word(str(before))
+                self.exports[name] = assigned if equals else Word(str(before))
             elif name in self.exports:
-                self.exports[name] = told
+                self.exports[name] = assigned
 
 
 def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:

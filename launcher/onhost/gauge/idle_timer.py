@@ -29,9 +29,9 @@ class IdleTimer:
         passed = min(now - self.last, longest_s) if self.last is not None else 0.0
         self.last = now
         if life:
-            told = self.seconds >= self._first()
+            was_reported = self.seconds >= self._first()
             self.seconds, self.next_s = 0.0, self._first()
-            return {"event": "active"} if told else None
+            return {"event": "active"} if was_reported else None
         self.seconds += passed
         if self.seconds < self.next_s:
             return None

@@ -120,9 +120,9 @@ class Gauge:
         life = life or bool(activity_reason(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
         if not life:  # the activity may be that of a new worker
             self.ranks.families.look_for_new()
-        told = self.idle.update(time.monotonic(), life=life, longest_s=3 * self.every_s)
-        if told is not None:
-            self._report(told.pop("event"), **told)
+        event = self.idle.update(time.monotonic(), life=life, longest_s=3 * self.every_s)
+        if event is not None:
+            self._report(event.pop("event"), **event)
 
     def _output_grew(self) -> bool:
         before, self.sizes = self.sizes, {}

@@ -15,13 +15,13 @@ from .target_state import TargetState
 
 def back_up(here: TargetState, path: str, kept_in: str) -> bool:
     """Copy a file that is about to be replaced, unless a sync wrote it; return whether one existed."""
-    told = here.identity(path)
-    if told in ("", "d") or here.was_synced(path):
+    current = here.identity(path)
+    if current in ("", "d") or here.was_synced(path):
         return False
     root = here.directory.root
     flat = os.path.join(kept_in, path)
     os.makedirs(os.path.dirname(flat), exist_ok=True)
-    if told == "?":
+    if current == "?":
         raise SyncRefused("%s in %s is not a regular file" % (path, root), "move it away on the host")
     shutil.copy2(os.path.join(root, path), flat, follow_symlinks=False)
     return True

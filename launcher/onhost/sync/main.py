@@ -39,23 +39,23 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
     """Answer until stdin ends."""
     sync: SyncSession | None = None
     while True:
-        asked = request(stream)
-        if "nonces" in asked:
-            print_answer({"seen": receiver.seen(asked["nonces"])})
-        elif "stamps" in asked:
-            paths = json.loads(zlib.decompress(read_exactly(stream, int(asked["stamps"]))))
+        header = request(stream)
+        if "nonces" in header:
+            print_answer({"seen": receiver.seen(header["nonces"])})
+        elif "stamps" in header:
+            paths = json.loads(zlib.decompress(read_exactly(stream, int(header["stamps"]))))
             print_answer({"stamps": [receiver.stamp(str(path)) for path in paths]})
-        elif "entries" in asked and sync is None:
-            told = json.loads(zlib.decompress(read_exactly(stream, int(asked["entries"]))))
-            sync = receiver.begin([SentEntry(*entry) for entry in told], delete=bool(asked.get("delete")))
+        elif "entries" in header and sync is None:
+            rows = json.loads(zlib.decompress(read_exactly(stream, int(header["entries"]))))
+            sync = receiver.begin([SentEntry(*entry) for entry in rows], delete=bool(header.get("delete")))
             print_answer({"need": sync.need})
-        elif "adopt" in asked and sync is not None:
-            print_answer({"adopted": sync.adopt([int(index) for index in asked["adopt"]])})
-        elif "put" in asked and sync is not None:
-            sync.put(int(asked["put"]), stream)
-        elif "staged" in asked and sync is not None:
+        elif "adopt" in header and sync is not None:
+            print_answer({"adopted": sync.adopt([int(index) for index in header["adopt"]])})
+        elif "put" in header and sync is not None:
+            sync.put(int(header["put"]), stream)
+        elif "staged" in header and sync is not None:
             print_answer({"staged": sync.all_staged()})
-        elif "commit" in asked and sync is not None:
+        elif "commit" in header and sync is not None:
             print_answer(sync.commit())
         else:
             raise SyncRefused("the request is not understood")
@@ -76,9 +76,9 @@ def main() -> int:
     stream = sys.stdin.buffer
     target = "the directory"
     try:
-        asked = request(stream)
-        target = str(asked["target"])
-        with handle_requests(target, str(asked["nonce"])) as receiver:
+        header = request(stream)
+        target = str(header["target"])
+        with handle_requests(target, str(header["nonce"])) as receiver:
             print_answer({"root": receiver.directory.root, "rsync": shutil.which("rsync") or ""})
             serve(receiver, stream)
     except EOFError:
@@ -86,8 +86,8 @@ def main() -> int:
     except SyncRefused as refusal:
         print_answer({"error": refusal.message, "fix": refusal.fix})
     except OSError as error:
-        told = describe_os_error(error, target)
-        print_answer({"error": told.message, "fix": told.fix})
+        rows = describe_os_error(error, target)
+        print_answer({"error": rows.message, "fix": rows.fix})
     return 1
 
 

@@ -37,12 +37,12 @@ class Manifest:
             file.write(data)
         os.rename("record.new", "record.json", src_dir_fd=self._state, dst_dir_fd=self._state)
 
-    def add(self, path: str, told: str, found: os.stat_result | None, *, ours: bool) -> None:
+    def add(self, path: str, identity: str, found: os.stat_result | None, *, ours: bool) -> None:
         """Record the content of a path; without `found` it is too fresh to be trusted."""
         times = [0, 0, 0, 0]
         if found is not None:
             times = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-        self.rows[path] = [told, *times, ours]
+        self.rows[path] = [identity, *times, ours]
 
     def is_unchanged(self, path: str, found: os.stat_result) -> bool:
         """Return whether a file still has its hashed content, by attributes that change with every write."""

@@ -17,10 +17,10 @@ def request(stream: BinaryIO) -> dict[str, Any]:
     line = stream.readline(MAX_LINE)
     if not line.endswith(b"\n"):
         raise EOFError
-    asked = json.loads(line)
-    if not isinstance(asked, dict):
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
         raise SyncRefused("the request is not understood")
-    return asked
+    return fields
 
 
 def read_exactly(stream: BinaryIO, count: int) -> bytes:

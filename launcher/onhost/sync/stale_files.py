@@ -14,10 +14,10 @@ def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[st
     for path, row in sorted(here.record.rows.items()):
         if path in present:
             continue
-        told = here.identity(path)
-        if not row[5] or told in ("", "d"):
+        current = here.identity(path)
+        if not row[5] or current in ("", "d"):
             here.record.remove(path)
-        elif told != row[0]:
+        elif current != row[0]:
             found["edited"].append(path)
         elif delete:
             here.directory.unlink(path.split("/"))

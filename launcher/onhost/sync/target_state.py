@@ -48,12 +48,12 @@ class TargetState:
             return "d" if stat.S_ISDIR(found.st_mode) else "?"
         if self.record.is_unchanged(path, found):
             return str(self.record.rows[path][0])
-        told = "f" + self.directory.hash(parts)
+        current = "f" + self.directory.hash(parts)
         if found.st_ctime_ns < self._now_ns - SETTLED_NS:
             was_put = self.record.contains(path)
-            if not was_put or self.record.rows[path][0] == told:  # an edited file stays known as put
-                self.record.add(path, told, found, ours=was_put)
-        return told
+            if not was_put or self.record.rows[path][0] == current:  # an edited file stays known as put
+                self.record.add(path, current, found, ours=was_put)
+        return current
 
     def was_synced(self, path: str) -> bool:
         """Return whether the current file at a path was written by a sync."""

@@ -96,8 +96,8 @@ class Shards(Closing):
             elif isinstance(frame, HostFailure):
                 merger.add_error(frame.number, frame.error)
             elif isinstance(frame, Question):
-                asked = self._access.person
-                text = asked.ask(index, frame.lines, frame.question, secret=frame.secret)
+                prompts = self._access.person
+                text = prompts.ask(index, frame.lines, frame.question, secret=frame.secret)
                 self._send(index, QuestionAnswer(text))
             else:
                 self._conclude(index, frame, merger, shares[index])

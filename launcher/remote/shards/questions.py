@@ -20,7 +20,7 @@ class SharedAnswers:
         self._prompt = prompt
         self._confirm = confirm
         self._answers: dict[tuple[tuple[str, ...], str], list[str | None]] = {}
-        self._asked: Counter[tuple[int, tuple[str, ...], str]] = Counter()
+        self._turns: Counter[tuple[int, tuple[str, ...], str]] = Counter()
         self._lock = threading.Lock()
 
     @property
@@ -46,8 +46,8 @@ class SharedAnswers:
     def ask(self, asker: int, lines: tuple[str, ...], question: str, *, secret: bool) -> str | None:
         """Return what was answered already, or ask; None where the input has ended."""
         with self._lock:
-            turn = self._asked[asker, lines, question]
-            self._asked[asker, lines, question] += 1
+            turn = self._turns[asker, lines, question]
+            self._turns[asker, lines, question] += 1
             given = self._answers.setdefault((lines, question), [])
             if turn >= len(given):
                 given.append(self._ask_person(lines, question, secret=secret))

@@ -85,12 +85,14 @@ def _ask(
     opener: Callable[[HostEntry], Connection],
     request: ShardRequest,
 ) -> HostAnswer:
-    number, entry, asked = host
+    number, entry, request_of_host = host
     targets = request.targets
     with ExitStack() as held:
         connection = held.enter_context(opener(entry))
         stream = held.enter_context(closing(start_agent(connection, entry.python)))
-        document = read_document(stream, connection.name, entry.python, asked, stay=targets is not None)
+        document = read_document(
+            stream, connection.name, entry.python, request_of_host, stay=targets is not None
+        )
         answered = time.time()
         reach = () if targets is None else probe_from(entry, _next_program(stream), targets)
         return HostAnswer(number, document, answered, reach)

@@ -55,8 +55,8 @@ def _training(log: RankLog, events: Sequence[LoggedEvent]) -> Iterator[str]:
         (f"throughput, {unit} per second", rates),
     ):
         if len(samples) < 2:
-            told = f"one value, {samples[0].value:.6g}" if samples else "not printed"
-            missing.append(f"{title.partition(',')[0]}: {told}")
+            reason = f"one value, {samples[0].value:.6g}" if samples else "not printed"
+            missing.append(f"{title.partition(',')[0]}: {reason}")
         else:
             yield _figure(title, _ends(samples), _training_chart(title, samples, log.name, events))
     yield "</div>"

@@ -65,8 +65,8 @@ def _strips(label: str, rows: Sequence[Row]) -> Iterator[str]:
     samples = [sample for row in rows for sample in (*row["samples"], row["value"])]
     low, high, middle = min(samples), max(samples), median(row["value"] for row in rows)
     unit = text(rows[0]["unit"])
-    told = f"median {middle:.4g} {unit}, {len(rows)} measured; dots are samples"
-    yield f"<h3>{text(label)} <span>{told}</span></h3>"
+    caption = f"median {middle:.4g} {unit}, {len(rows)} measured; dots are samples"
+    yield f"<h3>{text(label)} <span>{caption}</span></h3>"
     yield '<table class="strips"><tbody>'
     shown = sorted(rows, key=lambda row: float(row["value"]))
     for row in shown[:_MOST_STRIPS]:
@@ -115,8 +115,8 @@ def _matrix(matrix: Row) -> Iterator[str]:
     """Yield the rates of pairs: of up to 64 members as a square, of more the slowest pairs."""
     members, reference = matrix["members"], matrix["reference_gbs"]
     against = f", against {reference:.3g} GB/s" if reference else ""
-    told = f"GB/s one way{against}; ! is slower than it should be"
-    yield f"<h3>{text(matrix['title'])} <span>{told}</span></h3>"
+    caption = f"GB/s one way{against}; ! is slower than it should be"
+    yield f"<h3>{text(matrix['title'])} <span>{caption}</span></h3>"
     if len(members) > _MOST_MEMBERS:
         yield from _slowest(matrix)
         return

@@ -80,8 +80,8 @@ def _weight(squares: tuple[GpuSquare, ...]) -> tuple[int, int, int]:
 
 def _models(squares: tuple[GpuSquare, ...]) -> str:
     names = [each.name for each in squares]
-    told = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
-    return f'<span class="model">{text(told)}</span>' if told else ""
+    models = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
+    return f'<span class="model">{text(models)}</span>' if models else ""
 
 
 def _square(gpu: GpuSquare) -> str:

@@ -112,14 +112,14 @@ def _cells(
     for finding in findings:
         by_family.setdefault(family_of(finding.code), []).append(finding)
     for family in columns:
-        told = by_family.get(family, ())
-        states = [INFO if each.ignored else _OF_SEVERITY[each.severity] for each in told]
+        of_family = by_family.get(family, ())
+        states = [INFO if each.ignored else _OF_SEVERITY[each.severity] for each in of_family]
         if not answered and family != _HOST:
             states.append(UNKNOWN)
         elif family in unasked:
             states.append(NOT_ASKED)
         worst = max(states, key=STATES.index, default=PASS)
-        codes = sorted(told, key=lambda each: -STATES.index(_OF_SEVERITY[each.severity]))
+        codes = sorted(of_family, key=lambda each: -STATES.index(_OF_SEVERITY[each.severity]))
         yield HeatCell(worst, tuple(dict.fromkeys(each.code for each in codes)))
 
 

@@ -322,8 +322,8 @@ def _none(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts
     """Ask for the methods; return False where the host lets us in without any."""
     try:
         transport.auth_none(endpoint.user)
-    except paramiko.BadAuthenticationType as told:
-        attempts.methods = tuple(told.allowed_types)
+    except paramiko.BadAuthenticationType as refusal:
+        attempts.methods = tuple(refusal.allowed_types)
     except paramiko.SSHException:
         _still_there(transport, endpoint, attempts)
     return not transport.is_authenticated()
@@ -361,9 +361,9 @@ def _await(
         )
     if transport.is_authenticated():
         return True
-    told = transport.get_exception()
-    if isinstance(told, paramiko.BadAuthenticationType | PartialAuthentication):
-        attempts.methods = tuple(told.allowed_types)
+    refusal = transport.get_exception()
+    if isinstance(refusal, paramiko.BadAuthenticationType | PartialAuthentication):
+        attempts.methods = tuple(refusal.allowed_types)
     _still_there(transport, endpoint, attempts)
     return False
 

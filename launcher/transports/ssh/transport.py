@@ -172,7 +172,7 @@ class SshTransport(paramiko.Transport):
         self.takes_certificates = False
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
         self._greeted = threading.Event()  # its banner has come, or never will
-        self._asked = threading.local()  # a jump host's wire opens channels for many threads
+        self._requests = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
         options = self.get_security_options()
         options.ciphers = _known(_CIPHERS, options.ciphers)
@@ -217,19 +217,19 @@ class SshTransport(paramiko.Transport):
 
         Raises TimeoutError, the connection closed then, or SSHException where the host says no.
         """
-        asked = cast("Any", channel)
+        requesting = cast("Any", channel)
         message = paramiko.Message()
         message.add_byte(cMSG_CHANNEL_REQUEST)
-        message.add_int(asked.remote_chanid)
+        message.add_int(requesting.remote_chanid)
         message.add_string("exec")
         message.add_boolean(True)
         message.add_string(command)
-        asked._event_pending()
+        requesting._event_pending()
         cast("Any", self)._send_user_message(message)
-        if not asked.event.wait(limit_s):
+        if not requesting.event.wait(limit_s):
             self.close()
             raise TimeoutError("timeout")
-        asked._wait_for_event()
+        requesting._wait_for_event()
 
     def _check_banner(self) -> None:
         try:
@@ -246,7 +246,7 @@ class SshTransport(paramiko.Transport):
 
     def forward_error(self) -> str:
         """Return the host's words for the channel that this thread last asked for, or ""."""
-        return self.refusals.pop(getattr(self._asked, "chanid", -1), "")
+        return self.refusals.pop(getattr(self._requests, "chanid", -1), "")
 
     def _log(self, *_what: object) -> None:
         """Say nothing: what matters becomes an error of ours, and the rest is not read."""
@@ -266,7 +266,7 @@ class SshTransport(paramiko.Transport):
         return certified + keys
 
     def _next_channel(self) -> int:
-        self._asked.chanid = chanid = int(_PARAMIKO._next_channel(self))
+        self._requests.chanid = chanid = int(_PARAMIKO._next_channel(self))
         return chanid
 
     def _parse_channel_open_failure(self, message: paramiko.Message) -> None:

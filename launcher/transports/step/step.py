@@ -189,11 +189,11 @@ class SlurmStep:
             return
         if found.kind == "hello":
             try:
-                told = safe_json.loads(found.data)
+                hello = safe_json.loads(found.data)
             except ValueError:
-                told = None
+                hello = None
             with self._news:
-                self._hello[found.node] = told if isinstance(told, dict) else {}
+                self._hello[found.node] = hello if isinstance(hello, dict) else {}
                 self._news.notify_all()
             return
         stream = self._streams.get((found.node, found.channel))

@@ -35,8 +35,8 @@ _CAPABILITIES = (
 
 def capability(gpu: Json, name: Any) -> Any:
     """Return the compute capability out of the tree where it holds it, else by name, else by architecture."""
-    told = find(gpu, "compute_capability", "compute_cap", "cuda_compute_capability")
-    match = re.fullmatch(r"(\d{1,2})\.(\d)", told or "")
+    printed = find(gpu, "compute_capability", "compute_cap", "cuda_compute_capability")
+    match = re.fullmatch(r"(\d{1,2})\.(\d)", printed or "")
     if match:
         return [int(match.group(1)), int(match.group(2))]
     if isinstance(name, str) and not name.endswith("..."):

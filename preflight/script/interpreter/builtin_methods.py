@@ -100,8 +100,8 @@ def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
         extra = seen.args[0] if seen.args else Map(())
         unknown = not isinstance(extra, Map) or seen.open
         new = merged(owner, extra) if isinstance(extra, Map) else owner
-        told = merged(new, seen.named())
-        _rebind(it, seen, Map(told.items, told.open or unknown, told.places))
+        both = merged(new, seen.named())
+        _rebind(it, seen, Map(both.items, both.open or unknown, both.places))
         return NONE
     if name == "copy":
         return owner

@@ -115,7 +115,7 @@ class Interpreter:
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
-        self.asked: dict[
+        self.requested: dict[
             CodeLocation, Value
         ] = {}  # mixed precision that each Accelerator or TrainingArguments has
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
@@ -318,16 +318,16 @@ class Interpreter:
 
     def held(self, value: Value, node: ast.AST) -> Value:
         """Return a value, Unknown when it is too large, which is noted as not judged."""
-        told = excess(value)
-        if not told:
+        reason = excess(value)
+        if not reason:
             return value
-        self.note_excess(f"{self.place(node)}: {told}")
+        self.note_excess(f"{self.place(node)}: {reason}")
         return UNKNOWN
 
-    def note_excess(self, told: str) -> None:
+    def note_excess(self, reason: str) -> None:
         """Note what was too large to be held, and so was not judged."""
         if len(self.excesses) < _MAX_PROBLEMS:
-            self.excesses[told] = None
+            self.excesses[reason] = None
 
     def execute(self, body: list[ast.stmt]) -> None:
         """Carry out statements."""

@@ -50,9 +50,11 @@ def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 
 def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
-    it.change(ref.id, asked=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name))
+    it.change(
+        ref.id, requested=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name)
+    )
     switch = next((word for word in _PRECISIONS if word in call.places), "")
-    it.change(ref.id, asked_at=Dtype("at", call.at(switch)))
+    it.change(ref.id, requested_at=Dtype("at", call.at(switch)))
     it.state.device_set = True
     it.emit(ScriptEvent("arguments", call.place, ref.id, call, name))
 
@@ -94,8 +96,8 @@ def mixed_precision(it: "Interpreter", args: Value) -> Value:
     results: list[Value] = []
     for item in alternatives(args):
         thing = it.thing(item) if isinstance(item, Ref) else None
-        asked = effective(it, item, _name(thing)) if thing and isinstance(item, Ref) else UNKNOWN
-        results += [launch if value == NONE else value for value in alternatives(asked)]
+        requested = effective(it, item, _name(thing)) if thing and isinstance(item, Ref) else UNKNOWN
+        results += [launch if value == NONE else value for value in alternatives(requested)]
     return join(results)
 
 

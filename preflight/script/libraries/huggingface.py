@@ -40,17 +40,23 @@ def _accelerator(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     if given is None and call.open:
         given = UNKNOWN
     launch: Value = Const(it.target.launch) if it.target.launch else UNKNOWN
-    asked = NONE if given is None else given
-    effective = join(launch if item == NONE else item for item in alternatives(asked))
+    requested = NONE if given is None else given
+    effective = join(launch if item == NONE else item for item in alternatives(requested))
     plugins = [call.get(name) for name in ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin")]
     shards = any(plugin is not None and plugin != NONE for plugin in plugins)
     it.change(
-        ref.id, mixed_precision=effective, asked=asked, sharded=Const(shards), cpu=call.get("cpu") or FALSE
+        ref.id,
+        mixed_precision=effective,
+        requested=requested,
+        sharded=Const(shards),
+        cpu=call.get("cpu") or FALSE,
     )
-    it.change(ref.id, asked_at=Dtype("at", call.at("mixed_precision")))
+    it.change(ref.id, requested_at=Dtype("at", call.at("mixed_precision")))
     it.state.device_set = True
     it.emit(
-        ScriptEvent("accelerator", call.place, ref.id, call, "", {"asked": asked, "effective": effective})
+        ScriptEvent(
+            "accelerator", call.place, ref.id, call, "", {"requested": requested, "effective": effective}
+        )
     )
 
 

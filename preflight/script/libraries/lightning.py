@@ -69,8 +69,8 @@ def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.change(
         ref.id,
         mixed_precision=mixed,
-        asked=join(_asked(word, on_cpu=on_cpu) for word in words),
-        asked_at=Dtype("at", place),
+        requested=join(_requested(word, on_cpu=on_cpu) for word in words),
+        requested_at=Dtype("at", place),
         true=join(Dtype(_TRUE[word], place) if word in _TRUE else NONE for word in words),
         sharded=Const(_shards(call)),
         who=Const("Fabric" if fabric else "Lightning"),
@@ -91,16 +91,16 @@ def _mixed(word: str | None, *, on_cpu: bool) -> Value:
     return Const("bf16" if on_cpu and known == "fp16" else known) if known else UNKNOWN
 
 
-def _asked(word: str | None, *, on_cpu: bool) -> Value:
+def _requested(word: str | None, *, on_cpu: bool) -> Value:
     true = {"16-true": "fp16", "bf16-true": "bf16"}.get(word or "")
     return Const(true) if true else _mixed(word, on_cpu=on_cpu)
 
 
 def _shards(call: Call) -> bool:
     written = [ast.unparse(word.value) for word in call.node.keywords if word.arg in ("strategy", "plugins")]
-    told = text_of(call.get("strategy", 1)) or ""
+    strategy = text_of(call.get("strategy", 1)) or ""
     return any(
-        name in f"{told} {' '.join(written)}".lower() for name in ("fsdp", "deepspeed", "modelparallel")
+        name in f"{strategy} {' '.join(written)}".lower() for name in ("fsdp", "deepspeed", "modelparallel")
     )
 
 

@@ -116,9 +116,9 @@ def _by_trainer(it: "Interpreter", trainer: HeapObject, event: ScriptEvent) -> I
         model = it.thing(identity)
         if model is not None and model.kind == "model":
             dtype = trained_dtype(model)
-            told = it.thing(_ref(args))
-            switch = told.get("asked_at") if told else NONE
-            names = told if trainer.get("optimizers") == NONE else None
+            settings = it.thing(_ref(args))
+            switch = settings.get("requested_at") if settings else NONE
+            names = settings if trainer.get("optimizers") == NONE else None
             yield TrainingStep(
                 model, dtype, precision, "trainer", sharded, None, event.place, None, switch, names
             )
@@ -141,5 +141,5 @@ def _by_optimizer(
         if model is not None:
             apart = sharded or model.get("sharded") == TRUE
             dtype = trained_dtype(model)
-            switch = accelerator.get("asked_at") if accelerator else NONE
+            switch = accelerator.get("requested_at") if accelerator else NONE
             yield TrainingStep(model, dtype, precision, by, apart, optimizer, event.place, scaler, switch)

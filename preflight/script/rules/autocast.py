@@ -30,8 +30,8 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
         it.notes.setdefault("decides", []).append(event.place)
         thing = it.thing(event.ref)
         if thing is not None:
-            it.asked[event.place] = (
-                thing.get("asked") if event.name == "arguments" else thing.get("mixed_precision")
+            it.requested[event.place] = (
+                thing.get("requested") if event.name == "arguments" else thing.get("mixed_precision")
             )
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
@@ -40,9 +40,11 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):
                 it.autocasts[event.place] = dtype.name
-    elif it.autocasts and len(it.asked) == 1 and (event.name != "backward" or event.what == "accelerator"):
-        where, asked = next(iter(it.asked.items()))
-        words = {text_of(item) for item in alternatives(asked)}
+    elif (
+        it.autocasts and len(it.requested) == 1 and (event.name != "backward" or event.what == "accelerator")
+    ):
+        where, requested = next(iter(it.requested.items()))
+        words = {text_of(item) for item in alternatives(requested)}
         for place, name in it.autocasts.items():
             mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
             if mine in words or mine == "no":

@@ -85,7 +85,7 @@ def two_scalers(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
 def _within_a_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A scaler of the script's own in a method that the Trainer calls while fp16=True has one already."""
     scaler = it.thing(event.ref)
-    if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.asked.values():
+    if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.requested.values():
         return
     message = "this scaler scales what the Trainer's fp16 scales already"
     fix = "drop one of the two: fp16=True scales the loss already"
@@ -189,7 +189,7 @@ def precision_fixed_in_code(it: "Interpreter", event: ScriptEvent) -> Iterator[R
         for word in call.node.keywords
     )
     if literal and call is not None:
-        value = text_of(event.values.get("asked"))
+        value = text_of(event.values.get("requested"))
         message = f"mixed_precision={value!r} wins over --mixed_precision and the launch's config"
         yield RuleHit(
             call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO
@@ -322,13 +322,13 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Itera
             message = "the script turns bf16 on, and these GPUs only emulate it"
             yield RuleHit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
         return
-    if thing.get("asked") != Const("bf16"):
+    if thing.get("requested") != Const("bf16"):
         return
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
         return  # P109
     keyword = {"accelerator": "mixed_precision", "lightning": "precision"}.get(event.name, "bf16")
     message = "the script requests bf16, and no flag can change that; these GPUs only emulate it"
-    given = {"accelerator": thing.get("asked"), "lightning": event.values.get("given")}
+    given = {"accelerator": thing.get("requested"), "lightning": event.values.get("given")}
     written = place_of(given.get(event.name, thing.get("bf16")))
     related = (written,) if written else ()
     fix = "let the launch decide, or fp16 on these GPUs"

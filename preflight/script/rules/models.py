@@ -61,15 +61,19 @@ def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: ScriptEvent)
         if model.get("peft") != TRUE or model.get("inputs_require_grad", NONE) == TRUE:
             continue
         trainer = it.thing(event.ref)
-        for place, told in _asked(it.thing(trainer.get("args")) if trainer else None, model):
-            explicit = told.get("use_reentrant") if isinstance(told, Map) else None
-            if explicit == TRUE or (explicit is None and told == NONE and old):
+        for place, options in _checkpointing_options(
+            it.thing(trainer.get("args")) if trainer else None, model
+        ):
+            explicit = options.get("use_reentrant") if isinstance(options, Map) else None
+            if explicit == TRUE or (explicit is None and options == NONE and old):
                 message = "gradient checkpointing over a frozen base: the adapters inside get no gradient"
                 spot = place_of(explicit)
                 yield RuleHit(place, message, _FIX, Level.WARNING, (spot,) if spot else ())
 
 
-def _asked(args: HeapObject | None, model: HeapObject) -> Iterator[tuple[CodeLocation, Value]]:
+def _checkpointing_options(
+    args: HeapObject | None, model: HeapObject
+) -> Iterator[tuple[CodeLocation, Value]]:
     """Yield where checkpointing is turned on for a training, and its keywords."""
     if args is not None and args.get("gradient_checkpointing") == TRUE:
         yield args.place, args.get("gradient_checkpointing_kwargs")

@@ -233,7 +233,7 @@ def trl_default_is_bf16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleH
     thing, capability = it.thing(event.ref), it.target.capability
     if thing is None or thing.get("trl") != TRUE or capability is None or capability >= (8, 0):
         return
-    if thing.get("bf16") == NONE and thing.get("asked") == Const("bf16"):
+    if thing.get("bf16") == NONE and thing.get("requested") == Const("bf16"):
         message = "without bf16= TRL turns bf16 on, which these GPUs only emulate"
         yield RuleHit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
 
@@ -247,7 +247,7 @@ def bf16_on_the_cpu(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     Source: transformers/training_args.py; seen with transformers 5.23.
     """
     thing = it.thing(event.ref)
-    if thing is None or it.target.capability is not None or thing.get("asked") != Const("bf16"):
+    if thing is None or it.target.capability is not None or thing.get("requested") != Const("bf16"):
         return
     if any(truth(thing.get(name)) is not False for name in ("use_cpu", "no_cuda")):
         return

@@ -31,11 +31,11 @@ def run_packaged(board: Board, ledger: Ledger) -> None:
         )
     name = place.directory().name
     page = place.home / "report.html"
-    told = place.command("report", name, "--html", str(page))
+    report = place.command("report", name, "--html", str(page))
     ledger.check(
         "report --html",
-        told.last_words,
-        ok=told.code == 0 and page.stat().st_size > 10_000,
+        report.last_words,
+        ok=report.code == 0 and page.stat().st_size > 10_000,
         expected="a page",
     )
     logs = place.command("logs", name)

@@ -109,35 +109,37 @@ def about_rank(device: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    asked = options()
+    arguments = options()
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         torch.distributed.init_process_group("nccl")
     torch.manual_seed(0)
-    width = asked.width
-    layers = [layer for _ in range(asked.depth) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())]
+    width = arguments.width
+    layers = [
+        layer for _ in range(arguments.depth) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())
+    ]
     model = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(device)
-    if asked.pure_half:
+    if arguments.pure_half:
         model = model.half()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    scaler = torch.amp.GradScaler("cuda") if asked.pure_half else None
-    inputs = torch.randn(asked.batch, width).to(device)
-    inputs = inputs.half() if asked.pure_half else inputs
-    times = train(asked, model, optimizer, scaler, inputs)
-    if asked.times:
+    scaler = torch.amp.GradScaler("cuda") if arguments.pure_half else None
+    inputs = torch.randn(arguments.batch, width).to(device)
+    inputs = inputs.half() if arguments.pure_half else inputs
+    times = train(arguments, model, optimizer, scaler, inputs)
+    if arguments.times:
         Path(f"times-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(times))
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
-def train(asked: argparse.Namespace, model: Any, optimizer: Any, scaler: Any, inputs: Any) -> list[float]:
+def train(arguments: argparse.Namespace, model: Any, optimizer: Any, scaler: Any, inputs: Any) -> list[float]:
     times = []
-    for step in range(1, asked.steps + 1):
+    for step in range(1, arguments.steps + 1):
         start = time.perf_counter()
-        if asked.fault and step == asked.at:
-            FAULTS[asked.fault](model, here())
+        if arguments.fault and step == arguments.at:
+            FAULTS[arguments.fault](model, here())
         optimizer.zero_grad()
         loss = model(inputs).float().pow(2).mean()
         if scaler is None:
@@ -154,7 +156,7 @@ def train(asked: argparse.Namespace, model: Any, optimizer: Any, scaler: Any, in
             Path(f"{ready}.new").rename(ready)
         if step % 10 == 0:
             print(f"step {step} loss {loss.item():.4f}", flush=True)
-        time.sleep(max(0.0, asked.seconds - (time.perf_counter() - start)))
+        time.sleep(max(0.0, arguments.seconds - (time.perf_counter() - start)))
         times.append(time.perf_counter() - start)
     return times
 

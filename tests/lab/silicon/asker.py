@@ -84,7 +84,7 @@ def gpu_answers(index: int, calls: list[Any]) -> Any:
 
 def main() -> None:
     """Answer what stdin asks."""
-    asked = json.load(sys.stdin)
+    calls = json.load(sys.stdin)
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -92,8 +92,8 @@ def main() -> None:
         return
     count = pynvml.nvmlDeviceGetCount()
     answer = {
-        "system": [call(function, arguments) for function, arguments in asked.get("system", [])],
-        "gpu": [gpu_answers(index, asked.get("gpu", [])) for index in range(count)],
+        "system": [call(function, arguments) for function, arguments in calls.get("system", [])],
+        "gpu": [gpu_answers(index, calls.get("gpu", [])) for index in range(count)],
     }
     json.dump(answer, sys.stdout)
 

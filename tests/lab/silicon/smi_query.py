@@ -58,14 +58,14 @@ class BadQuery(Exception):
 
 def parse(arguments: Sequence[str]) -> tuple[list[str], frozenset[str]] | None:
     """Return fields and format words, or None where this is no such query. Raises BadQuery."""
-    asked = [word for word in arguments if word.startswith(_PREFIX)]
+    queries = [word for word in arguments if word.startswith(_PREFIX)]
     formats = [word for word in arguments if word.startswith("--format=")]
-    if not asked or len(asked) + len(formats) != len(arguments):
+    if not queries or len(queries) + len(formats) != len(arguments):
         return None
     words = frozenset(formats[-1].partition("=")[2].split(",")) if formats else frozenset()
     if "csv" not in words:
         raise BadQuery('"--format=" is not specified or invalid.')
-    fields = [field.strip() for field in asked[-1].removeprefix(_PREFIX).split(",")]
+    fields = [field.strip() for field in queries[-1].removeprefix(_PREFIX).split(",")]
     for field in fields:
         if ALIASES.get(field, field) not in {*FIELDS, "count", "index", "driver_version", "compute_cap"}:
             raise BadQuery(f'Field "{field}" is not a valid field to query.')

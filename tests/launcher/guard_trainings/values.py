@@ -26,12 +26,12 @@ def read_late(kit: Kit) -> Any:
 
     class Slow:
         def __init__(self) -> None:
-            self.asked = 0
+            self.calls = 0
 
         def query(self) -> bool:
-            self.asked += 1
-            waits.append(self.asked)
-            return self.asked > 3
+            self.calls += 1
+            waits.append(self.calls)
+            return self.calls > 3
 
         def synchronize(self) -> None:
             raise AssertionError("the guard waited")

@@ -35,7 +35,7 @@ class Rehearsal:
         self._losses: list[float] = []
         self._non_finite: set[str] = set()
         self._gradient_dtypes: dict[str, int] = {}
-        self._told = False
+        self._was_reported = False
 
     def modules(self, safety: SafeCaller) -> dict[str, Callable[[ModuleType], None]]:
         """Return the modules to watch, and the hook to call once each one is imported."""
@@ -71,9 +71,9 @@ class Rehearsal:
     def report(self, values: FiniteMonitor, scaling: ScalerMonitor, evidence: SamplingPolicy) -> None:
         """Report the measurements, once."""
         training = self._training
-        if self._told or training.torch is None or not self._optimizers:
+        if self._was_reported or training.torch is None or not self._optimizers:
             return
-        self._told = True
+        self._was_reported = True
         trained = [p for optimizer in self._optimizers for p in trained_parameters(optimizer)]
         scale = scaling.scale
         measured = {

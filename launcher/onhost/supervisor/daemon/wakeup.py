@@ -12,7 +12,7 @@ class Wakeup:
     """Wake-up source for SIGCHLD, SIGTERM and readable descriptors."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._is_requested = False
         self._wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -36,8 +36,8 @@ class Wakeup:
 
     def pop_sigterm(self) -> bool:
         """Return whether SIGTERM has arrived since the last call."""
-        asked, self._asked = self._asked, False
-        return asked
+        was_requested, self._is_requested = self._is_requested, False
+        return was_requested
 
     def _hear_sigterm(self, *_: object) -> None:
-        self._asked = True  # handled in the loop: a handler must not cut into half-done work
+        self._is_requested = True  # handled in the loop: a handler must not cut into half-done work

@@ -39,15 +39,15 @@ def find_chosen(places: dict[str, str], wanted: str) -> Iterator[tuple[str, str]
 
 def _locate(places: dict[str, str], wanted: str) -> tuple[str, str, str]:
     """Return the first part of names, the directory, and the pattern relative to it."""
-    asked = os.path.expanduser(wanted)
-    if not os.path.isabs(asked):
-        asked = os.path.normpath(asked)
+    target = os.path.expanduser(wanted)
+    if not os.path.isabs(target):
+        target = os.path.normpath(target)
         prefix = next(iter(places))
-        if asked.split("/")[0] == "..":
+        if target.split("/")[0] == "..":
             raise PermissionError("it leads out of " + places[prefix])
-        return prefix, places[prefix], asked
-    asked = os.path.normpath(asked)
+        return prefix, places[prefix], target
+    target = os.path.normpath(target)
     for prefix, place in places.items():
-        if asked == place or asked.startswith(place.rstrip("/") + "/"):
-            return prefix, place, os.path.relpath(asked, place)
+        if target == place or target.startswith(place.rstrip("/") + "/"):
+            return prefix, place, os.path.relpath(target, place)
     raise PermissionError("it is not below " + " or ".join(places.values()))

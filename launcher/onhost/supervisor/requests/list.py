@@ -35,11 +35,11 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
     """Send the requested runs, and the use of their GPUs if the request includes it."""
     places, prefix = own_places(), str(request.get("prefix", ""))
     here = [run_dir for place in places for run_dir in runs_in(place, prefix)]
-    told = {run_dir: describe_run(run_dir, tail=int(request.get("tail", TAIL))) for run_dir in here}
-    found = [run for run in told.values() if run is not None and is_wanted(run, request)]
+    described = {run_dir: describe_run(run_dir, tail=int(request.get("tail", TAIL))) for run_dir in here}
+    found = [run for run in described.values() if run is not None and is_wanted(run, request)]
     if request.get("newest"):
         found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
-    others = [run_dir for run_dir, run in told.items() if run is None and os.path.exists(run_dir)]
+    others = [run_dir for run_dir, run in described.items() if run is None and os.path.exists(run_dir)]
     for place in set(every_place()) - set(places):
         others += runs_in(place, prefix)[:MAX_NAMED]
     return {
