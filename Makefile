@@ -18,14 +18,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: soak-deep demo test check lint suite fast coverage mutants fuzz lowest docs soak clean test-gpu
+.PHONY: tools soak-deep demo test check lint suite fast coverage mutants fuzz lowest docs soak clean test-gpu
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
 
-test: $(VENV)/.dev
-	@.ci/lab-tools
+test:
+	@$(MAKE) --no-print-directory -j 2 tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory check
+
+# Beside pip: both mostly wait for the network. Python's venv comes first, because it may need the packager too.
+tools: | $(BIN)/python
+	@.ci/lab-tools
 
 # What `test` runs once everything is installed.
 check: $(VENV)/.dev
@@ -38,7 +42,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python .ci/check-prose
 
 suite: $(VENV)/.dev
-	@FUZZ_S=$(or $(FUZZ_S),8) .ci/run-suite $(BIN)/python
+	@FUZZ_S=$(or $(FUZZ_S),3) .ci/run-suite $(BIN)/python
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))
@@ -64,8 +68,7 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "written: build/site/index.html"
 
-soak: $(VENV)/.dev
-	@.ci/lab-tools
+soak: $(VENV)/.dev tools
 	$(BIN)/python -m tests.lab.soak --each $(or $(EACH),100) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m pytest -q tests/lab/soak_slurm.py
 
@@ -73,8 +76,7 @@ soak: $(VENV)/.dev
 test-gpu:
 	@.ci/test-gpu $(BIN)/python $(PYTHON) -- --out $(or $(OUT),docs/hardware) $(if $(LIMIT),--limit $(LIMIT)) $(CASES)
 
-soak-deep: $(VENV)/.dev
-	@.ci/lab-tools
+soak-deep: $(VENV)/.dev tools
 	$(BIN)/python -m tests.lab.soak_deep --each $(or $(EACH),50) $(if $(ONLY),--only $(ONLY))
 
 $(BIN)/python:
@@ -83,13 +85,13 @@ $(BIN)/python:
 $(VENV)/.train: pyproject.toml | $(BIN)/python
 	@echo "installing gpulaunch and a training environment into $(VENV) (once; a few minutes)"
 	@.ci/get-torch $(BIN)/python
-	@$(PIP) install -e '.[train]'
+	@$(PIP) install --no-compile -e '.[train]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing gpulaunch, a training environment and what its tests need into $(VENV) (once; a few minutes)"
 	@.ci/get-torch $(BIN)/python
-	@$(PIP) install -e '.[dev,train]'
+	@$(PIP) install --no-compile -e '.[dev,train]'
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python

@@ -111,11 +111,6 @@ def check(*files: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.slow
-def test_the_docs_have_none_of_the_words_that_are_ruled_out() -> None:
-    assert check().stdout == ""
-
-
 @pytest.mark.parametrize(
     ("line", "word"),
     [
