@@ -43,6 +43,7 @@ class CommandRequest:
     exclude_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
     launcher_args: tuple[str, ...] = ()  # options for the engine's launcher, which the plan leaves alone
     launched_by: str = ""  # what starts the ranks in the command that was pasted: "deepspeed"; "" = none was
+    options_at: int | None = None  # in the job's args, where the executable takes torchrun's options
     local_rank_option: str = ""  # "--local_rank": each rank's script gets it first, with its local rank
     precision_option: str = ""  # as Fabric's command spells it: "bf16-mixed"
     rendezvous_timeout: int = 0  # seconds; 0: the engine's own
@@ -82,7 +83,7 @@ class Job:
     """
 
     name: str = ""
-    script: str = ""  # path on the hosts, relative to workdir
+    script: str = ""  # path on the hosts, relative to the directory that the ranks start in
     module: str = ""  # python -m MODULE
     command: CommandRequest = CommandRequest()  # where the run was given as the command that starts it today
     args: tuple[str, ...] = ()
@@ -95,7 +96,8 @@ class Job:
     main_port: int = DEFAULT_MAIN_PORT
     env: dict[str, str] = field(default_factory=dict)
     workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
-    output: str = ""  # where the script writes, relative to workdir
+    subdirectory: str = ""  # that the ranks start in (`cd DIR && ...`), from `workdir`; "" = `workdir` itself
+    output: str = ""  # where the script writes, relative to the directory that the ranks start in
     guard: GuardPolicy = "stop"  # what is done about what cannot train
     hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only reported
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
@@ -111,6 +113,17 @@ class Job:
         if isinstance(self.processes_per_host, dict):
             return self.processes_per_host.get(host, 0)
         return self.processes_per_host or 1
+
+    def directory_in(self, workdir: str) -> str:
+        """Return where the ranks start on a host with this working directory; "" is the home."""
+        if not self.subdirectory:
+            return self.workdir or workdir
+        return posixpath.join(self.workdir or workdir or "~", self.subdirectory)
+
+    @property
+    def script_in_tree(self) -> str:
+        """The path of the script, relative to the working directory; "" where there is none."""
+        return posixpath.normpath(posixpath.join(self.subdirectory, self.script)) if self.script else ""
 
     def output_in(self, workdir: str) -> str:
         """Return where the script writes on a host with this working directory, "" when it is not said."""

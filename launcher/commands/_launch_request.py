@@ -159,14 +159,14 @@ def warm_start_local(what: RunRequest) -> WarmStarts:
         if entry.is_local:
             theirs = {**entry.env, **what.job.env}
             env = {name: value for name, value in theirs.items() if name not in OWNED_ENV}
-            cwd = what.job.workdir or entry.workdir
+            cwd = what.job.directory_in(entry.workdir)
             early.start(entry, FIXED_ENV | env, UNSET, cwd, what.ways.open)
     return early
 
 
 def _script_text(what: RunRequest) -> str:
     """Return the text of a local script; "" where it does not, or is not a text."""
-    here = what.config.local_script or what.config.base / what.job.script
+    here = what.config.local_script or what.config.base / what.job.script_in_tree
     try:
         return here.read_text(encoding="utf-8-sig") if what.job.script else ""
     except (OSError, ValueError):

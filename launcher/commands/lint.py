@@ -103,7 +103,7 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     job = load_run_config(config, Overrides()) if config else None
     paths = list(scripts)
     if job is not None and not paths:
-        paths = [job.local_script or Path(job.job.script)]
+        paths = [job.local_script or Path(job.job.script_in_tree)]
     if not paths:
         raise BadInput("no script is named", "gpulaunch lint train.py")
     targets = _targets(job.job if job else Job(), options)

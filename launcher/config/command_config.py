@@ -6,6 +6,7 @@
 
 import os
 import posixpath
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,8 @@ _ENGINES = {
     "torch.distributed.launch": "torchrun",
     "deepspeed": "torchrun",
     "fabric": "torchrun",
+    "composer": "torchrun",
+    "colossalai": "torchrun",
     "accelerate": "accelerate",
     "opaque": "command",
 }
@@ -42,10 +45,31 @@ COMMAND_SOURCE = "command"
 
 
 def read_command(words: Sequence[str]) -> ParsedCommand:
-    """Return a command, given as words or as one text that holds all of them. Raises CommandRefused."""
-    if len(words) == 1 and any(letter.isspace() for letter in words[0].strip()):
-        return parse_line(words[0], os.environ)
-    return parse_command(words, os.environ)
+    """Return a command, given as words or as one text that holds all of them. Raises CommandRefused.
+
+    Local files that it names are relative to this directory in the result, also where it enters another.
+    """
+    known = {**os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
+    is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
+    parsed = parse_line(words[0], known) if is_text else parse_command(words, known)
+    return _from_this_directory(parsed) if parsed.directory else parsed
+
+
+def _from_this_directory(parsed: ParsedCommand) -> ParsedCommand:
+    """Return a command that enters a directory, with the local files that it names as seen from this one."""
+    here, folder = Path.cwd(), _relative(parsed.directory)
+    if not Path(folder).is_dir() and here.parts[-len(Path(folder).parts) :] == Path(folder).parts:
+        folder = "."  # `git clone URL && cd NAME && ...`, pasted in NAME
+    if folder == ".":
+        dropped = (*parsed.dropped, f"cd {parsed.directory}: this is the directory")
+        return replace(parsed, directory="", dropped=dropped)
+    named: dict[str, Any] = {"config_file": parsed.request.config_file, "hostfile": parsed.request.hostfile}
+    named = {
+        key: name if name.startswith("~") else posixpath.join(folder, name)
+        for key, name in named.items()
+        if name
+    }
+    return replace(parsed, directory=folder, request=replace(parsed.request, **named))
 
 
 def command_name(parsed: ParsedCommand) -> str:
@@ -76,10 +100,6 @@ def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
 
 def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
     """Return the engine, and what no key of a run config stands for."""
-    if parsed.directory:
-        raise CommandRefused(
-            f"the line enters {parsed.directory} first", f"cd {parsed.directory}, and leave that out"
-        )
     engine = _ENGINES.get(parsed.launcher)
     named = {use.sets: use.spelling for use in parsed.owned if use.sets}
     in_file = f"of {parsed.request.config_file}" if parsed.request.config_file else ""
@@ -93,13 +113,15 @@ def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
         executable=parsed.program if parsed.program_kind == "executable" else "",
         launcher_args=_launcher_args(parsed),
         launched_by=parsed.launcher,
+        options_at=parsed.options_at,
         local_rank_option=parsed.local_rank_option,
         precision_option=_option_value(parsed, "--precision") if parsed.launcher == "fabric" else "",
         rendezvous_timeout=parsed.request.rendezvous_timeout or 0,
         unset=parsed.unset,
         spelled={name: option for name, option in spelled.items() if option},
     )
-    return {"engine": ENGINES[engine].traits if engine else None, "command": command_request}
+    traits = ENGINES[engine].traits if engine else None
+    return {"engine": traits, "command": command_request, "subdirectory": parsed.directory}
 
 
 def _option_value(parsed: ParsedCommand, name: str) -> str:
@@ -110,6 +132,8 @@ def _option_value(parsed: ParsedCommand, name: str) -> str:
 
 def _launcher_args(parsed: ParsedCommand) -> tuple[str, ...]:
     """Return the kept options; those of accelerate that are keys of its config file go into that file."""
+    if parsed.options_at is not None:
+        return parsed.kept_words()
     if parsed.launcher not in _OWN_OPTIONS:
         return ()
     in_file = section_options(parsed.kept)
@@ -254,27 +278,29 @@ def _environment(parsed: ParsedCommand) -> dict[str, str]:
     """Return the variables that the ranks get; of `mpirun -x NAME` those that are set locally."""
     env = {name: os.environ[name] for name in parsed.forwarded if name in os.environ}
     if parsed.launcher == "deepspeed":
-        env |= _deepspeed_env()
+        env |= _deepspeed_env(parsed.directory)
     if parsed.launcher == "fabric" and (strategy := _option_value(parsed, "--strategy")):
         env["LT_STRATEGY"] = strategy
     if parsed.request.omp_threads is not None:
         env["OMP_NUM_THREADS"] = str(parsed.request.omp_threads)
     env |= parsed.env
     if "PYTHONPATH" in env:
-        env["PYTHONPATH"] = os.pathsep.join(map(_relative, env["PYTHONPATH"].split(os.pathsep)))
+        parts = env["PYTHONPATH"].split(os.pathsep)
+        env["PYTHONPATH"] = os.pathsep.join(_relative(part, parsed.directory) for part in parts)
     return env
 
 
-def _relative(path: str) -> str:
-    """Return a path below this directory (`$PWD/src`) as it is below the working directory of any host."""
+def _relative(path: str, start: str = "") -> str:
+    """Return a path below this directory (`$PWD/src`) as it is on any host, from `start` below it."""
     here = str(Path.cwd())
-    return os.path.relpath(path, here) if path == here or path.startswith(f"{here}/") else path
+    is_below = path == here or path.startswith(f"{here}/")
+    return os.path.relpath(path, posixpath.join(here, start)) if is_below else path
 
 
-def _deepspeed_env() -> dict[str, str]:
-    """Read `.deepspeed_env`, as deepspeed/launcher/runner.py does: in the home, then in this directory."""
+def _deepspeed_env(folder: str) -> dict[str, str]:
+    """Read `.deepspeed_env`, as deepspeed/launcher/runner.py does: in the home, then where it is started."""
     name = os.environ.get("DS_ENV_FILE") or ".deepspeed_env"
-    places = (name,) if posixpath.isabs(name) else (posixpath.join("~", name), name)
+    places = (name,) if posixpath.isabs(name) else (posixpath.join("~", name), posixpath.join(folder, name))
     env: dict[str, str] = {}
     for place in places:
         try:

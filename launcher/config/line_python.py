@@ -15,7 +15,8 @@ def local_python(parsed: ParsedCommand) -> str:
     enter an environment that has one. On other hosts the interpreter is that of hosts.yaml.
     """
     if "/" in parsed.python:
-        return os.path.abspath(at_home(parsed.python))  # noqa: PTH100 - a venv's python is a link, to be kept
+        python = os.path.join(parsed.directory, at_home(parsed.python))  # noqa: PTH118 - as below
+        return os.path.abspath(python)  # noqa: PTH100 - a venv's python is a link, to be kept
     if parsed.environment is None:
         return ""
     places = (at_home(folder) / "bin" / "python" for folder in _folders(parsed.environment))

@@ -28,6 +28,7 @@ from launcher.config.disconnect_options import (
 from launcher.config.end_options import EndCommand
 from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST, user_config_dir
+from launcher.config.rendezvous_imports import refuse_other_rendezvous
 from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS
 from launcher.config.slurm_options import SlurmSpec
@@ -150,7 +151,10 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     root, command = _with_command(root, written.folder)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
-    here = _script_here(root, written.folder, data, mistakes)
+    if command is not None and data.get("script"):
+        refuse_other_rendezvous(written.folder / command.directory / data["script"])
+    entered = written.folder / (command.directory if command is not None else "")
+    here = _script_here(root, entered, data, mistakes)
     mistakes.raise_if_any()
     named = data.pop("hosts", ())
     hosts = named or (LOCALHOST,)
@@ -175,10 +179,10 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     data |= accelerate_fields(
         data.pop("accelerate_config", None),
         command.kept if command is not None else (),
-        folder=written.folder,
+        folder=entered,
         given=data,
     )
-    data.setdefault("deepspeed", argument_config(data["args"], written.folder))
+    data.setdefault("deepspeed", argument_config(data["args"], entered))
     job = Job(name=path.stem, **data)
     return RunConfig(
         path.stem,

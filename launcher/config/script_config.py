@@ -49,7 +49,13 @@ def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
     locally.
     """
     config = command_config(words, overrides)
-    script = config.job.script
+    script, folder = config.job.script_in_tree, config.job.subdirectory
+    if folder and not (_explicit(overrides) or Path(folder).is_dir()):
+        raise BadInput(
+            f"cd {folder}: there is no such local directory",
+            "start gpulaunch where the command is typed today; or, where the code lies on the hosts only, add"
+            " --set send_script=false",
+        )
     if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
         raise BadInput(
             f"{script}: there is no such local script",
@@ -81,7 +87,7 @@ def choose_code_transfer(
     _refuse_neighbours(config)
     if not config.job.script:
         return config, entries
-    script = Path(config.job.script)
+    script = Path(config.job.script_in_tree)
     _refuse_lone(script)
     return replace(config, local_script=script, job=replace(config.job, send_script=True)), entries
 
@@ -94,10 +100,10 @@ def _explicit(overrides: Overrides) -> bool:
 def _refuse_outside(config: RunConfig) -> None:
     if not config.job.script:
         return
-    path = posixpath.normpath(config.job.script)
+    path = config.job.script_in_tree
     if posixpath.isabs(path) or path.startswith("../"):
         raise BadInput(
-            f"{config.job.script} is not in the current directory, which is the tree that --sync sends",
+            f"{path} is not in the current directory, which is the tree that --sync sends",
             "cd to the project's directory, and name the script relative to it",
         )
 
@@ -107,10 +113,10 @@ def _refuse_neighbours(config: RunConfig) -> None:
     if config.command is None:
         return
     job = config.job
-    top = job.module.partition(".")[0]
-    names = [name for name in (top, f"{top}.py") if top and Path(name).exists()]
+    top, here = job.module.partition(".")[0], Path(job.subdirectory)
+    names = [name for name in (top, f"{top}.py") if top and (here / name).exists()]
     words = (job.command.executable, *job.args)
-    names += [word for word in words if word and not posixpath.isabs(word) and Path(word).is_file()]
+    names += [word for word in words if word and not posixpath.isabs(word) and (here / word).is_file()]
     if names:
         what = f"only {job.script}" if job.script else "nothing"
         raise BadInput(

@@ -119,6 +119,7 @@ class NodeSetup:
     launcher_args: tuple[str, ...] = ()  # options of the user's for the launcher itself
     launched_by: str = ""  # "deepspeed": the script expects what that launcher gives
     precision_option: str = ""  # what that launcher's own option says: "bf16-mixed"
+    options_at: int | None = None  # in the arguments of a program that takes torchrun's options
     local_rank_option: str = ""  # given to each rank's script with its local rank
     accelerate_config: Mapping[str, Any] = field(default_factory=dict)  # keys of the user's, taken over
 

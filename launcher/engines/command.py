@@ -23,8 +23,11 @@ class Command:
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's command."""
-        del world
-        return (node.python, RANK_PROGRAM, *node.words)
+        if node.options_at is None:
+            return (node.python, RANK_PROGRAM, *node.words)
+        at = len(("--exec", "PROGRAM")) + node.options_at
+        inner = _torchrun_options(world, node)
+        return (node.python, RANK_PROGRAM, *node.words[:at], *inner, *node.words[at:])
 
     def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
         """Return what a launcher inside goes by."""
@@ -58,6 +61,25 @@ class Command:
             f"NPROC_PER_NODE and PET_NPROC_PER_NODE ask the command for {local} of {world.size} ranks; its"
             " precision and its ranks are not ours: no guard watches them, and none is verified"
         )
+
+
+def _torchrun_options(world: World, node: NodeSetup) -> tuple[str, ...]:
+    """Return the options of torchrun for a program that takes them, as `tune run` does.
+
+    The endpoint is said for torchtune, which chooses --standalone without one (torchtune/_cli/run.py).
+    """
+    address = world.main_address
+    host = f"[{address}]" if ":" in address else address
+    return (
+        *("--nnodes", str(world.nodes)),
+        *("--node_rank", str(node.node_rank)),
+        *("--nproc_per_node", str(len(node.ranks.slots))),
+        *("--rdzv_backend", "static"),
+        *("--rdzv_endpoint", f"{host}:{world.main_port}"),
+        *("--rdzv_id", world.run_id),
+        *("--rdzv_conf", f"timeout={world.rendezvous_timeout_s}"),
+        *node.launcher_args,
+    )
 
 
 ENGINE: Engine = Command()

@@ -58,6 +58,8 @@ class Torchrun:
             env["LOCAL_SIZE"] = str(len(node.ranks.slots))
             if world.nodes > 1:  # deepspeed/launcher/runner.py: modules of the working directory are found
                 env["PYTHONPATH"] = "."
+        if node.launched_by == "composer":  # composer/utils/dist.py reads it beside torchrun's variables
+            env["NODE_RANK"] = str(node.node_rank)
         if node.launched_by == "fabric":
             env |= _fabric(world, node)
         return env

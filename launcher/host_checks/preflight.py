@@ -161,7 +161,7 @@ def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
 
 def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None = None) -> AgentRequest:
     """Return the request to the agent of one host for this job."""
-    workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
+    workdir = job.directory_in(entry.workdir or (str(Path.cwd()) if entry.is_local else "~"))
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
     if job.output:
         paths["output"] = job.output_in(workdir)

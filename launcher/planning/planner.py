@@ -159,6 +159,7 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
             omp_threads=_threads(facts, mine),
             launcher_args=job.command.launcher_args,
             launched_by=job.command.launched_by,
+            options_at=job.command.options_at,
             local_rank_option=job.command.local_rank_option,
             precision_option=job.command.precision_option,
             accelerate_config=job.accelerate_config or {},
@@ -181,9 +182,9 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
                 argv=engine.argv(world, setup),
                 env=_environment(entry, facts, job, world, engine, setup),
                 unset=(*UNSET, *job.command.unset),
-                cwd=job.workdir or entry.workdir,
+                cwd=job.directory_in(entry.workdir),
                 files=tuple(files),
-                output_dir=job.output_in(job.workdir or entry.workdir or "~"),
+                output_dir=job.output_in(job.directory_in(entry.workdir) or "~"),
                 notes=tuple(engine.notes(world, setup)),
             )
         )

@@ -17,7 +17,7 @@ def script_after_sync(config: RunConfig) -> ScriptFile | None:
     """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
     if config.sync is None or config.sync.to or not config.job.script:
         return None
-    here = at_home(config.sync.source) / config.job.script
+    here = at_home(config.sync.source) / config.job.script_in_tree
     return _read(here, config.job.script) if here.is_file() else None
 
 

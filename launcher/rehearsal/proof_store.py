@@ -72,6 +72,7 @@ _CONFIG_FIELDS = (
     "precision_args",
     "env",
     "workdir",
+    "subdirectory",
 )
 
 

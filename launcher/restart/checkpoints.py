@@ -72,7 +72,7 @@ def list_checkpoints(
 
 def checkpoint_dir(entry: HostEntry, job: Job) -> str:
     """Return the directory on a host that checkpoints lie in."""
-    workdir = job.workdir or entry.workdir or "~"
+    workdir = job.directory_in(entry.workdir) or "~"
     return job.output_in(workdir) or workdir
 
 

@@ -86,11 +86,11 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
     """A tree without the script is not the tree that was meant."""
     if spec.to or not job.script or posixpath.isabs(job.script) or job.script.startswith("~"):
         return
-    path = posixpath.normpath(job.script)
-    if path.startswith("../") or any(entry.path == path for entry in tree.entries):
+    path = job.script_in_tree
+    if path.startswith(("../", "/", "~")) or any(entry.path == path for entry in tree.entries):
         return
     raise SyncFailed(
-        f"{job.script} is not among the files that sync would send from {tree.root}",
+        f"{path} is not among the files that sync would send from {tree.root}",
         "start gpulaunch in the project's directory, set sync.from, or see what .gitignore leaves out",
     )
 

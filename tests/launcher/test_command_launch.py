@@ -12,10 +12,13 @@ from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
 from launcher.config.line_python import local_python
 from launcher.config.run_config import Overrides, command_config, load_run_config
+from launcher.config.script_config import lone_command
 from launcher.errors import BadInput, CommandRefused
+from launcher.host_checks.preflight import agent_request
 from launcher.planning.planner import build_plan
 from launcher.report.command import command_lines, correction
 from launcher.report.plan import plan_text
+from launcher.restart.checkpoints import checkpoint_dir
 from preflight.decide.gpu_selection import select_gpus
 from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
@@ -334,13 +337,66 @@ def test_a_command_that_needs_no_correction_is_shown_once() -> None:
         ("torchrun --nproc_per_node cpu train.py", "write their number instead of cpu"),
         ("deepspeed --hostfile none train.py", "none: the hostfile of the command cannot be read"),
         ("mpirun -np 9 -H titan:3,l40s-01:1 python train.py", "9 processes, and its hosts have 4 slots"),
-        ("cd sub && torchrun train.py", "enters sub first"),
     ],
 )
 def test_what_cannot_be_launched_as_it_is_says_so(line: str, words: str) -> None:
     with pytest.raises(BadInput) as refused:
         planned(command_config([line], Overrides(hosts=("titan,l40s-01",))), titan(1), l40s(1))
     assert words in f"{refused.value.message} {refused.value.fix}"
+
+
+def test_a_command_runs_in_the_directory_that_it_enters(home: Path) -> None:
+    folder = home / "proj" / "sub"
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text("import torch\n")
+    (folder / "ds.json").write_text("{}")
+    (folder / "one.yaml").write_text("mixed_precision: bf16\n")
+    line = "cd proj && export PYTHONPATH=$PWD && cd sub && accelerate launch --config_file one.yaml train.py"
+    config = lone_command([f"{line} --deepspeed ds.json"], Overrides(hosts=("titan",)))
+    job = config.job
+    assert (job.subdirectory, job.script, job.script_in_tree) == ("proj/sub", "train.py", "proj/sub/train.py")
+    assert job.deepspeed is not None
+    assert job.precision == "bf16"
+    assert job.env["PYTHONPATH"] == ".."
+    (node,) = planned(config, titan(1)).nodes
+    assert node.cwd == "~/proj/sub"
+    assert node.argv[-3:] == ("train.py", "--deepspeed", "ds.json")
+    entry = HostEntry("titan", workdir="/w")
+    assert agent_request(entry, job).paths["workdir"] == "/w/proj/sub"
+    assert checkpoint_dir(entry, job) == "/w/proj/sub"
+
+
+def test_a_directory_that_is_entered_must_be_here_and_may_be_this_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match="cd none: there is no such local directory"):
+        lone_command(["cd none && torchrun train.py"], Overrides())
+    (home / "clone").mkdir()
+    (home / "clone" / "train.py").touch()
+    monkeypatch.chdir(home / "clone")
+    config = lone_command(["cd clone && torchrun train.py"], Overrides())
+    assert (config.job.subdirectory, config.job.script) == ("", "train.py")
+    assert config.command is not None
+    assert "cd clone: this is the directory" in config.command.dropped
+
+
+@pytest.mark.parametrize("module", ["horovod.torch as hvd", "mpi4py"])
+def test_a_script_whose_ranks_meet_otherwise_is_refused(home: Path, module: str) -> None:
+    (home / "train.py").write_text(f"import torch\nimport {module}\n")
+    with pytest.raises(CommandRefused, match=r"train.py:2 imports .*ranks meet through"):
+        read("horovodrun -np 4 python train.py")
+
+
+def test_composer_and_torchtune_are_told_their_place_in_the_world() -> None:
+    made = plan("composer -n 2 train.py", titan(2), l40s(1))
+    assert [node.env["NODE_RANK"] for node in made.nodes] == ["0", "1"]
+    made = plan("tune run --nproc_per_node 2 --tee 3 lora --config c", titan(2), l40s(1))
+    assert [len(node.gpus) for node in made.nodes] == [2, 1]
+    words = shlex.join(made.nodes[1].argv)
+    at = f"10.77.0.1:{made.main_port}"
+    assert "--exec tune run --nnodes 2 --node_rank 1 --nproc_per_node 1 --rdzv_backend static" in words
+    assert f"--rdzv_endpoint {at} --rdzv_id run-1" in words
+    assert words.endswith("--tee 3 lora --config c")
 
 
 def test_several_nodes_need_hosts() -> None:

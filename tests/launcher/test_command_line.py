@@ -68,6 +68,10 @@ def request_of(line: str) -> Request:
             'L=${L:-"--num_processes ${N:-3} --num_machines 1"}\naccelerate launch $L a.py',
             Request(total=3, nodes=1),
         ),
+        (
+            'A="--nproc_per_node 2 --node_rank $R --rdzv_id $(date +%s -u)"\ntorchrun $A a.py',
+            Request(per_node=2),
+        ),
         ("G=(0 1 2)\ntorchrun --nproc_per_node ${#G[@]} a.py", Request(per_node=3)),
         ("torchrun --master_port $((RANDOM % (23000 - 20000 + 1) + 20000)) a.py", Request()),
         (
@@ -133,6 +137,19 @@ def of_kind(parsed: ParsedCommand) -> tuple[str, str, str]:
         ("sh -xeuc 'torchrun a.py'", ("torchrun", "script", "a.py")),
         ("bash -c 'cd x; make; ./run'", ("opaque", "executable", "bash")),
         ("bash -c ./run.sh", ("opaque", "executable", "bash")),
+        ("composer -n 2 --world_size 4 --node_rank 0 a.py", ("composer", "script", "a.py")),
+        ("composer -n 8 -m pkg.train", ("composer", "module", "pkg.train")),
+        ("colossalai run -H a,b a.py --nproc_per_node 2", ("colossalai", "script", "a.py")),
+        ("colossalai run --nproc_per_node 2 -m pkg", ("colossalai", "module", "pkg")),
+        ("tune run --nnodes 2 full --config c", ("opaque", "executable", "tune")),
+        ("(cd x && torchrun a.py)", ("torchrun", "script", "a.py")),
+        ("$ torchrun a.py \\\n  --lr 1\nstep 1 loss 2\n(done) [ok]", ("torchrun", "script", "a.py")),
+        ("torchrun a.py\n# torchrun b.py", ("torchrun", "script", "a.py")),
+        ("# torchrun a.py --x 1", ("torchrun", "script", "a.py")),
+        ("%cd x\n%env A=1\n!accelerate launch a.py", ("accelerate", "script", "a.py")),
+        ("PS C:\\x> $env:A = '1'; python .\\tools\\train.py", ("python", "script", "./tools/train.py")),
+        ("accelerate config\naccelerate launch a.py", ("accelerate", "script", "a.py")),
+        ("torchrun --role $(hostname -s): a.py", ("torchrun", "script", "a.py")),
         ("nohup time env A=1 uv run --frozen torchrun a.py &", ("torchrun", "script", "a.py")),
     ],
 )
@@ -238,13 +255,22 @@ def test_conda_run_names_an_environment() -> None:
         ("nsys profile torchrun a.py", "watch the launcher", "torchrun --no_python nsys ... python SCRIPT"),
         ("pdsh -w a,b torchrun a.py", "on hosts of its own", "--hosts A,B"),
         ("jsrun -n 4 python a.py", "scheduler of its own", "leave it"),
-        ("composer -n 8 a.py", "world of its own on each host", "torchrun --nproc_per_node"),
+        ("srun pkill python", "pkill python starts no training", "the command that trains"),
+        ("sudo apt update\napt install x", "apt update starts no training", "the command that trains"),
+        ("colossalai run --extra_launch_args a=1 a.py", "options of the torchrun inside", "write torchrun"),
+        ("tune run --nproc_per_node 2", "no recipe to start", "the recipe"),
+        ("python a.py --d [PATH_TO_DATA]", "[PATH_TO_DATA], which has no value", "write a value"),
+        ("python a.py --d='<path to data>'", "<path to data>, which has no value", "write a value"),
+        ("python a.py --d <数据目录>", "<数据目录>, which has no value", "write a value"),
+        ("python a.py --d %USERPROFILE%", "%USERPROFILE%, which has no value", "write a value"),
+        ("pip install x\nB=4\ntorchrun a.py", "pip and torchrun", "do what pip install x does on each host"),
+        ("mpirun -wdir $D python a.py", "-wdir has $D", "export it"),
         ("uv run --env-file .env a.py", "reads variables from a file", "env:"),
         ("env -S 'A=1 python' a.py", "in one word", "words of their own"),
         ("mpirun -np 1 -H a python a.py : -np 1 -H b python a.py", "several programs", "one program"),
         ("cat <<EOT > ds.json\n{}\nEOT\ndeepspeed a.py", "writes a file in place", "write the file first"),
         ("run() { torchrun a.py; }", "shell function, run", "inside of it"),
-        ("(torchrun a.py)", "subshell", "inside of it"),
+        ("torchrun a.py (b) c", "subshell", "inside of it"),
         ("[ -d x ] && torchrun a.py", "loop or condition ([)", "one launch"),
         (". ./env.sh && torchrun a.py", ". ./env.sh sets what gpulaunch cannot see", "bash SCRIPT"),
         (
@@ -252,7 +278,7 @@ def test_conda_run_names_an_environment() -> None:
             "pip and torchrun",
             "do what pip install -e . does on each host",
         ),
-        ("cd $(dirname $0) && torchrun a.py", "cd has $(dirname $0)", "write a value"),
+        ("cd $(hostname) && torchrun a.py", "cd has $(hostname)", "write a value"),
         ("CUDA_VISIBLE_DEVICES=$GPU torchrun a.py", "has $GPU, which has no value", "export it"),
         ("accelerate launch --config_file $CFG a.py", "has $CFG, which has no value", "export it"),
         ("torchrun a.py \\\n # --resume \\\n --lr 1", "ends before --lr", "take the comment out"),
@@ -261,7 +287,11 @@ def test_conda_run_names_an_environment() -> None:
         ("torchrun a.py --data d{1..3}", "d{1..3}, which a shell would replace", "quotes"),
         ("torchrun a.py --x ${A", "has no end", "close it"),
         ("torchrun --nproc_per_node 8 a.py --out $(date +%F)", "$(date +%F), which has no value", "value"),
-        ("MASTER=$(hostname)\ntorchrun a.py --at $MASTER", "$MASTER, which has no value", "export it"),
+        (
+            "MASTER=$(hostname)\ntorchrun a.py --at $MASTER",
+            "$(hostname), which has no value",
+            "write a value",
+        ),
         ("python", "names no script", "python SCRIPT"),
         ("CUDA_VISIBLE_DEVICES=0", "has no command", "paste it"),
         ("", "no command", "paste it"),
@@ -326,6 +356,12 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("mpirun -x PATH python a.py", "PATH: that of each host"),
         ('torchrun a.py "$@"', "$@: the text has no arguments of its own"),
         ("bash -c 'torchrun a.py'", "bash: its text is the command"),
+        ("cd x; torchrun a.py; cd ..", "cd: it has no effect after the launch"),
+        ("torchrun --role $(hostname): a.py", "--role $(hostname):: only a word in front"),
+        (
+            "torchrun --nnodes 2 --node_rank 0 a.py\ntorchrun --nnodes 2 --node_rank=1 a.py",
+            "torchrun: the text has it for 2 nodes, and gpulaunch for each host",
+        ),
     ],
 )
 def test_what_has_no_effect_on_hosts_is_said(line: str, said: str) -> None:
@@ -351,7 +387,44 @@ def test_a_launcher_by_path_names_its_interpreter() -> None:
 
 
 def test_counts_inside_of_an_opaque_command_are_remarked() -> None:
-    parsed = parse_line("tune run --nproc_per_node 4 full --config x")
+    parsed = parse_line("train start --nproc_per_node 4 full --config x")
     assert parsed.remarks == (
-        "--nproc_per_node is an option of tune, which gpulaunch cannot change; without it the plan's holds",
+        "--nproc_per_node is an option of train, which gpulaunch cannot change; without it the plan's holds",
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "directory"),
+    [
+        ("cd x && torchrun a.py", "x"),
+        ("cd x; cd ../y; torchrun a.py", "y"),
+        ("cd x && cd - && torchrun a.py", ""),
+        ("cd $(dirname $0)/.. && torchrun a.py", ".."),
+        ('cd "$(dirname "${BASH_SOURCE[0]}")"\ntorchrun a.py', "."),
+        ("cd x && uv run --directory y torchrun a.py", "x/y"),
+        ("cd x && bash -c 'cd y && torchrun a.py'", "x/y"),
+        ("env -C x torchrun a.py", "x"),
+        ("srun --chdir=x python a.py", "x"),
+        ("mpirun -np 2 -wdir /data python a.py", "/data"),
+        ("cd ~/x && torchrun a.py", "/home/ana/x"),
+    ],
+)
+def test_the_directory_that_a_line_enters(line: str, directory: str) -> None:
+    assert parse_line(line, {"HOME": "/home/ana"}).directory == directory
+
+
+def test_what_follows_from_the_text_alone_is_filled_in() -> None:
+    text = "cd x\nD=$(cd $(dirname $0)/..; pwd) N=4\n"
+    text += "torchrun --a $PWD --b $D --c $(expr 8 / $N) --d out/$(date +%Y) --e $(whoami) --f $'a\\nb' a.py"
+    line = text.replace("torchrun", "python a.py")
+    known = {"PWD": "/w", "USER": "ana", "EPOCHSECONDS": "1700000000"}
+    assert parse_line(line, known).args[:12] == (
+        *("--a", "/w/x", "--b", "/w", "--c", "2", "--d", "out/2023", "--e", "ana", "--f", "a\nb"),
+    )
+
+
+def test_tune_run_takes_the_options_of_torchrun() -> None:
+    parsed = parse_line("tune run --nnodes 1 --nproc_per_node 2 --tee 3 lora --config c")
+    assert (parsed.request, parsed.options_at) == (Request(nodes=1, per_node=2), 1)
+    assert (parsed.args, parsed.kept_words()) == (("run", "lora", "--config", "c"), ("--tee", "3"))
+    assert parse_line("tune run lora --config c").options_at is None

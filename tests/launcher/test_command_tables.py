@@ -10,12 +10,14 @@ import pytest
 from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
 from launcher.engines.command_line.reference import options_reference
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
+from launcher.engines.command_line.tables.colossalai import COLOSSALAI
+from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 
-TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, FABRIC, MPIRUN, HOROVODRUN, SRUN)
+TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, FABRIC, COMPOSER, COLOSSALAI, MPIRUN, HOROVODRUN, SRUN)
 HELP = {"-h", "--help"}
 
 

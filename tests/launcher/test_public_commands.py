@@ -18,6 +18,10 @@ from launcher.errors import CommandRefused
 COMMANDS: list[dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("public_commands.yaml").read_text(encoding="utf-8")
 )
+TEXTS: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("public_texts.yaml").read_text(encoding="utf-8")
+)
+KNOWN = {"HOME": "/home/ana", "PWD": "/home/ana/w", "USER": "ana", "EPOCHSECONDS": "1700000000"}
 PROJECTS = (
     *("trl", "axolotl", "LLaMA-Factory", "torchtitan", "nanoGPT", "DeepSpeedExamples", "accelerate"),
     *("Lightning", "diffusers", "open_clip", "fairseq", "Megatron-LM"),
@@ -82,3 +86,23 @@ def test_a_public_command_is_understood(command: dict[str, Any]) -> None:
         again = parse_command(parsed.words)  # as a shell would have split the line
         assert again.request == parsed.request or parsed.env
         assert again.args == parsed.args
+
+
+def outcome(text: str) -> Mapping[str, object]:
+    """Return what becomes of a text: a launch, or a refusal and its remedy."""
+    try:
+        return seen(parse_line(text, KNOWN))
+    except CommandRefused as refused:
+        return {"refused": refused.message, "fix": refused.fix}
+
+
+def test_texts_of_thirty_projects_are_read_as_a_person_reads_them() -> None:
+    """Blocks of READMEs, documentation and scripts as they stand there, without most arguments."""
+    projects = {text["source"].split()[0] for text in TEXTS}
+    assert len(TEXTS) >= 150
+    assert len(projects) >= 28
+    assert not projects & set(PROJECTS)
+    told = ("source", "text")
+    expected = [{name: value for name, value in text.items() if name not in told} for text in TEXTS]
+    assert [outcome(text["text"]) for text in TEXTS] == expected
+    assert sum("refused" in text for text in TEXTS) < len(TEXTS) * 0.6

@@ -1,12 +1,15 @@
 """Expansions of a shell (`$NAME`, `${NAME:-default}`, `$((1 + 2))`), and nothing is run for them. Pure.
 
 What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `${NAME%.*}`, `$1`. `$@` is empty: a
-text that is pasted has no arguments of its own.
+text that is pasted has no arguments of its own. The directory of the text's script (`$(dirname $0)`) is the
+one that it is pasted in, and `$(date +%F)` is the time that EPOCHSECONDS gives, as in bash.
 """
 
 import ast
 import operator
+import posixpath
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -14,8 +17,9 @@ from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-Values: TypeAlias = Mapping[str, str | tuple[Word, ...]]
-"""Variables: a text, or the words of an array."""
+Value: TypeAlias = str | Word | tuple[Word, ...]
+Values: TypeAlias = Mapping[str, Value]
+"""Variables: a text, a text of which a part has no value yet, or the words of an array."""
 
 _OPENERS = {"$(": ")", "${": "}", "$[": "]"}
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
@@ -27,6 +31,15 @@ _ARGUMENTS = re.compile(r"[@*](?::\d+)?")
 _COUNT = re.compile(r"#(?P<name>[A-Za-z_]\w*)\[[@*]\]", re.ASCII)
 _LOOKUP = re.compile(
     r"(?:which|command -v|type -[pP]) (torchrun|accelerate|deepspeed|fabric|python[\d.]*)", re.ASCII
+)
+_EXPR = re.compile(r"expr (.+)")
+_DATE = re.compile(r"date \+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)")
+_OWN_PATH = r"[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\}|BASH_SOURCE)[\"']?"
+_OWN_FOLDER = re.compile(
+    rf"dirname (?:-- )?[\"']?(?:\$\((?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\)|{_OWN_PATH})[\"']?"
+)
+_ENTERED = re.compile(
+    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?: >\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
 )
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"[\d\s+*/%()-]{1,120}", re.ASCII)
@@ -48,6 +61,7 @@ class Expansion:
     end: int
     words: tuple[Word, ...] = ()  # of an array; () and no text: nothing at all
     text: str | None = None  # None: see `words` and `unresolved`
+    open: Word | None = None  # a text of which a part has no value
     unresolved: str = ""  # the expansion itself, where only a running shell knows its value
 
 
@@ -103,9 +117,11 @@ def no_end(quote: str, start: str) -> CommandRefused:
     return CommandRefused(f"the quote {quote} at {start!r} has no end", "close it, or paste the whole line")
 
 
-def _value(value: str | tuple[Word, ...] | None, shown: str, end: int) -> Expansion:
+def _value(value: Value | None, shown: str, end: int) -> Expansion:
     if value is None:
         return Expansion(end, unresolved=shown)
+    if isinstance(value, Word):
+        return Expansion(end, open=value)
     if isinstance(value, tuple):
         return Expansion(end, words=value[:1])
     return Expansion(end, text=value)
@@ -126,10 +142,32 @@ def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -
     program = _LOOKUP.fullmatch(command)
     if program is not None:
         return Expansion(end, text=program[1])
-    here = values.get("PWD")
-    if command == "pwd" and isinstance(here, str):
-        return Expansion(end, text=here)
-    return Expansion(end, unresolved=shown)
+    said = _printed(command, values, split, depth)
+    return Expansion(end, unresolved=shown) if said is None else Expansion(end, text=said)
+
+
+def _printed(command: str, values: Values, split: Split, depth: int) -> str | None:
+    """Return what a command prints whose answer follows from the text alone, None for any other."""
+    here, now = values.get("PWD"), values.get("EPOCHSECONDS")
+    if command == "pwd":
+        return here if isinstance(here, str) else None
+    if command == "whoami":
+        user = values.get("USER")
+        return user if isinstance(user, str) else None
+    if _OWN_FOLDER.fullmatch(command):
+        return "."
+    entered = _ENTERED.fullmatch(command)
+    if entered is not None and isinstance(here, str) and depth < _DEEPEST:
+        folder, lacking = split(entered["folder"], depth + 1)
+        return None if lacking else posixpath.normpath(posixpath.join(here, folder))
+    expression = _EXPR.fullmatch(command)
+    if expression is not None:
+        number = _arithmetic(expression[1].replace("\\*", "*"), values)
+        return None if number is None else str(number)
+    date = _DATE.fullmatch(command)
+    if date is not None and isinstance(now, str) and now.isdecimal():
+        return time.strftime(date["format"], time.localtime(int(now)))
+    return None
 
 
 def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
@@ -137,8 +175,9 @@ def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> E
     if _ARGUMENTS.fullmatch(inner):
         return Expansion(end)
     counted = _COUNT.fullmatch(inner)
-    if counted is not None and isinstance(values.get(counted["name"]), tuple):
-        return Expansion(end, text=str(len(values[counted["name"]])))
+    counted_words = values.get(counted["name"]) if counted is not None else None
+    if isinstance(counted_words, tuple):
+        return Expansion(end, text=str(len(counted_words)))
     match = _PARAMETER.fullmatch(inner)
     if match is None or depth >= _DEEPEST:
         return Expansion(end, unresolved=shown)

@@ -9,12 +9,15 @@ from launcher.engines.command_line import python_options
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
+from launcher.engines.command_line.preparations import refuse_setup
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.request import check_counts, for_each_host, request_of
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
+from launcher.engines.command_line.tables.colossalai import COLOSSALAI
+from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
-from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
+from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN, TUNE
 from launcher.engines.command_line.words import require_known, without_values
 from launcher.errors import CommandRefused
 
@@ -26,6 +29,8 @@ _PROGRAMS: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("deepspeed",): ("deepspeed", DEEPSPEED),
     ("deepspeed.pt",): ("deepspeed", DEEPSPEED),
     ("ds",): ("deepspeed", DEEPSPEED),
+    ("composer",): ("composer", COMPOSER),
+    ("colossalai", "run"): ("colossalai", COLOSSALAI),
     ("fabric", "run"): ("fabric", FABRIC),
     ("fabric", "run", "model"): ("fabric", FABRIC),
     ("lightning", "run"): ("fabric", FABRIC),
@@ -43,11 +48,15 @@ _MODULES: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("deepspeed.launcher.runner",): ("deepspeed", DEEPSPEED),
     ("lightning.fabric.cli", "run"): ("fabric", FABRIC),
     ("lightning_fabric.cli", "run"): ("fabric", FABRIC),
+    ("composer.cli.launcher",): ("composer", COMPOSER),
 }
 _LAUNCHER_FILES = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+_MODULE_OPTIONS = {"--module", "--module_mode", "-m"}
+_PROGRAM_OPTIONS = {"--no_python", "--command_mode"}
 _DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy", "bdb")
 _OTHER_COMMANDS = {
     "accelerate": "only accelerate launch starts a training",
+    "colossalai": "only colossalai run starts a training",
     "fabric": "only fabric run starts a training",
     "lightning": "only lightning run starts a training",
 }
@@ -78,6 +87,9 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
         )
     if name.endswith(".py"):
         return _record(line, "python", "script", start)
+    refuse_setup(line.words[start:])
+    if [word.text for word in line.words[start : start + 2]] == ["tune", "run"]:
+        return _read_tune(line, start)
     record = _record(line, "opaque", "executable", start)
     return replace(record, remarks=_unchanged_counts(record))
 
@@ -124,16 +136,15 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         reading, others = read_interspersed(line.words, start, table)
     else:
         reading = read_options(line.words, start, table)
-    line.found += reading.found
+    line.take(reading.found)
     if reading.program >= len(line.words):
         raise _without_script(launcher, reading.found)
     names = {one.option.name for one in reading.found}
-    kind: ProgramKind = "module" if "--module" in names else "script"
-    if "--no_python" in names:
-        if "--module" in names:
-            raise CommandRefused(
-                f"--module and --no_python of {launcher} exclude each other", "leave one of them out"
-            )
+    kind: ProgramKind = "module" if names & _MODULE_OPTIONS else "script"
+    if names & _PROGRAM_OPTIONS:
+        if kind == "module":
+            both = " and ".join(sorted(names & (_MODULE_OPTIONS | _PROGRAM_OPTIONS)))
+            raise CommandRefused(f"{both} of {launcher} exclude each other", "leave one of them out")
         kind = "executable"
     record = _record(line, launcher, kind, reading.program, others)
     return replace(
@@ -157,6 +168,18 @@ def _without_script(launcher: LauncherKind, found: Sequence[FoundOption]) -> Com
     )
 
 
+def _read_tune(line: CommandLine, start: int) -> ParsedCommand:
+    """Read `tune run`, which takes torchrun's options and starts its recipe with them, without them alone."""
+    reading = read_options(line.words, start + 2, TUNE)
+    if reading.program >= len(line.words):
+        raise CommandRefused("tune run has no recipe to start", "write the recipe after its options")
+    if not reading.found:
+        return _record(line, "opaque", "executable", start)
+    line.take(reading.found)
+    others = (start, start + 1, *range(reading.program, len(line.words)))
+    return replace(_record(line, "opaque", "executable", start, others), options_at=1)
+
+
 def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, ...]:
     """Name options behind the script that mostly are meant for the launcher, which does not see them."""
     known = table.spellings()
@@ -170,6 +193,8 @@ def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, 
 
 def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
     """Name options of an opaque program that say what the plan decides elsewhere."""
+    if record.options_at is not None:
+        return ()
     known = TORCHRUN.spellings()
     names = [word.partition("=")[0] for word in record.args]
     return tuple(

@@ -1,5 +1,8 @@
 """A line while it is read: what has been found so far."""
 
+import posixpath
+from collections.abc import Iterable
+
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
@@ -63,6 +66,14 @@ class CommandLine:
         require_known(value, f"the variable {name}")
         self.env[name] = value.text
 
+    def take(self, found: Iterable[FoundOption]) -> None:
+        """Take options of the launcher, without labels that have no value."""
+        for one in found:
+            if one.option.is_label and not all(word.is_known for word in one.words):
+                self.dropped.append(f"{one.use.text}: only a word in front of each line of output")
+            else:
+                self.found.append(one)
+
     def check_elastic(self) -> None:
         """Refuse LLaMA-Factory's elastic launch: `MIN_NNODES=1 MAX_NNODES=3`."""
         named = {one.use.name: one.use.value for one in self.found if one.use.name.endswith("_NNODES")}
@@ -70,6 +81,10 @@ class CommandLine:
             values.nodes("MIN_NNODES:MAX_NNODES", f"{named['MIN_NNODES']}:{named['MAX_NNODES']}")
 
     def enter(self, environment: Environment | None, directory: str) -> None:
-        """Take the environment and directory that a wrapper enters; the innermost counts."""
+        """Take the environment and directory that a wrapper enters: the innermost environment counts.
+
+        A relative directory is entered from the one before it.
+        """
         self.environment = environment or self.environment
-        self.directory = directory or self.directory
+        if directory:
+            self.directory = posixpath.normpath(posixpath.join(self.directory, directory))

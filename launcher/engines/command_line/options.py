@@ -22,6 +22,7 @@ ValueKind: TypeAlias = Literal[
     "accelerator",  # Fabric's: cuda, gpu, auto, cpu
     "rendezvous_conf",
     "backend",  # of the rendezvous
+    "directory",
     "variables",  # A=1,B (B as it is locally)
 ]
 
@@ -42,6 +43,7 @@ class LauncherOption:
     sets: str = ""  # the field of Request
     also: tuple[str, ...] = ()  # other spellings; dashes for underscores need none
     choices: tuple[str, ...] = ()
+    is_label: bool = False  # of a log, and no more: left out where its value is not known
     several: bool = False  # may be given several times, each with its own value
 
 

@@ -6,7 +6,7 @@ from launcher.engines.command_line import values
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.tables.prefixes import PREFIXES
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.words import Word, require_known
 from launcher.errors import CommandRefused
 
 
@@ -30,6 +30,9 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
         line.found.append(one)
         if one.option.kind == "variables":
             _take_variables(line, one)
+        elif one.option.kind == "directory":
+            require_known(one.words[0], one.use.spelling)
+            line.enter(None, one.use.value)
     return reading.program
 
 

@@ -1,11 +1,13 @@
 """Commands around a launch that start no training: dropped with a sentence, or refused. Pure."""
 
 import posixpath
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
 
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 """What is said of every command that enters a Python environment."""
@@ -26,13 +28,88 @@ _DROPPED: Mapping[str, str] = {
     "ulimit": _LIMITS,
     "module": _MODULES,
     "ml": _MODULES,
+    "deactivate": _SHELL,
+    "tensorboard": "reads what a training writes, and starts none",
 }
 _AFTER = ("tail", "less", "watch", "fg", "bg")
 """Commands that only look at a launch which continues."""
 
-_LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
+LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
 _RC_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", "conda.sh", "mamba.sh", "modules.sh")
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
+_OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_SETUP = frozenset(
+    (
+        *(
+            "pip",
+            "pip3",
+            "pipx",
+            "apt",
+            "apt-get",
+            "yum",
+            "dnf",
+            "brew",
+            "npm",
+            "git",
+            "git-lfs",
+            "gh",
+            "wget",
+        ),
+        *(
+            "curl",
+            "aria2c",
+            "unzip",
+            "tar",
+            "gunzip",
+            "gzip",
+            "rm",
+            "cp",
+            "mv",
+            "ln",
+            "chmod",
+            "chown",
+            "touch",
+        ),
+        *("sed", "awk", "grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim"),
+        *(
+            "vi",
+            "nano",
+            "emacs",
+            "code",
+            "virtualenv",
+            "pkill",
+            "kill",
+            "killall",
+            "ps",
+            "top",
+            "htop",
+            "cat",
+        ),
+        *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
+        *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter", "reboot"),
+    )
+)
+"""Programs that install, download, copy, show or end something, whatever follows."""
+
+_SETUP_PARTS = {
+    "uv": ("pip", "sync", "venv", "add", "lock", "python", "init", "remove"),
+    "conda": ("create", "install", "env", "update", "init", "config", "remove", "clean", "list", "info"),
+    "poetry": ("install", "add", "lock", "shell", "env", "update"),
+    "tune": ("download", "ls", "cp", "validate", "cat"),
+    "ds_report": ("",),
+    "axolotl": ("fetch",),
+}
+_SETUP_PARTS["mamba"] = _SETUP_PARTS["micromamba"] = _SETUP_PARTS["conda"]
+_SETTINGS = (
+    ("accelerate", "config"),
+    ("accelerate", "env"),
+    ("accelerate", "test"),
+    ("huggingface-cli", "login"),
+    ("hf", "auth", "login"),
+    ("hf", "login"),
+)
+_NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LAUNCHES = (
     "torchrun",
     "accelerate",
@@ -43,6 +120,13 @@ _LAUNCHES = (
     "mpiexec",
     "srun",
     "python",
+    "composer",
+    "colossalai",
+    "tune",
+    "swift",
+    "llamafactory-cli",
+    "axolotl",
+    "xtuner",
 )
 
 
@@ -79,17 +163,107 @@ def entered(words: tuple[Word, ...]) -> Environment | None:
     return None
 
 
-def refuse(words: tuple[Word, ...]) -> None:
-    """Raise CommandRefused for a condition, a loop, and a file of settings that only a shell could read."""
+@dataclass(frozen=True, slots=True)
+class FoundCommand:
+    """One command of a text, and the operator in front of it."""
+
+    words: tuple[Word, ...]
+    ended: str
+
+
+def is_of_shell(words: tuple[Word, ...]) -> bool:
+    """Whether a command changes the shell alone: without effect behind the launch."""
     name = words[0].text
-    if name in _LOOPS:
+    return name in _OF_SHELL or all(_ASSIGNMENT.match(word.text) for word in words)
+
+
+def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
+    """Raise CommandRefused for a condition, a loop, and a file of settings that only a shell could read.
+
+    `before` are the commands in front of it; one that starts with an option is the rest of the line above.
+    """
+    name = words[0].text
+    if before and name.startswith("-"):
+        raise CommandRefused(
+            f"the command ends before {name}: the line above is a comment, or lacks its \\",
+            "take the comment out, or write \\ at the end of the line above",
+        )
+    if name in LOOPS:
         raise CommandRefused(f"the line is a shell loop or condition ({name})", "paste one launch of it")
-    if name in ("source", ".") and len(words) > 1:
+    if name in ("source", ".") and len(words) > 1 and not before:
         raise CommandRefused(
             f"{name} {words[1].text} sets what gpulaunch cannot see",
             "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
             " script: gpulaunch run ... -- bash SCRIPT",
         )
+
+
+def refuse_setup(words: Sequence[Word]) -> None:
+    """Raise CommandRefused for a program that installs, copies or ends something, and trains nothing."""
+    if is_setup(words):
+        shown = " ".join(word.text for word in words[:2])
+        raise CommandRefused(
+            f"{shown} starts no training", "do it on each host yourself, and paste the command that trains"
+        )
+
+
+def is_setup(words: Sequence[Word]) -> bool:
+    """Whether a command installs, downloads, copies or ends something."""
+    name = posixpath.basename(words[0].text)
+    rest = tuple(word.text for word in words[1:])
+    if name in _SETUP:
+        return True
+    if name.startswith("python") and rest[:1] == ("-m",):
+        return rest[1:2] in (("pip",), ("venv",), ("ensurepip",), ("build",))
+    return rest[:1] in tuple((part,) for part in _SETUP_PARTS.get(name, ()))
+
+
+def only_one(found: Sequence[FoundCommand]) -> tuple[str, ...]:
+    """Return what is said of commands that are left out beside the launch: the same one for other nodes.
+
+    Raises CommandRefused for a text of several launches, and for one that must be prepared first.
+    """
+    if all(is_setup(_without_sudo(one.words)) for one in found):
+        refuse_setup(_without_sudo(found[0].words))
+    found = tuple(one for one in found if not _asks_settings(one.words)) or tuple(found[-1:])
+    if len(found) == 1:
+        return ()
+    first, *others = found
+    own = _without_node(first.words)
+    if len(own) < len(first.words) and all(_without_node(one.words) == own for one in others):
+        return (
+            f"{_shown(first.words)}: the text has it for {len(found)} nodes, and gpulaunch for each host",
+        )
+    if others[0].ended == "|":
+        raise several(first.words, others[0].words, "|")
+    trains = [one for one in others if not is_setup(one.words)]
+    other = next((one for one in others if _is_launch(one.words)), (trains or others)[0])
+    raise several(first.words, other.words, other.ended)
+
+
+def _without_sudo(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    return words[1:] if words[0].text == "sudo" and len(words) > 1 else words
+
+
+def _without_node(words: Sequence[Word]) -> tuple[str, ...]:
+    """Return the words of a command without the number of its node."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, _ = word.text.partition("=")
+        if is_value:
+            is_value = False
+        elif name in _NODE_RANKS:
+            is_value = not equals
+        else:
+            kept.append(word.text)
+    return tuple(kept)
+
+
+def _asks_settings(words: Sequence[Word]) -> bool:
+    """Whether a command only asks for settings or a login, which gpulaunch then finds."""
+    texts = tuple(word.text for word in words[:3])
+    return texts[:2] in _SETTINGS or texts in _SETTINGS
 
 
 def several(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> CommandRefused:
@@ -99,13 +273,8 @@ def several(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> C
             f"the line pipes into {other[0].text}",
             "leave the pipe out, or pipe the output of gpulaunch run itself",
         )
-    if other[0].text.startswith("-"):
-        return CommandRefused(
-            f"the command ends before {other[0].text}: the line above is a comment, or lacks its \\",
-            "take the comment out, or write \\ at the end of the line above",
-        )
     message = f"the line has several commands: {_shown(command)} and {_shown(other)}"
-    if _is_launch(other) and not _is_launch(command):
+    if is_setup(command) or (_is_launch(other) and not _is_launch(command)):
         first = " ".join(word.text for word in command[:4])
         return CommandRefused(
             message, f"do what {first} does on each host first, and paste the line from {_shown(other)} on"
@@ -120,6 +289,13 @@ def _shown(words: tuple[Word, ...]) -> str:
     return next((word.text for word in words if "=" not in word.text), words[0].text)
 
 
+def is_launch(words: Sequence[Word]) -> bool:
+    """Whether a command may be the launch of a text: it is none that installs or asks for settings."""
+    return not is_setup(words) and not _asks_settings(words)
+
+
 def _is_launch(words: tuple[Word, ...]) -> bool:
+    if is_setup(words):
+        return False
     name = posixpath.basename(_shown(words))
     return name.startswith(_LAUNCHES) or name.endswith(".py")

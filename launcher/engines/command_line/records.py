@@ -7,13 +7,23 @@ from preflight.frozen import dataclass
 from preflight.job import Precision
 
 LauncherKind: TypeAlias = Literal[
-    "torchrun", "torch.distributed.launch", "accelerate", "deepspeed", "fabric", "python", "opaque"
+    "torchrun",
+    "torch.distributed.launch",
+    "accelerate",
+    "deepspeed",
+    "fabric",
+    "composer",
+    "colossalai",
+    "python",
+    "opaque",
 ]
 """Who starts the ranks in the line. "python": no launcher, one process. "opaque": a program that gpulaunch
-cannot
-look into (`bash train.sh`, `llamafactory-cli`), started once per host."""
+cannot look into (`bash train.sh`, `llamafactory-cli`), started once per host."""
 
 ProgramKind: TypeAlias = Literal["script", "module", "executable"]
+TUNE_RUN = "tune run"
+"""torchtune's own launcher: a program that takes the options of torchrun."""
+
 Fate: TypeAlias = Literal["owned", "kept", "refused"]
 PerNode: TypeAlias = int | Literal["gpu", "cpu", "auto"]
 
@@ -107,6 +117,7 @@ class ParsedCommand:
     python: str = ""  # the interpreter that the line names: "python3.11", "/opt/venv/bin/python"
     environment: Environment | None = None
     directory: str = ""  # `cd DIR && ...`, `torchrun` run in it
+    options_at: int | None = None  # in `args`, of a program that takes torchrun's options (`tune run`)
     local_rank_option: str = ""  # "--local_rank" or "--local-rank": the launcher adds it for each rank
     remarks: tuple[str, ...] = ()  # what looks like a mistake of the line, a sentence each
     dropped: tuple[
@@ -115,6 +126,5 @@ class ParsedCommand:
 
     def kept_words(self) -> tuple[str, ...]:
         """Return the kept options of the launcher itself as argv, `--name value`, names as in its table."""
-        return tuple(
-            word for use in self.kept if use.owner == self.launcher for word in (use.name, *use.values)
-        )
+        owner = self.launcher if self.options_at is None else TUNE_RUN
+        return tuple(word for use in self.kept if use.owner == owner for word in (use.name, *use.values))

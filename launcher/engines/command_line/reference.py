@@ -6,6 +6,10 @@ from launcher.engines.accelerate_config import SECTIONS, section_of
 from launcher.engines.command_line.line import VARIABLES
 from launcher.engines.command_line.options import LauncherOption, Table
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
+from launcher.engines.command_line.tables.colossalai import COLOSSALAI
+from launcher.engines.command_line.tables.colossalai import VERSION as COLOSSALAI_VERSION
+from launcher.engines.command_line.tables.composer import COMPOSER
+from launcher.engines.command_line.tables.composer import VERSION as COMPOSER_VERSION
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED, VERSION
 from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
@@ -14,7 +18,7 @@ from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 CHAPTERS: tuple[tuple[str, str, Table, Table | None], ...] = (
     (
         "torchrun",
-        "Also `python -m torch.distributed.run`. Dashes count as underscores; abbreviations are valid.",
+        "Also `python -m torch.distributed.run` and torchtune's `tune run`. Dashes count as underscores.",
         TORCHRUN,
         None,
     ),
@@ -34,6 +38,18 @@ CHAPTERS: tuple[tuple[str, str, Table, Table | None], ...] = (
         "deepspeed",
         f"DeepSpeed {VERSION}. Scripts get `--local_rank=N` as from its launcher, which itself does not run.",
         DEEPSPEED,
+        None,
+    ),
+    (
+        "composer",
+        f"Composer {COMPOSER_VERSION}. Each rank gets torchrun's variables, and `NODE_RANK`.",
+        COMPOSER,
+        None,
+    ),
+    (
+        "colossalai run",
+        f"Colossal-AI {COLOSSALAI_VERSION}. Options can come before and after the script.",
+        COLOSSALAI,
         None,
     ),
     ("fabric run", "Also `lightning run model`. Options can come before and after the script.", FABRIC, None),

@@ -1,33 +1,30 @@
 """One launch in a text as a person copies it from a page or a script. Pure.
 
-Prompts (`$ `, `!`), continued lines and comments are understood, and what prepares or follows the command:
-`cd DIR &&`, `export NAME=VALUE`, `NAME=VALUE` and arrays in lines before it, `source .../activate`, `&`,
-`2>&1 | tee log`. Several commands are not one launch.
+Continued lines and comments are understood, and what prepares or follows the command: `cd DIR &&`,
+`export NAME=VALUE`, `NAME=VALUE` and arrays in lines before it, `source .../activate`, `&`, `2>&1 | tee log`.
+Several commands are not one launch, but for one that a page prints for each node.
 """
 
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from launcher.engines.command_line import preparations
+from launcher.engines.command_line.expansions import Value
+from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.shell_tokens import Operator, split_text
 from launcher.engines.command_line.words import Word, require_known, without_itself
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-_PROMPT = re.compile(
-    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%][ \t]+|[$%>][ \t]+|![ \t]*"
-    r"|#[ \t]+(?=(?:torchrun|accelerate|deepspeed)\b))",
-    re.MULTILINE,
-)
-_FENCE = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*|%%(?:bash|sh|script\b.*))[ \t]*$", re.MULTILINE)
-_CODE = re.compile(r"\s*`([^`]+)`\s*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
+_AFTER = "it has no effect after the launch"
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 _DETACH = "a run continues without its client; --detach leaves at once"
 
@@ -50,47 +47,42 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
     Raises CommandRefused for several commands, shell loops, and quotes that do not end.
     """
     shell = _Shell(environ)
-    command: tuple[Word, ...] = ()
+    found: list[preparations.FoundCommand] = []
+    launch: ShellLine | None = None
     ended = ""
-    for words, end in shell.commands(_plain_text(text)):
+    for words, end in shell.commands(commands_text(text)):
+        after = bool(found)
         if ended == "|" and words[0].text in ("tee", "cat"):
             shell.dropped.append(f"| {words[0].text}: {_LOG}")
-        elif sentence := preparations.dropped(words, after=bool(command)):
+        elif sentence := preparations.dropped(words, after=after):
             shell.dropped.append(sentence)
-        elif command:
-            raise preparations.several(command, words, ended)
-        elif not shell.prepare(words):
-            preparations.refuse(words)
-            command = words
+        elif launch is not None and preparations.is_of_shell(words):
+            shell.dropped.append(f"{words[0].text}: {_AFTER}")
+        elif (after and launch is not None) or not shell.prepare(words):
+            preparations.refuse(words, found)
+            found.append(preparations.FoundCommand(words, ended))
+            if launch is None and preparations.is_launch(words):
+                launch = shell.line(words)
         ended = end.replace("|&", "|")
     if _ARGUMENTS.search(text):
         shell.dropped.append(_NO_ARGUMENTS)
-    if not command:
+    if not found:
         raise CommandRefused(
             "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
         )
-    return ShellLine(
-        command,
-        shell.directory,
-        tuple(shell.exports.items()),
-        tuple(shell.unset),
-        shell.environment,
-        tuple(dict.fromkeys(shell.dropped)),
-    )
-
-
-def _plain_text(text: str) -> str:
-    """Return a text without what a page or a terminal shows around it: fences, backticks, prompts."""
-    code = _CODE.fullmatch(text)
-    return _PROMPT.sub("", _FENCE.sub("", code[1] if code else text))
+    shell.dropped += preparations.only_one(found)
+    line = launch or shell.line(found[0].words)
+    return replace(line, dropped=tuple(dict.fromkeys(shell.dropped)))
 
 
 class _Shell:
     """What commands in front of the launch leave behind."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.values: dict[str, str | tuple[Word, ...]] = dict(environ)
+        self.values: dict[str, Value] = dict(environ)
         self.directory = ""
+        self.start = environ.get("PWD", "")
+        self.before = ""  # what `cd -` returns to
         self.exports: dict[str, Word] = {}
         self.unset: list[str] = []
         self.environment: Environment | None = None
@@ -99,12 +91,18 @@ class _Shell:
     def commands(self, text: str) -> Iterator[tuple[tuple[Word, ...], str]]:
         """Yield the words of every command and the operator behind it, without redirections and arrays."""
         words: list[Word] = []
+        groups = 0
         tokens = split_text(text, self.values)
         for token in tokens:
             if isinstance(token, Word):
                 words.append(token)
             elif token.text == "(" and words and _ASSIGNMENT.fullmatch(words[-1].text):
                 self._assign_array(words.pop().text, _array(tokens))
+            elif (token.text == "(" and not words) or (token.text == ")" and groups):
+                groups += 1 if token.text == "(" else -1
+                if words:
+                    yield tuple(words), ";"
+                words = []
             elif token.text in "()" or token.text.startswith("<<"):
                 raise _not_one_command(token.text, words)
             elif _REDIRECTION.fullmatch(token.text):
@@ -118,6 +116,11 @@ class _Shell:
                 words = []
         if words:
             yield tuple(words), ""
+
+    def line(self, words: tuple[Word, ...]) -> ShellLine:
+        """Return a command as what came before it has prepared it."""
+        exports, unset = tuple(self.exports.items()), tuple(self.unset)
+        return ShellLine(words, self.directory, exports, unset, self.environment)
 
     def prepare(self, words: tuple[Word, ...]) -> bool:
         """Take a command that only prepares the launch; return False for any other."""
@@ -133,7 +136,8 @@ class _Shell:
         elif name == "unset":
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
         elif environment is not None:
-            self.environment = environment
+            path = environment.path and posixpath.join(self.directory, environment.path)
+            self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
         else:
             return False
@@ -141,7 +145,13 @@ class _Shell:
 
     def _change_directory(self, to: Word) -> None:
         require_known(to, "cd")
-        self.directory = posixpath.join(self.directory, to.text)
+        if to.text == "-":
+            self.directory, self.before = self.before, self.directory
+        else:
+            self.before = self.directory
+            self.directory = posixpath.normpath(posixpath.join(self.directory, to.text))
+        if self.start:
+            self.values["PWD"] = posixpath.normpath(posixpath.join(self.start, self.directory))
 
     def _assign_array(self, name: str, words: tuple[Word, ...]) -> None:
         before = self.values.get(name.rstrip("+=")) if name.endswith("+=") else ()
@@ -153,13 +163,17 @@ class _Shell:
             if word.text.startswith("-"):
                 continue
             before = self.values.get(name.rstrip("+"))
+            lacking = word.unresolved
             if name.endswith("+"):
-                name, value = name[:-1], (before if isinstance(before, str) else "") + value
-            assigned = without_itself(name, Word(value, word.unresolved))
+                name = name[:-1]
+                first = (
+                    before if isinstance(before, Word) else Word(before if isinstance(before, str) else "")
+                )
+                value, lacking = first.text + value, (*first.unresolved, *lacking)
+            assigned = without_itself(name, Word(value, lacking))
             if equals:
                 self.values.pop(name, None)  # one of this machine's environment is not meant
-                if assigned.is_known:
-                    self.values[name] = assigned.text
+                self.values[name] = assigned.text if assigned.is_known else assigned
             if is_exported and (equals or isinstance(before, str)):
                 self.exports[name] = assigned if equals else Word(str(before))
             elif name in self.exports:
@@ -172,6 +186,8 @@ def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
             "the text writes a file in place (<<)",
             "write the file first, and paste the command alone",
         )
+    if operator == "(" and words and words[0].text in preparations.LOOPS:
+        preparations.refuse(tuple(words), ())
     if operator == "(" and len(words) == 1:
         return CommandRefused(
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"

@@ -4,13 +4,24 @@ import re
 from collections.abc import Iterator
 
 from launcher.engines.command_line.expansions import Values, expand, no_end
-from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.words import Word, split_open
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 # `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
 _CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*\r?\n")
-_PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}")
+_PLACEHOLDER = re.compile(
+    r"<[^\W\d_][^<>|&;()\n]{0,80}(?<![\s])>|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"
+)
+_BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
+_QUOTED_PLACEHOLDER = re.compile(
+    r"(?:[\w.-]+=)?<(?:path|your|name|output|dir\w*)(?:[ _][^<>]{1,80})>", re.IGNORECASE
+)
+_WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
+_WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json)(?![\w.\\/-])", re.ASCII)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+"""Of `$'...'`; others stay as they are written."""
+
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
@@ -81,6 +92,11 @@ class _WordReader:
     def _read_part(self) -> bool:
         """Read a quote, a variable or a character; return False where the word ends."""
         char = self.text[self.at]
+        windows = _WINDOWS_PATH.match(self.text, self.at) if self.current is None else None
+        if windows is not None:
+            self._add(windows[0].replace("\\", "/"))
+            self.at = windows.end()
+            return True
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
             self._add(plain[0])
@@ -96,6 +112,8 @@ class _WordReader:
             self.at = placeholder.end()
         elif char in _SPACE or char in "\n;&|()<>":
             return False
+        elif self.text.startswith("$'", self.at):
+            self._read_escaped()
         elif char == "'":
             self._read_single_quoted()
         elif char == '"':
@@ -127,21 +145,36 @@ class _WordReader:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             raise no_end("'", self.text[self.at : self.at + 20])
-        self._add(self.text[self.at + 1 : end])
+        self._add_quoted(self.text[self.at + 1 : end])
         self.at = end + 1
+
+    def _read_escaped(self) -> None:
+        """Read `$'...'`, in which a backslash stands for more than itself."""
+        found = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        if found is None:
+            raise no_end("'", self.text[self.at : self.at + 20])
+        self._add(re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[0]), found[1], flags=re.DOTALL))
+        self.at = found.end()
+
+    def _add_quoted(self, text: str) -> None:
+        """Add what was in quotes: as it is, but for `<path to model>`, which no program means."""
+        (self._add_unresolved if _QUOTED_PLACEHOLDER.fullmatch(text) else self._add)(text)
 
     def _read_double_quoted(self) -> None:
         arguments = _ONLY_ARGUMENTS.match(self.text, self.at)
         if arguments is not None:
             self.at = arguments.end()
             return
-        start = self.at
+        start, before = self.at, self.current or ""
         self.at += 1
         self._add("")
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == '"':
                 self.at += 1
+                quoted = (self.current or "")[len(before) :]
+                if not self.unresolved and _QUOTED_PLACEHOLDER.fullmatch(quoted):
+                    self.unresolved.append(quoted)
                 return
             following = self.text[self.at + 1 : self.at + 2]
             if char == "\\" and following == "\n":
@@ -161,6 +194,9 @@ class _WordReader:
         self.at = found.end
         if found.unresolved:
             self._add_unresolved(found.unresolved)
+        elif found.open is not None:
+            is_one = is_quoted or _ASSIGNED.match(self.current or "") is not None
+            self._add_array((found.open,) if is_one else split_open(found.open))
         elif found.text is None:
             self._add_array(found.words)
         elif is_quoted or _ASSIGNED.match(self.current or ""):
@@ -199,8 +235,10 @@ class _WordReader:
     def _finish(self) -> None:
         if self.current is not None:
             is_open = self.patterns and not _ASSIGNED.match(self.current)
-            if is_open or _ELLIPSIS.fullmatch(self.current):
+            value = self.current.rpartition("=")[2] if self.current.startswith("-") else self.current
+            if is_open or _ELLIPSIS.fullmatch(self.current) or _BRACKETED.fullmatch(value):
                 self.unresolved.append(self.current)
+            self.unresolved += _WINDOWS_VARIABLE.findall(self.current)
             self.done.append(Word(self.current, tuple(self.unresolved)))
         self.current, self.unresolved, self.patterns = None, [], False
 

@@ -40,6 +40,20 @@ def without_itself(name: str, value: Word) -> Word:
     return Word(text, lacking)
 
 
+def split_open(word: Word) -> tuple[Word, ...]:
+    """Split a text at its blanks, but not within parts that have no value yet."""
+    text = word.text
+    for number, part in enumerate(word.unresolved):
+        text = text.replace(part, f"\0{number}\0", 1)
+    found: list[Word] = []
+    for piece in text.split():
+        numbers = [int(number) for number in re.findall(r"\0(\d+)\0", piece)]
+        for number in numbers:
+            piece = piece.replace(f"\0{number}\0", word.unresolved[number])  # noqa: PLW2901
+        found.append(Word(piece, tuple(word.unresolved[number] for number in numbers)))
+    return tuple(found)
+
+
 def require_known(word: Word, where: str) -> None:
     """Raise CommandRefused for a word that a shell or a person would still have to fill in."""
     if not word.is_known:

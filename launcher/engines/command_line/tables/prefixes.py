@@ -12,6 +12,7 @@ _BIND = "processes are bound by the plan's GPUs only"
 _SLURM = "the hosts are those of --hosts; nothing is submitted to Slurm"
 _LOGS = "every rank has a log of its own in gpulaunch-runs"
 _SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
+_DIRECTORY = "becomes the directory of the ranks, below that of each host"
 _STOP = "gpulaunch ends the ranks of all hosts when one fails"
 
 MPIRUN = Table(
@@ -53,16 +54,38 @@ MPIRUN = Table(
         owned("--prefix", _MPI, also=("-prefix",)),
         owned("-quiet", _LOGS, also=("--quiet", "-q", "-v", "--verbose"), values=0),
         owned("-launcher", _SSH, also=("-bootstrap", "-iface")),
-        refused(
-            "-wdir",
-            "the working directory of the ranks is the host's",
-            "write workdir: in hosts.yaml or in a run config",
-            also=("--wdir", "-wd", "--wd"),
-        ),
+        owned("-wdir", _DIRECTORY, also=("--wdir", "-wd", "--wd"), kind="directory"),
     ),
     style="getopt",
     both_dashes=False,
     abbreviations=False,
+)
+
+_HOROVOD = "it tunes Horovod's own exchange, which no rank of gpulaunch has"
+_HOROVOD_VALUES = (
+    *("--fusion-threshold-mb", "--cycle-time-ms", "--cache-capacity", "--autotune-log-file"),
+    *("--autotune-warmup-samples", "--autotune-steps-per-sample", "--autotune-bayes-opt-max-samples"),
+    *("--autotune-gaussian-process-noise", "--elastic-timeout", "--reset-limit", "--timeline-filename"),
+    *("--stall-check-warning-time-seconds", "--stall-check-shutdown-time-seconds", "--binding-args"),
+    *("--num-nccl-streams", "--thread-affinity", "--gloo-timeout-seconds", "--log-level"),
+)
+_HOROVOD_FLAGS = (
+    *(
+        "--disable-cache",
+        "--hierarchical-allreduce",
+        "--no-hierarchical-allreduce",
+        "--hierarchical-allgather",
+    ),
+    *(
+        "--no-hierarchical-allgather",
+        "--torus-allreduce",
+        "--no-torus-allreduce",
+        "--autotune",
+        "--no-autotune",
+    ),
+    *("--timeline-mark-cycles", "--no-timeline-mark-cycles", "--no-stall-check", "--stall-check", "--tcp"),
+    *("--mpi-threads-disable", "--no-mpi-threads-disable", "--log-with-timestamp", "--log-without-timestamp"),
+    *("--prefix-output-with-timestamp", "--log-hide-timestamp", "--no-log-hide-timestamp"),
 )
 
 HOROVODRUN = Table(
@@ -84,6 +107,29 @@ HOROVODRUN = Table(
         owned("--gloo", _MPI, values=0),
         owned("--mpi", _MPI, values=0),
         owned("--mpi-args", _MPI),
+        *(owned(name, _HOROVOD) for name in _HOROVOD_VALUES),
+        *(owned(name, _HOROVOD, values=0) for name in _HOROVOD_FLAGS),
+        refused(
+            "--check-build",
+            "it prints how Horovod is built, and starts nothing",
+            "leave it out",
+            also=("-cb",),
+            values=0,
+        ),
+        refused(
+            "--version", "it prints the version, and starts nothing", "leave it out", also=("-v",), values=0
+        ),
+        refused(
+            "--config-file",
+            "gpulaunch does not read options of horovodrun from a file",
+            "write them in the command",
+        ),
+        refused(
+            "--jsrun",
+            "the hosts would be those of a job of LSF",
+            "leave it out, and name the hosts with --hosts",
+            values=0,
+        ),
         refused(
             "--min-np",
             "an elastic job changes its world while it runs",
@@ -102,6 +148,12 @@ HOROVODRUN = Table(
             "--host-discovery-script",
             "an elastic job changes its hosts while it runs",
             "name the hosts with --hosts",
+        ),
+        refused(
+            "--slots-per-host",
+            "an elastic job changes its hosts while it runs",
+            "name the hosts with --hosts",
+            also=("--slots",),
         ),
     ),
     style="argparse",
@@ -207,12 +259,7 @@ SRUN = Table(
         owned("--preserve-env", _SLURM, also=("-E",), values=0),
         owned("--verbose", _LOGS, also=("-v",), values=0),
         owned("--quiet", _LOGS, also=("-Q",), values=0),
-        refused(
-            "--chdir",
-            "the working directory of the ranks is the host's",
-            "write workdir: in hosts.yaml or in a run config",
-            also=("-D",),
-        ),
+        owned("--chdir", _DIRECTORY, also=("-D",), kind="directory"),
         refused("--container-image", "srun's container plug-in does not run", _CONTAINER_FIX),
         refused("--container-mounts", "srun's container plug-in does not run", _CONTAINER_FIX),
         refused("--container-name", "srun's container plug-in does not run", _CONTAINER_FIX),

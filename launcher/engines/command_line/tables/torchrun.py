@@ -12,6 +12,7 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
+from launcher.engines.command_line.records import TUNE_RUN
 
 _STATIC = "every host joins a static rendezvous at the main host, whose run id is the run's own"
 
@@ -27,7 +28,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
     kept("--monitor_interval", kind="float"),
     kept("--start_method", choices=("spawn", "fork", "forkserver")),
     kept("--event_log_handler"),
-    kept("--role"),
+    kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
     owned("--module", "the program is a module", values=0, also=("-m",)),
     owned("--no_python", "the program is started without python", values=0),
     refused(
@@ -54,6 +55,9 @@ OPTIONS: tuple[LauncherOption, ...] = (
 )
 
 TORCHRUN = Table("torchrun", OPTIONS)
+
+TUNE = Table(TUNE_RUN, OPTIONS)
+"""torchtune takes over the parser of torchrun (torchtune/_cli/run.py)."""
 
 LAUNCH = Table(
     "torch.distributed.launch",

@@ -168,13 +168,5 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
     **dict.fromkeys(_SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
     **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
-    "composer": (
-        "it counts a world of its own on each host",
-        "write torchrun --nproc_per_node N SCRIPT: scripts of Composer go by the same variables",
-    ),
-    "colossalai": (
-        "it starts torchrun over SSH of its own",
-        "write torchrun --nproc_per_node N SCRIPT: colossalai.launch_from_torch goes by its variables",
-    ),
 }
 """Programs whose work gpulaunch does itself, or cannot honour: why, and what to do."""

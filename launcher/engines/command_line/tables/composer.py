@@ -1,0 +1,36 @@
+"""The options of Composer's launcher, `composer` (composer/cli/launcher.py)."""
+
+from launcher.engines.command_line.options import (
+    FROM_HOSTS,
+    FROM_MAIN,
+    FROM_PLAN,
+    FROM_PORT,
+    FROM_RANKS,
+    Table,
+    owned,
+    refused,
+)
+
+VERSION = "0.32"
+"""The release that the rows were compared with."""
+
+_LOGS = "every rank has a log of its own in gpulaunch-runs"
+
+COMPOSER = Table(
+    "composer",
+    (
+        owned("--nproc", FROM_PLAN, also=("-n",), kind="per_node", sets="per_node"),
+        owned("--world_size", FROM_HOSTS, kind="int", sets="total"),
+        owned("--base_rank", FROM_RANKS, kind="int"),
+        owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
+        owned("--master_addr", FROM_MAIN, sets="main_address"),
+        owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
+        owned("--stdout", _LOGS),
+        owned("--stderr", _LOGS),
+        owned("--verbose", _LOGS, also=("-v",), values=0),
+        owned("--module_mode", "the program is a module", values=0, also=("-m",)),
+        owned("--command_mode", "the program is started without python", values=0, also=("-c",)),
+        refused("--version", "it prints the version, and starts nothing", "leave it out", values=0),
+    ),
+    both_dashes=False,
+)
