@@ -52,7 +52,7 @@ def test_every_card_of_the_table_may_train_without_mixed_precision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cards", "request", "given"),
+    ("cards", "wanted", "given"),
     [
         (["NVIDIA TITAN RTX"], "bf16", "fp16"),
         (["NVIDIA TITAN RTX"], "fp8", "fp16"),
@@ -67,14 +67,14 @@ def test_every_card_of_the_table_may_train_without_mixed_precision() -> None:
     ],
 )
 def test_a_request_beyond_the_hardware_is_lowered_and_says_from_what(
-    cards: list[str], request: PrecisionRequest, given: Precision
+    cards: list[str], wanted: PrecisionRequest, given: Precision
 ) -> None:
-    decision = on(cards, request)
-    assert (decision.mixed_precision, decision.requested) == (given, request)
+    decision = on(cards, wanted)
+    assert (decision.mixed_precision, decision.requested) == (given, wanted)
 
 
 @pytest.mark.parametrize(
-    ("card", "request"),
+    ("card", "wanted"),
     [
         ("Tesla P100-PCIE-16GB", "fp16"),
         ("NVIDIA L40S", "fp16"),
@@ -82,9 +82,9 @@ def test_a_request_beyond_the_hardware_is_lowered_and_says_from_what(
         ("NVIDIA TITAN RTX", "fp16"),
     ],
 )
-def test_a_request_the_hardware_can_do_is_kept(card: str, request: PrecisionRequest) -> None:
-    decision = on([card], request)
-    assert (decision.mixed_precision, decision.requested) == (request, "")
+def test_a_request_the_hardware_can_do_is_kept(card: str, wanted: PrecisionRequest) -> None:
+    decision = on([card], wanted)
+    assert (decision.mixed_precision, decision.requested) == (wanted, "")
 
 
 def test_the_reason_names_host_card_and_capability() -> None:
@@ -115,7 +115,7 @@ def test_an_unknown_capability_is_refused_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "given", "changed"),
+    ("wanted", "given", "changed"),
     [
         ("auto", "no", ""),
         ("no", "no", ""),
@@ -125,9 +125,9 @@ def test_an_unknown_capability_is_refused_not_guessed() -> None:
     ],
 )
 def test_cpu_ranks_train_in_float32_unless_bf16_is_asked_for(
-    request: PrecisionRequest, given: Precision, changed: str
+    wanted: PrecisionRequest, given: Precision, changed: str
 ) -> None:
-    decision = decide({"plain": cpu_host()}, Job(gpus="none", precision=request))
+    decision = decide({"plain": cpu_host()}, Job(gpus="none", precision=wanted))
     assert (decision.mixed_precision, decision.requested) == (given, changed)
 
 
@@ -265,7 +265,7 @@ def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cards", "request", "named", "given"),
+    ("cards", "wanted", "named", "given"),
     [
         (["NVIDIA A100-SXM4-40GB", "Tesla T4"], "fp8", "Tesla T4", "fp16"),  # both refuse: the weakest
         (["Tesla P100-PCIE-16GB", "Tesla P40"], "fp16", "Tesla P40", "no"),  # the weakest could
@@ -273,11 +273,11 @@ def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:
     ],
 )
 def test_the_gpu_that_refuses_a_request_is_named_first(
-    cards: list[str], request: PrecisionRequest, named: str, given: Precision
+    cards: list[str], wanted: PrecisionRequest, named: str, given: Precision
 ) -> None:
-    decision = on(cards, request)
+    decision = on(cards, wanted)
     assert decision.mixed_precision == given
-    assert decision.requested == (request if named else "")
+    assert decision.requested == (wanted if named else "")
     assert named in decision.reasons[0].text
 
 

@@ -13,7 +13,7 @@ from tests.preflight.readings import BARE, literal, on, reading
 
 
 @pytest.mark.parametrize(
-    ("card", "request", "dtype", "noted"),
+    ("card", "wanted", "dtype", "noted"),
     [
         ("NVIDIA TITAN RTX", "auto", "float32", True),
         ("NVIDIA L40S", "auto", "float32", False),  # bf16 has no scaler
@@ -21,9 +21,9 @@ from tests.preflight.readings import BARE, literal, on, reading
     ],
 )
 def test_float32_parameters_are_noted_where_a_scaler_needs_them(
-    card: str, request: PrecisionRequest, dtype: Any, *, noted: bool
+    card: str, wanted: PrecisionRequest, dtype: Any, *, noted: bool
 ) -> None:
-    decision = on([card], request, reading(BARE, trained_dtype=dtype))
+    decision = on([card], wanted, reading(BARE, trained_dtype=dtype))
     assert any("as fp16's scaler needs" in reason.text for reason in decision.reasons) is noted
 
 
@@ -114,25 +114,25 @@ def test_without_a_script_to_read_the_launch_says_a_precision() -> None:
         ({"own_autocast": "train.py:5: autocast()"}, "train.py:5: autocast()"),
     ],
 )
-@pytest.mark.parametrize(("request", "changed"), [("auto", ""), ("no", ""), ("bf16", "bf16"), ("fp8", "fp8")])
+@pytest.mark.parametrize(("wanted", "changed"), [("auto", ""), ("no", ""), ("bf16", "bf16"), ("fp8", "fp8")])
 def test_a_request_that_a_plain_script_cannot_take_is_shown_as_changed(
-    changes: dict[str, Any], source: str, request: PrecisionRequest, changed: str
+    changes: dict[str, Any], source: str, wanted: PrecisionRequest, changed: str
 ) -> None:
     script = reading(style="torch", imports=("torch",), **changes)
     facts = host("h", [gpu(0, "NVIDIA L40S", host="h")])
-    decision = decide({"h": facts}, Job(engine=TORCHRUN, precision=request), script)
+    decision = decide({"h": facts}, Job(engine=TORCHRUN, precision=wanted), script)
     assert (decision.mixed_precision, decision.requested) == ("no", changed)
     assert decision.reasons[0].source == source
     assert ("casts its forward itself" in decision.reasons[0].text) is bool(changes)
 
 
 @pytest.mark.parametrize(
-    ("request", "requested"), [("auto", ""), ("no", ""), ("fp16", "fp16"), ("bf16", "bf16")]
+    ("wanted", "requested"), [("auto", ""), ("no", ""), ("fp16", "fp16"), ("bf16", "bf16")]
 )
 def test_a_command_of_its_own_launcher_gets_no_precision_and_a_request_is_shown(
-    request: PrecisionRequest, requested: str
+    wanted: PrecisionRequest, requested: str
 ) -> None:
     engine = EngineTraits("command", (), once_per_host=True)
     facts = host("h", [gpu(0, "NVIDIA L40S", host="h")])
-    decision = decide({"h": facts}, Job(engine=engine, precision=request), None)
+    decision = decide({"h": facts}, Job(engine=engine, precision=wanted), None)
     assert (decision.mixed_precision, decision.requested) == ("no", requested)
