@@ -14,7 +14,7 @@ from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess
-from launcher.remote.shards.client import WIDTH, Shards
+from launcher.remote.shards.count import SHARD_WIDTH
 from preflight.checks.registry import ClockOffset
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
@@ -81,6 +81,8 @@ class Collection:
         This process holds the main host's listener meanwhile. Where that host listens too late, or has no
         address but loopback, `probe` connects to the hosts again.
         """
+        from launcher.remote.shards.client import Shards  # noqa: PLC0415 - modules that only many hosts need
+
         main, others = self._hosts[0], self._hosts[1:]
         with (
             Shards(access, count) as shards,
@@ -114,7 +116,7 @@ class Collection:
         with suppress(LaunchRefused):
             address, _ = choose_main_address([pair, pair])
             if address != LOOPBACK:
-                width, callers = WIDTH * count, len(self._hosts)
+                width, callers = SHARD_WIDTH * count, len(self._hosts)
                 start, port = waiting.start_program, find_port(facts)
                 return start_listener(
                     self._hosts[0], start, address=address, port=port, callers=callers, width=width

@@ -22,7 +22,7 @@ from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection
 from launcher.remote.fanout import WIDTH
 from launcher.remote.reachability import StartProgram, probe_reachability
 from launcher.remote.shards.access import ShardAccess
-from launcher.remote.shards.client import shard_count
+from launcher.remote.shards.count import shard_count
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import ClockOffset
 from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host, checks_without_facts

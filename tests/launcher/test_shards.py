@@ -22,6 +22,7 @@ from launcher.remote.agent import MARKER, AgentRequest
 from launcher.remote.reachability import ProbeTargets
 from launcher.remote.shards import client
 from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.count import shard_count
 from launcher.remote.shards.questions import CLIENT, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
@@ -212,7 +213,7 @@ def test_a_shard_imports_nothing_of_its_working_directory_or_pythonpath(
     [(511, 8, 0), (512, 8, 4), (512, 2, 2), (10_000, 1, 1), (10_000, 4, 4), (10_000, 64, 8)],
 )
 def test_shard_count(hosts: int, cores: int, expected: int) -> None:
-    assert client.shard_count(hosts, cores) == expected
+    assert shard_count(hosts, cores) == expected
 
 
 def test_errors_travel_whole() -> None:

@@ -15,6 +15,7 @@ from launcher.remote.agent import AgentRequest, GatherResult, decode_document, m
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import ProbeTargets
 from launcher.remote.shards.access import ShardAccess
+from launcher.remote.shards.count import SHARD_WIDTH
 from launcher.remote.shards.frames import (
     FrameWriter,
     HostAnswer,
@@ -28,14 +29,6 @@ from launcher.remote.shards.frames import (
 from launcher.transports.base import Closing
 from preflight.facts.host import HostFacts, Reach
 
-FEWEST_HOSTS = 512
-"""From this number on several interpreters gain more than they take to start."""
-WIDTH = 256
-"""Hosts that one shard speaks to at once: an agent takes a second or two, its connection 5 ms of CPU."""
-_MOST_SHARDS = 8
-"""Each connects to a jump host for itself, where sshd drops connections from 10 unproven ones on
-(MaxStartups 10:30:100); and one process decodes and judges as fast as eight ask."""
-_HOSTS_EACH = 128
 _BACKLOG = 64
 """Answers of each shard that may wait to be decoded before the shard waits too."""
 _END_S = 5.0
@@ -49,16 +42,6 @@ _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 
 OnAnswer: TypeAlias = "Callable[[HostEntry, HostFacts | GpulaunchError, float | None], None]"
 """Takes what came of a host, and the Unix time at which its answer had arrived."""
-
-
-def shard_count(hosts: int, cores: int = 0) -> int:
-    """Return how many shards ask so many hosts: none where one process is as fast.
-
-    `cores` 0: those that this process may use.
-    """
-    if hosts < FEWEST_HOSTS:
-        return 0
-    return max(1, min(cores or _usable_cores(), hosts // _HOSTS_EACH, _MOST_SHARDS))
 
 
 class Shards(Closing):
@@ -124,7 +107,7 @@ class Shards(Closing):
         return ShardRequest(
             hosts=hosts,
             inventory=access.inventory,
-            width=WIDTH if access.width is None else max(1, access.width // len(self._processes)),
+            width=SHARD_WIDTH if access.width is None else max(1, access.width // len(self._processes)),
             accept_new_host_keys=access.accept_new_host_keys,
             can_ask=access.person.can_ask,
             targets=targets,
@@ -216,8 +199,3 @@ def _start() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-
-
-def _usable_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

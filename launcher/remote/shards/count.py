@@ -1,0 +1,27 @@
+"""How many shards ask many hosts. Imports little: every preflight asks."""
+
+import os
+
+FEWEST_HOSTS = 512
+"""From this number on several interpreters gain more than they take to start."""
+SHARD_WIDTH = 256
+"""Hosts that one shard speaks to at once: an agent takes a second or two, its connection 5 ms of CPU."""
+_MOST_SHARDS = 8
+"""Each connects to a jump host for itself, where sshd drops connections from 10 unproven ones on
+(MaxStartups 10:30:100); and one process decodes and judges as fast as eight ask."""
+_HOSTS_EACH = 128
+
+
+def shard_count(hosts: int, cores: int = 0) -> int:
+    """Return how many shards ask so many hosts: none where one process is as fast.
+
+    `cores` 0: those that this process may use.
+    """
+    if hosts < FEWEST_HOSTS:
+        return 0
+    return max(1, min(cores or _usable_cores(), hosts // _HOSTS_EACH, _MOST_SHARDS))
+
+
+def _usable_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
