@@ -25,6 +25,8 @@ CPU_WHEEL = "ENV003"
 
 
 FIRST_MINOR = 100
+MAIN_PORT = 29600 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+"""Of this test process: two runs that look for a free port at the same moment find the same one."""
 
 
 def own_gpus(profile: Profile, home: Path) -> Profile:
@@ -61,7 +63,7 @@ class User:
         """Write train.py, and job.yaml that sends it."""
         (self.home / "train.py").write_text(script)
         (self.home / "job.yaml").write_text(
-            yaml.safe_dump({"script": "train.py", "send_script": True, **config})
+            yaml.safe_dump({"script": "train.py", "send_script": True, "main_port": MAIN_PORT, **config})
         )
 
     def gpulaunch(self, *words: str, timeout_s: float = 150.0) -> "subprocess.CompletedProcess[str]":

@@ -38,8 +38,20 @@ TRAIN += END
 PLAIN = """
 import os, time
 print("up", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
-if os.environ["RANK"] == "1": time.sleep(1); {rank_1}
+if os.environ["RANK"] == "{failing}": time.sleep(1); {failure}
 time.sleep(120)
+"""
+UP = PLAIN.format(failing="", failure="pass")
+# Ranks that meet, and train nothing.
+MEET = """
+import time, torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+print("sum", int(total), "of", dist.get_world_size(), flush=True)
+dist.destroy_process_group()
+time.sleep(0.5)  # as above: gloo's threads still need the GIL
 """
 
 
@@ -100,8 +112,6 @@ for step in range(3):
 total = torch.tensor([rank + 1.0])
 dist.all_reduce(total)
 print("sum", int(total), "of", dist.get_world_size(), "local", local, flush=True)
-if "fail" in sys.argv and rank == 2: 1 / 0
-if "fail" in sys.argv: dist.barrier()
 dist.destroy_process_group()
 time.sleep(0.5)  # as above: gloo's threads still need the GIL
 """
@@ -122,8 +132,10 @@ def test_a_plain_torch_script_trains_under_torchrun_on_unequal_hosts(lab: Lab, c
 
 def test_a_failing_rank_under_torchrun_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> None:
     first, second = (host.name for host in lab.hosts[:2])
-    cli.write(DDP, processes_per_host={first: 2, second: 1}, engine="torchrun")
-    code, output = cli.run(names(lab, 2), "--", "fail")
+    cli.write(
+        PLAIN.format(failing=2, failure="1 / 0"), processes_per_host={first: 2, second: 1}, engine="torchrun"
+    )
+    code, output = cli.run(names(lab, 2))
     assert code == 1, output
     assert f"root cause: rank 2 on {second} failed with exit code 1: ZeroDivisionError" in output
     assert "no process of the run is left on any host" in output
@@ -138,7 +150,7 @@ def test_a_host_without_a_number_of_ranks_is_named_before_anything_starts(lab: L
 
 
 def test_one_failing_rank_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> None:
-    cli.write(PLAIN.format(rank_1="1 / 0"), processes_per_host=1)
+    cli.write(PLAIN.format(failing=1, failure="1 / 0"), processes_per_host=1)
     running = cli.start(names(lab, 2))
     running.until(lambda text: "ZeroDivisionError" in text)
     started = time.monotonic()
@@ -152,7 +164,7 @@ def test_one_failing_rank_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> N
 
 
 def test_a_killed_rank_gives_its_signal(lab: Lab, cli: Cli) -> None:
-    cli.write(PLAIN.format(rank_1="os.kill(os.getpid(), 9)"), processes_per_host=1)
+    cli.write(PLAIN.format(failing=1, failure="os.kill(os.getpid(), 9)"), processes_per_host=1)
     code, output = cli.run(names(lab, 2))
     assert code == 128 + 9, output
     assert f"rank 1 on {lab.hosts[1].name} was ended by signal 9 (SIGKILL)" in output
@@ -160,9 +172,9 @@ def test_a_killed_rank_gives_its_signal(lab: Lab, cli: Cli) -> None:
 
 def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
     first, second = (host.name for host in lab.hosts[:2])
-    cli.write(WAIT, processes_per_host={first: 2, second: 1})
+    cli.write(UP, processes_per_host={first: 2, second: 1})
     running = cli.start(names(lab, 2))
-    running.until(lambda text: text.count("sum 6 of 3") == 3)
+    running.until(lambda text: text.count("] up ") == 3)
     running.interrupt()
     started = time.monotonic()
     code, output = running.end()
@@ -173,7 +185,7 @@ def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
 
 
 def test_a_killed_client_ends_the_run_after_the_timeout_where_that_is_wished(lab: Lab, cli: Cli) -> None:
-    cli.write(PLAIN.format(rank_1="pass"), processes_per_host=2)
+    cli.write(UP, processes_per_host=2)
     running = cli.start(names(lab, 2), "--on-disconnect", "stop", "--disconnect-timeout", "4")
     running.until(lambda text: text.count("] up ") == 4)
     running.kill()
@@ -182,7 +194,7 @@ def test_a_killed_client_ends_the_run_after_the_timeout_where_that_is_wished(lab
 
 
 def test_a_port_that_is_held_before_is_not_used(lab: Lab, cli: Cli) -> None:
-    cli.write(TRAIN, processes_per_host=1)
+    cli.write(MEET, processes_per_host=1)
     with actors.hold_port(lab.hosts[0], 29500):
         code, output = cli.run(names(lab, 2))
     assert code == 0, output
@@ -193,7 +205,7 @@ def test_a_port_that_is_held_before_is_not_used(lab: Lab, cli: Cli) -> None:
 def test_a_dead_host_stops_the_others(fresh_lab: FreshLab, tmp_path: Path) -> None:
     lab = fresh_lab(2)
     cli = Cli(lab, tmp_path / "home")
-    cli.write(PLAIN.format(rank_1="pass"), processes_per_host=1)
+    cli.write(UP, processes_per_host=1)
     running = cli.start(names(lab, 2))
     running.until(lambda text: text.count("] up ") == 2)
     lab.hosts[1].halt()
