@@ -11,7 +11,7 @@ from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
 from preflight.checks.holders import describe_holder, is_classified, what_to_do
 from preflight.decide.gpu_selection import select_gpus
-from preflight.decide.ranks import map_ranks, resolve_gpus
+from preflight.decide.rank_assignment import map_ranks, resolve_gpus
 from preflight.deep.records import Unmeasured
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts

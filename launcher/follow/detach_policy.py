@@ -79,3 +79,28 @@ class DetachPolicy:
             self._asked_last = now
             return "detach"
         return "wait"
+
+
+class DetachPromise:
+    """Says when to ask every host to continue without us: as soon as all nodes have started, and again while
+    one has not promised it. Until then a client that vanishes leaves half a run, which its hosts end.
+    """
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._asked_at = float("-inf")
+
+    def due(self, now: float) -> bool:
+        """Return whether to ask now."""
+        state = self._state
+        if (
+            state.stopping
+            or state.nodes.refused
+            or state.nodes.lost
+            or len(state.nodes.run_dirs) < len(state.hosts)
+        ):
+            return False
+        if state.nodes.detached.issuperset(state.open_hosts) or now - self._asked_at < RETRY_S:
+            return False
+        self._asked_at = now
+        return True

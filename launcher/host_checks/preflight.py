@@ -27,7 +27,7 @@ from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import ClockOffset
 from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host, checks_without_facts
 from preflight.decide.deepspeed_config import offload_path
-from preflight.decide.ranks import resolve_gpus
+from preflight.decide.rank_assignment import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis

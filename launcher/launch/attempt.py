@@ -14,8 +14,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.client_timeout import ClientTimeout
-from launcher.follow.detach_policy import DetachPolicy
-from launcher.follow.detach_promise import DetachPromise
+from launcher.follow.detach_policy import DetachPolicy, DetachPromise
 from launcher.follow.events import Interrupted, LogOutput, RunEvent, Tick
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.failures import is_port_conflict

@@ -20,7 +20,7 @@ from launcher.transports.base import Closing
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.checks.runner import check_host
 from preflight.decide.gpu_selection import select_gpus
-from preflight.decide.ranks import resolve_gpus
+from preflight.decide.rank_assignment import resolve_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass

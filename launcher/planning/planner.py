@@ -26,7 +26,7 @@ from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.precision import decide, fp8_backend
-from preflight.decide.ranks import map_ranks, resolve_gpus
+from preflight.decide.rank_assignment import map_ranks, resolve_gpus
 from preflight.decide.script_args import align_args
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

@@ -155,7 +155,7 @@ def probe_targets(
         "nonce": "",  # to be accepted is enough
         "timeout_s": _KNOCK_S,
     }
-    answer = rpc.call(connection, python, "probe_ports", request, name=_NAME, timeout_s=_START_S + _KNOCK_S)
+    answer = rpc.call(connection, python, "reachability", request, name=_NAME, timeout_s=_START_S + _KNOCK_S)
     try:
         errors = [str(error) for _, _, error, _ in answer["reached"]]
     except (KeyError, TypeError, ValueError):
@@ -216,7 +216,7 @@ def _reached(
 
 
 def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:
-    return begin(entry.name, program_source("probe_ports"), rpc.line_of(request))
+    return begin(entry.name, program_source("reachability"), rpc.line_of(request))
 
 
 def _not_tried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:

@@ -14,8 +14,8 @@ from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
+from launcher.sync.nfs_cache import await_sight, tree_stamps
 from launcher.sync.rsync import MIN_BYTES
-from launcher.sync.shared_dirs import await_sight, tree_stamps
 from launcher.sync.tree import STATE, SourceTree
 from launcher.text import counted
 from preflight.frozen import dataclass

@@ -12,7 +12,7 @@ from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostState
 from launcher.top.monitor_answer import GpuSample
 from launcher.top.records import FleetView, GpuView, Holder, HostPhase, HostView, RunView
-from preflight.decide.ranks import reason_unusable
+from preflight.decide.rank_assignment import reason_unusable
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from preflight.decide.precision import decide
-from preflight.decide.ranks import map_ranks
+from preflight.decide.rank_assignment import map_ranks
 from preflight.decide.script_args import align_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
-from preflight.decide.ranks import map_ranks
+from preflight.decide.rank_assignment import map_ranks
 from preflight.decide.script_args import precision_in_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability, Gpu

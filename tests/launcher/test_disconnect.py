@@ -14,8 +14,7 @@ from launcher.errors import ConfigError, ConnectionLost
 from launcher.follow import protocol
 from launcher.follow.awake_clock import SLEEP_S, AwakeClock
 from launcher.follow.client_timeout import ClientTimeout
-from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S, DetachPolicy
-from launcher.follow.detach_promise import DetachPromise
+from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S, DetachPolicy, DetachPromise
 from launcher.follow.events import (
     Disconnected,
     HostEnded,

@@ -21,7 +21,10 @@ CRITICAL = {
     "preflight/leftovers/process_tree.py": _LEFTOVERS,
     "preflight/leftovers/reapers.py": _LEFTOVERS,
     "preflight/leftovers/selection.py": _LEFTOVERS,
-    "preflight/decide/ranks.py": ("tests/preflight/test_ranks.py", "tests/launcher/test_visible_devices.py"),
+    "preflight/decide/rank_assignment.py": (
+        "tests/preflight/test_rank_assignment.py",
+        "tests/launcher/test_visible_devices.py",
+    ),
     "preflight/decide/precision.py": (
         "tests/preflight/test_precision.py",
         "tests/preflight/test_precision_table.py",

@@ -7,13 +7,13 @@ import time
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
+from .deletions import drop_stale
 from .errors import SyncRefused
 from .install import back_up, install, set_mode
 from .lock import boot_id, remove_stale, take_lock
 from .paths import STATE, parts_of
 from .safe_dir import SafeDirectory
 from .staging import Staging
-from .stale_files import drop_stale
 from .target_state import SentEntry, TargetState
 
 

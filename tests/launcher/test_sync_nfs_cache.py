@@ -8,7 +8,7 @@ import pytest
 from launcher.errors import SyncFailed
 from launcher.onhost.sync.lock import boot_id, remove_stale, take_lock
 from launcher.onhost.sync.safe_dir import SafeDirectory
-from launcher.sync.shared_dirs import await_sight, tree_stamps
+from launcher.sync.nfs_cache import await_sight, tree_stamps
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import receiver, sync, write
 
