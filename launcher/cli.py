@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import io
 import os
 import signal
 import sys
@@ -16,12 +15,13 @@ from typing import ClassVar, NamedTuple, TextIO
 import click
 from click.shell_completion import CompletionItem
 
+from launcher.commands._usage_errors import WrongUsage, describe_usage_error
 from launcher.crash_log import write_crash_log
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import sanitize
+from launcher.text import one_line
 from launcher.version import version
 
 _ENVIRONMENT_ERRNOS = frozenset(
@@ -137,8 +137,8 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             close = get_close_matches(name, COMMANDS, n=1)
-            hint = f' Did you mean "{close[0]}"?' if close else ""
-            ctx.fail(f'Unknown command "{sanitize(name, keep_lines=False)}".{hint}')
+            fix = f"did you mean {close[0]}?" if close else f"{ctx.command_path} --help"
+            raise WrongUsage(f'gpulaunch has no command "{one_line(name, 100)}"', fix, ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -227,7 +227,7 @@ class _Interrupted(GpulaunchError):
 
 
 class _Usage(BadInput):
-    """The command line is wrong; click words it."""
+    """The command line is wrong."""
 
     code: ClassVar[str] = "usage"
 
@@ -243,7 +243,7 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
         _drop(sys.stdout)
         return ExitCode.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what no class foresees is kept as a bug
-        failure = _failure(error)
+        failure = _failure(error, argv)
         if _wants_json(argv):
             _print_document(failure, indent=None if "--jsonl" in argv else 1)
         return failure.exit_code
@@ -256,7 +256,7 @@ def _wants_json(argv: Sequence[str]) -> bool:
     return not {"--json", "--jsonl"}.isdisjoint(takewhile(lambda word: word != "--", argv))
 
 
-def _failure(error: BaseException) -> GpulaunchError:
+def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:
     """Report an error on stderr; return it as one of ours."""
     if isinstance(error, KeyboardInterrupt):
         return _Interrupted("interrupted")
@@ -267,7 +267,8 @@ def _failure(error: BaseException) -> GpulaunchError:
             echo(err=True)  # the question is on this line
         return _report(ConfirmationRequired())
     if isinstance(error, click.ClickException):
-        return _report_usage(error)
+        command = f"gpulaunch {argv[0]}" if argv and argv[0] in COMMANDS else "gpulaunch"
+        return _report(_Usage(*describe_usage_error(error, command)))
     if isinstance(error, GpulaunchError):
         return _report(error)
     return _report(_of_system(error) if isinstance(error, OSError) else _bug(error))
@@ -302,17 +303,6 @@ def _report(error: GpulaunchError) -> GpulaunchError:
     with suppress(OSError):  # stderr may be gone too; the exit code still says it
         echo_lines(lines, err=True)
     return error
-
-
-def _report_usage(error: click.ClickException) -> GpulaunchError:
-    """Report what click has found; words of the command line are in it."""
-    if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
-        error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
-    with suppress(OSError), io.StringIO() as text:
-        error.show(text)
-        echo_lines(text.getvalue().removesuffix("\n").split("\n"), err=True)
-    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gpulaunch"
-    return _Usage(error.format_message(), f"{path} --help")
 
 
 def _of_system(error: OSError) -> GpulaunchError:

@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from launcher.commands._usage_errors import WrongUsage
 from launcher.local.project import SUFFIXES
+from launcher.text import one_line
 
 _CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
@@ -60,9 +62,9 @@ class LaunchCommand(click.Command):
         try:
             left = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name == "-p":  # launcher/cli.py words it for all commands
+            if error.option_name == "-p":  # the same for all commands
                 raise
-            raise click.UsageError(_words(error, given, ctx.command_path), ctx) from None
+            raise WrongUsage(*_place(error, given, ctx.command_path), ctx) from None
         ctx.params["pasted"] = _is_command(given, ctx.params)
         return left
 
@@ -78,15 +80,17 @@ def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
     return len(given) - first - 1 == len(words)
 
 
-def _words(error: click.NoSuchOption, given: list[str], command: str) -> str:
-    name = error.option_name
+def _place(error: click.NoSuchOption, given: list[str], command: str) -> tuple[str, str]:
+    """Return what is wrong with an option that gpulaunch does not have, and where it belongs."""
+    name = one_line(error.option_name, 100)
+    wrong = f"{command} has no option {name}"
     launcher = next((word for word in given if word in LAUNCHERS), "")
     if launcher:
-        return f"No such option '{name}'. A command goes after --: {command} --hosts A,B -- {launcher} ..."
+        return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
     if name in OTHER_LAUNCHERS:
-        return f"{name} is an option of another launcher. In gpulaunch: {OTHER_LAUNCHERS[name]}."
+        return f"{name} is an option of another launcher", f"in gpulaunch: {OTHER_LAUNCHERS[name]}"
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
     if close:
-        return f"No such option '{name}'. Did you mean '{close[0]}'?"
-    script = next((word for word in given if word.endswith(".py")), "...")
-    return f"No such option '{name}'. The script's own go last, after --: {command} {script} -- {name}"
+        return wrong, f"did you mean {close[0]}?"
+    script = next((one_line(word) for word in given if word.endswith(".py")), "...")
+    return wrong, f"options of the script go last, after --: {command} {script} -- {name}"

@@ -26,9 +26,9 @@ class DurationParam(click.FloatRange):
         """Return seconds. Raises click.BadParameter."""
         seconds = parse_duration(str(value))
         if seconds is None:
-            self.fail(f"{value!r} is not a duration: expected {EXPECTED}", param, ctx)
+            self.fail(f'expected {EXPECTED}, got "{value}"', param, ctx)
         if self.max is not None and seconds > self.max:
-            self.fail(f"{value} is longer than {format_duration(self.max)}", param, ctx)
+            self.fail(f"expected at most {format_duration(self.max)}, got {value}", param, ctx)
         return float(super().convert(seconds, param, ctx))
 
 
@@ -39,7 +39,7 @@ class FiniteRange(click.FloatRange):
         """Return the number. Raises click.BadParameter."""
         number = float(super().convert(value, param, ctx))
         if number != number:  # noqa: PLR0124 - NaN alone
-            self.fail(f"{value!r} is not a number", param, ctx)
+            self.fail(f"expected a number, got {value}", param, ctx)
         return number
 
 

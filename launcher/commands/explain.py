@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from launcher.commands._completion import complete_codes
+from launcher.commands._usage_errors import WrongUsage
 from launcher.error_codes import explain_host, host_codes
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
@@ -32,7 +33,7 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> 
     if markdown is not None:
         write_atomic(markdown, render_page())
     elif not codes:
-        raise click.UsageError("Missing argument 'CODE...'.")
+        raise WrongUsage("gpulaunch explain needs CODE", "gpulaunch checks lists the codes")
     explanations = [(code.upper(), *explain(code.upper())) for code in codes]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]

@@ -9,6 +9,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
+from launcher.commands._usage_errors import WrongUsage
 from launcher.config.inventory import LOCALHOST
 from launcher.host_checks.preflight import PreflightOptions, preflight
 from launcher.local.atomic_write import write_atomic
@@ -38,11 +39,13 @@ def command(
     """
     options = HostOptions(**given)
     if output.exists() and not force:
-        raise click.UsageError(f"{output} exists; --force writes over it")
+        raise WrongUsage(f"{output} exists", "--force writes over it")
     ways = open_host_access(options)
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
-        raise click.UsageError(f"{' '.join(hosts)} names {len(entries)} hosts; a recording is of one")
+        raise WrongUsage(
+            f"{' '.join(hosts)} names {len(entries)} hosts", "name one: a recording is of one host"
+        )
     result = preflight(entries, Job(gpus="auto"), ways.open, options=PreflightOptions(as_one_launch=False))
     for error in result.errors.values():
         raise error

@@ -10,6 +10,7 @@ from launcher.commands._completion import complete_codes, complete_configs, comp
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._param_types import DurationParam
+from launcher.commands._usage_errors import WrongUsage
 from launcher.local.project import RUNS, local_runs_dir
 
 _EXAMPLES = """\b
@@ -151,7 +152,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
 
     options = LaunchOptions(**given)
     if options.show_secrets and not options.dry_run:
-        raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")
+        raise WrongUsage("--show-secrets is about what --dry-run prints", "add --dry-run, or leave it out")
     what = parse_run_request(config, extra, options)
     no_early = options.dry_run or options.rehearse or options.deep or options.wait is not None
     early = None if no_early else warm_start_local(what)

@@ -128,15 +128,18 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("alone.py --epochs 2", "The script's own go last, after --: gpulaunch run alone.py -- --epochs"),
-        ("-c x --epochs 2", "The script's own go last, after --: gpulaunch run ... -- --epochs"),
-        ("alone.py --host titan", "No such option '--host'. Did you mean '--hosts'?"),
+        (
+            "alone.py --epochs 2",
+            "options of the script go last, after --: gpulaunch run alone.py -- --epochs",
+        ),
+        ("-c x --epochs 2", "options of the script go last, after --: gpulaunch run ... -- --epochs"),
+        ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
             "--num_processes 2 alone.py",
-            "--num_processes is an option of another launcher. In gpulaunch: --gpus N",
+            "--num_processes is an option of another launcher; in gpulaunch: --gpus N",
         ),
-        ("--nnodes=2 alone.py", "In gpulaunch: --hosts A,B names the hosts"),
-        ("--mixed_precision=bf16 alone.py", "In gpulaunch: --precision"),
+        ("--nnodes=2 alone.py", "in gpulaunch: --hosts A,B names the hosts"),
+        ("--mixed_precision=bf16 alone.py", "in gpulaunch: --precision"),
     ],
 )
 def test_an_option_of_the_script_or_of_another_launcher_is_told_where_it_belongs(

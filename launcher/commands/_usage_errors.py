@@ -1,0 +1,92 @@
+"""A wrong command line, as click finds it, in the words of all other errors: observed, expected, fix."""
+
+import re
+from difflib import get_close_matches
+
+import click
+
+from launcher.text import one_line
+
+_VALUE = re.compile(r"'?(.*?)'? is not (?:a valid|in the range|one of)", re.DOTALL)
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+_SHOWN = 100  # characters of a word of the command line
+
+
+class WrongUsage(click.UsageError):
+    """What is wrong with a command line, and what to type instead of the help of the command."""
+
+    def __init__(self, message: str, fix: str, ctx: click.Context | None = None) -> None:
+        super().__init__(message, ctx)
+        self.fix = fix
+
+    def format_message(self) -> str:
+        """Return both, for a caller that is not ours."""
+        return f"{self.message}; {self.fix}"
+
+
+def describe_usage_error(error: click.ClickException, command: str) -> tuple[str, str]:
+    """Return what is wrong with a command line, and what to type.
+
+    `command` is where the error does not know its own: click's parser does not.
+    """
+    ctx = getattr(error, "ctx", None)
+    path = ctx.command_path if ctx is not None else command
+    help_line = f"{path} --help"
+    if isinstance(error, WrongUsage):
+        return error.message, error.fix
+    if isinstance(error, click.NoSuchOption):
+        if error.option_name == "-p":  # as ssh has it
+            return f"{path} has no option -p", "write a port with its host: user@host:port"
+        close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0)
+        name = one_line(error.option_name, _SHOWN)
+        return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line
+    if isinstance(error, click.MissingParameter):
+        return f"{path} needs {_parameter(error)}", help_line
+    if isinstance(error, click.BadParameter):
+        return f"{_parameter(error)}: {_value(error)}", help_line
+    if isinstance(error, click.BadOptionUsage) and "requires" in error.message:
+        return f"{error.option_name} needs a value", help_line
+    extra = _EXTRA.match(error.message)
+    if extra is not None:
+        return f"{path} takes no further argument, got {one_line(extra[1], _SHOWN)}", help_line
+    return _plain(error.message), help_line
+
+
+def _parameter(error: click.BadParameter) -> str:
+    """Return a parameter by its longest spelling."""
+    if isinstance(error.param, click.Option):
+        return max(error.param.opts, key=len)
+    if error.param is not None and error.ctx is not None:
+        return error.param.make_metavar(error.ctx).strip("[]")
+    return str(error.param_hint or "the command line")
+
+
+def _value(error: click.BadParameter) -> str:
+    found, expected = _VALUE.match(error.message), _expected(error.param)
+    if found is None or not expected:
+        return _plain(error.message)
+    return f'expected {expected}, got "{one_line(found[1], _SHOWN)}"'
+
+
+def _expected(param: click.Parameter | None) -> str:
+    kind = param.type if param is not None else None
+    if isinstance(kind, click.Choice):
+        return f"one of {', '.join(map(str, kind.choices))}"
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        noun = "a whole number" if isinstance(kind, click.IntRange) else "a number"
+        if kind.min is None and kind.max is None:
+            return noun
+        if kind.max is None:
+            return f"{noun}{' above' if kind.min_open else ' of at least'} {kind.min:g}"
+        if kind.min is None:
+            return f"{noun}{' below' if kind.max_open else ' of at most'} {kind.max:g}"
+        return f"{noun} from {kind.min:g} to {kind.max:g}"
+    if kind is click.INT:
+        return "a whole number"
+    return "a number" if kind is click.FLOAT else ""
+
+
+def _plain(message: str) -> str:
+    """Return click's sentence as the middle of one of ours."""
+    text = message.removesuffix(".")
+    return text[0].lower() + text[1:] if text[:2].istitle() else text

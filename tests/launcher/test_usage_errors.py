@@ -1,0 +1,78 @@
+"""A wrong command line is one line of what is wrong and one of what to type."""
+
+import json
+
+import pytest
+
+from launcher.cli import execute
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        ("frobnicate", 'gpulaunch has no command "frobnicate"', "gpulaunch --help"),
+        ("preflihgt a", 'gpulaunch has no command "preflihgt"', "did you mean preflight?"),
+        ("--nope", "gpulaunch has no option --nope", "gpulaunch --help"),
+        (
+            "preflight -p 22 a",
+            "gpulaunch preflight has no option -p",
+            "write a port with its host: user@host:port",
+        ),
+        ("ps --al", "gpulaunch ps has no option --al", "did you mean --all?"),
+        ("stop a b", "gpulaunch stop takes no further argument, got b", "gpulaunch stop --help"),
+        ("run a.py --gpus", "--gpus needs a value", "gpulaunch run --help"),
+        ("ps --json=yes", "option '--json' does not take a value", "gpulaunch ps --help"),
+        ("schema", "gpulaunch schema needs {hosts|config}", "gpulaunch schema --help"),
+        ("explain", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
+        (
+            "schema users",
+            '{hosts|config}: expected one of hosts, config, got "users"',
+            "gpulaunch schema --help",
+        ),
+        (
+            "ps --parallel 0",
+            '--parallel: expected a whole number from 1 to 1024, got "0"',
+            "gpulaunch ps --help",
+        ),
+        (
+            "ps --parallel x",
+            '--parallel: expected a whole number from 1 to 1024, got "x"',
+            "gpulaunch ps --help",
+        ),
+        (
+            "bench --seconds x",
+            '--seconds: expected a number from 0.2 to 600, got "x"',
+            "gpulaunch bench --help",
+        ),
+        ("logs -r x", '--rank: expected a whole number of at least 0, got "x"', "gpulaunch logs --help"),
+        ("stop --grace soon", "--grace: expected a duration such as 90", "gpulaunch stop --help"),
+        (
+            "clean-zombies --grace 2h",
+            "--grace: expected at most 1h, got 2h",
+            "gpulaunch clean-zombies --help",
+        ),
+        (
+            "run a.py --epochs 3",
+            "gpulaunch run has no option --epochs",
+            "options of the script go last, after --: ",
+        ),
+        ("ps \x1b[2J", None, None),
+    ],
+)
+def test_a_wrong_command_line_is_two_lines(
+    capsys: pytest.CaptureFixture[str], words: str, message: str | None, fix: str | None
+) -> None:
+    code = execute(words.split(" "))
+    lines = capsys.readouterr().err.splitlines()
+    assert (code, len(lines)) == ((2, 2) if message else (code, len(lines)))
+    assert not any("\x1b" in line for line in lines)
+    if message is not None and fix is not None:
+        assert lines[0].startswith(f"error: {message}")
+        assert lines[1].startswith(f"  fix: {fix}")
+
+
+def test_a_wrong_command_line_is_one_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["ps", "--json", "--parallel", "many"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["fix"]) == ("usage", "gpulaunch ps --help")
+    assert error["message"].startswith("--parallel: expected a whole number")
