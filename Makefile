@@ -6,7 +6,7 @@
 # make docs   the documentation site, into build/site; links that lead nowhere end it
 # make soak   100 launches for each way to end a client at a random moment, and a long Slurm; EACH=5 SEED=1 for less, or the same again
 # make test-gpu  the suite for a machine with an NVIDIA GPU, in ten minutes, without network (docs/hardware/README.md); OUT=DIR CASES='facts nan'
-# make soak-deep  the deep checks over simulated hosts, 50 times for each fault; EACH=2 ONLY=slow
+# make soak-deep  the deep checks over simulated hosts, 50 times for each fault; EACH=2 ONLY='slow link'
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # make coverage  branch coverage of the tests of make fast; MARK="not lab" for more of them
 # make mutants   how many small changes of the code its tests notice; ONLY='rank_assignment leftovers' SAMPLE=300 SEED=2 JOBS=4

@@ -1,5 +1,6 @@
 """Measured floors written into hosts.yaml, whose comments and order stay as their author wrote them. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,17 +9,19 @@ import yaml
 from launcher.config.yaml_nodes import compose
 from launcher.errors import BadInput
 
+Floors = Mapping[str, Mapping[str, float]]
+"""Values by key, of each host."""
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what ends a line in YAML
 
-def set_expectations(text: str, floors: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the text with `expect:` of hosts set: host -> key -> value.
+
+def set_expectations(text: str, floors: Floors) -> str:
+    """Return the text with `expect:` of hosts set, with its own line ends.
 
     A host that only a range names gets an entry of its own, which refines the range. Raises BadInput where
     the text cannot be edited with certainty; what is returned has been read back and compared.
     """
     compose(text)  # bounds
-    for host, values in floors.items():
-        text = _checked(text, _edit(text, host, values), host, values)
-    return text
+    return _checked(text, _edit(text, floors), floors) if floors else text
 
 
 def expect_lines(host: str, values: Mapping[str, float], indent: int = 2) -> list[str]:
@@ -33,20 +36,24 @@ def _key(host: str) -> str:
     return host if plain.isalnum() and not plain.isdigit() and not host.startswith("-") else f'"{host}"'
 
 
-def _checked(old: str, new: str, host: str, values: Mapping[str, float]) -> str:
+def _checked(old: str, new: str, floors: Floors) -> str:
     """Return the new text if it means the old one plus these values, and nothing else."""
     try:
         wanted: dict[str, Any] = dict(yaml.safe_load(old) or {})
         hosts = dict(wanted.get("hosts") or {})
-        entry = dict(hosts.get(host) or {})  # copies: an alias of it stays as it is
-        floors = {name: _number(value) for name, value in values.items()}
-        wanted["hosts"] = {**hosts, host: {**entry, "expect": {**(entry.get("expect") or {}), **floors}}}
+        for host, values in floors.items():
+            entry = dict(hosts.get(host) or {})  # copies: an alias of it stays as it is
+            numbers = {name: _number(value) for name, value in values.items()}
+            hosts[host] = {**entry, "expect": {**(entry.get("expect") or {}), **numbers}}
+        wanted["hosts"] = hosts
         same = yaml.safe_load(new) == wanted
     except (yaml.YAMLError, ValueError, TypeError):  # PyYAML reads 2024-13-45 as a date, and fails
         same = False
     if not same:
-        lines = "\n".join(expect_lines(host, values))
-        raise BadInput(f"hosts.yaml cannot be edited for {host}", f"add this under hosts:\n{lines}")
+        lines = "\n".join(line for host, values in floors.items() for line in expect_lines(host, values))
+        raise BadInput(
+            f"hosts.yaml cannot be edited for {', '.join(floors)}", f"add this under hosts:\n{lines}"
+        )
     return new
 
 
@@ -60,50 +67,100 @@ def _plain(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _edit(text: str, host: str, values: Mapping[str, float]) -> str:
-    lines = text.split("\n")
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    hosts = _child(root, "hosts")
-    if hosts is None or (isinstance(hosts, yaml.ScalarNode) and not hosts.value):
-        if hosts is None:
-            body = text if not text or text.endswith("\n") else text + "\n"
-            return body + "\n".join(["hosts:", *expect_lines(host, values)]) + "\n"
-        return _insert(lines, hosts.start_mark.line, expect_lines(host, values))
-    step = hosts.start_mark.column or 2
-    entry = _child(hosts, host)
-    if entry is None:
-        if _is_flow(hosts):
-            return _into_flow(text, hosts, f"{_key(host)}: {{expect: {_flow(values)}}}")
-        return _insert(lines, _last_line(hosts), expect_lines(host, values, step))
-    if isinstance(entry, yaml.ScalarNode):
-        return _insert(lines, entry.start_mark.line, expect_lines(host, values, step)[1:])
-    return _edit_entry(text, lines, entry, values)
+class _Edits:
+    """Changes of a text, all by positions in the text as it was."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends = [found.end() for found in _BREAK.finditer(text)]
+        found = _BREAK.search(text)
+        self._break = found.group() if found else "\n"
+        self._changes: list[tuple[int, int, int, str]] = []  # start, order, end, words
+        self._flows: dict[int, tuple[yaml.Node, list[str]]] = {}
+
+    def add_lines(self, after: int, block: list[str], *, last: bool = False) -> None:
+        """Add lines after a line; `last`: behind what others add to it."""
+        lines = self._break.join(block)
+        if after < len(self._ends):
+            at, words = self._ends[after], lines + self._break
+        else:  # the last line, without an end
+            at, words = len(self._text), (self._break if self._text else "") + lines
+        self._changes.append((at, int(last), at, words))
+
+    def add_at_end(self, block: list[str]) -> None:
+        """Add lines at the end of the text, each with its end."""
+        missing = self._text and not (self._ends and self._ends[-1] == len(self._text))
+        words = self._break.join([*([""] if missing else []), *block, ""])
+        self._changes.append((len(self._text), 1, len(self._text), words))
+
+    def add_to_flow(self, node: yaml.Node, words: str) -> None:
+        """Add a pair before the closing brace of a mapping."""
+        self._flows.setdefault(id(node), (node, []))[1].append(words)
+
+    def replace(self, node: yaml.Node, words: str) -> None:
+        """Put words in the place of a value."""
+        self._changes.append((node.start_mark.index, 0, node.end_mark.index, words))
+
+    def result(self) -> str:
+        """Return the new text."""
+        for node, pairs in self._flows.values():
+            brace = node.end_mark.index - 1
+            start = len(self._text[:brace].rstrip())
+            self._changes.append((start, 0, brace, ", ".join([""] * bool(node.value) + pairs)))
+        text = self._text
+        for start, _, end, words in sorted(self._changes, key=lambda each: each[:2], reverse=True):
+            text = text[:start] + words + text[end:]
+        return text
 
 
-def _edit_entry(text: str, lines: list[str], entry: yaml.Node, values: Mapping[str, float]) -> str:
+def _edit(text: str, floors: Floors) -> str:
+    edits = _Edits(text)
+    hosts = _child(yaml.compose(text, Loader=yaml.SafeLoader), "hosts")
+    fresh = [host for host in floors if _child(hosts, host) is None]
+    for host, values in floors.items():
+        entry = _child(hosts, host)
+        if entry is not None and isinstance(entry, yaml.ScalarNode):
+            edits.add_lines(entry.start_mark.line, expect_lines(host, values, _step(hosts))[1:])
+        elif entry is not None:
+            _edit_entry(edits, entry, values)
+    lines = [line for host in fresh for line in expect_lines(host, floors[host], _step(hosts))]
+    if hosts is None:
+        edits.add_at_end(["hosts:", *lines])
+    elif isinstance(hosts, yaml.ScalarNode) and not hosts.value:
+        edits.add_lines(hosts.start_mark.line, lines)
+    elif _is_flow(hosts):
+        for host in fresh:
+            edits.add_to_flow(hosts, f"{_key(host)}: {{expect: {_flow(floors[host])}}}")
+    elif fresh:
+        edits.add_lines(_last_line(hosts), lines, last=True)
+    return edits.result()
+
+
+def _step(hosts: yaml.Node | None) -> int:
+    """Return how far the names of hosts are indented."""
+    return hosts.start_mark.column or 2 if isinstance(hosts, yaml.MappingNode) else 2
+
+
+def _edit_entry(edits: _Edits, entry: yaml.Node, values: Mapping[str, float]) -> None:
     expect = _child(entry, "expect")
     if expect is None or isinstance(expect, yaml.ScalarNode):
         if _is_flow(entry):
-            return _into_flow(text, entry, f"expect: {_flow(values)}")
+            edits.add_to_flow(entry, f"expect: {_flow(values)}")
+            return
         pad = " " * entry.start_mark.column
         block = [f"{pad}expect:", *(f"{pad}  {name}: {_plain(value)}" for name, value in values.items())]
-        return _insert(lines, _last_line(entry), block)
-    fresh = {name: value for name, value in values.items() if _child(expect, name) is None}
+        edits.add_lines(_last_line(entry), block)
+        return
+    fresh = [f"{name}: {_plain(value)}" for name, value in values.items() if _child(expect, name) is None]
     if fresh and _is_flow(expect):
-        text = _into_flow(
-            text, expect, ", ".join(f"{name}: {_plain(value)}" for name, value in fresh.items())
-        )
+        edits.add_to_flow(expect, ", ".join(fresh))
     elif fresh:
         pad = " " * expect.start_mark.column
-        text = _insert(
-            lines, _last_line(expect), [f"{pad}{name}: {_plain(value)}" for name, value in fresh.items()]
-        )
-    old = [(_child(expect, name), value) for name, value in values.items() if name not in fresh]
-    for node, value in sorted(
-        ((node, value) for node, value in old if node is not None), key=lambda each: -each[0].start_mark.index
-    ):
-        text = text[: node.start_mark.index] + f"{_plain(value)}" + text[node.end_mark.index :]
-    return text
+        edits.add_lines(_last_line(expect), [pad + line for line in fresh])
+    for name, value in values.items():
+        old = _child(expect, name)
+        if old is not None:
+            edits.replace(old, _plain(value))
 
 
 def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
@@ -118,17 +175,6 @@ def _is_flow(node: yaml.Node) -> bool:
 
 def _flow(values: Mapping[str, float]) -> str:
     return "{" + ", ".join(f"{name}: {_plain(value)}" for name, value in values.items()) + "}"
-
-
-def _into_flow(text: str, node: yaml.Node, words: str) -> str:
-    """Return the text with words before the closing brace of a mapping."""
-    at = node.end_mark.index - 1
-    separator = ", " if node.value else ""
-    return text[:at].rstrip() + separator + words + text[at:]
-
-
-def _insert(lines: list[str], after: int, block: list[str]) -> str:
-    return "\n".join([*lines[: after + 1], *block, *lines[after + 1 :]])
 
 
 def _last_line(node: yaml.Node) -> int:

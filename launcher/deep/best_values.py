@@ -1,10 +1,10 @@
-"""The best that each GPU has reached, and its latest values: kept locally, by UUID."""
+"""The best that each GPU has reached, and its latest values: kept locally, by host and UUID."""
 
 import json
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,23 @@ from launcher import safe_json
 from launcher.local.home import home
 from launcher.local.safe_paths import write_below
 from preflight.deep.readings import Reading
+from preflight.deep.records import Former
 
-SCHEMA = 1
+SCHEMA = 2
 FILE = "best.json"
 KEPT = 20
 """Of each value; what is older is forgotten but for the best."""
 
 
 class BestValues:
-    """What is kept. A file that cannot be read counts as empty, and is written anew."""
+    """What is kept. A file that cannot be read counts as empty, and is written anew.
 
-    def __init__(self, directory: Path, gpus: Mapping[str, Any]) -> None:
+    A host reports the UUIDs of its GPUs itself, so none can set the best of another's.
+    """
+
+    def __init__(self, directory: Path, hosts: Mapping[str, Any]) -> None:
         self._directory = directory
-        self._gpus: dict[str, Any] = dict(gpus)
+        self._hosts: dict[str, Any] = dict(hosts)
 
     @classmethod
     def load(cls) -> "BestValues":
@@ -37,19 +41,21 @@ class BestValues:
             document = safe_json.loads((directory / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             document = {}
-        gpus = document.get("gpus") if isinstance(document, dict) else None
-        return cls(directory, gpus if isinstance(gpus, dict) else {})
+        hosts = document.get("hosts") if isinstance(document, dict) else None
+        return cls(directory, hosts if isinstance(hosts, dict) else {})
 
-    def bests(self) -> dict[str, dict[str, float]]:
-        """Return the best value of each GPU by its UUID and the value's name."""
-        found: dict[str, dict[str, float]] = {}
-        for uuid, kept in self._gpus.items():
-            values = kept.get("values") if isinstance(kept, dict) else None
-            for name, series in (values or {}).items() if isinstance(values, dict) else ():
-                best = _number(series.get("best")) if isinstance(series, dict) else None
+    def history(self, hosts: Iterable[str]) -> tuple[Former, ...]:
+        """Return what is kept of the GPUs of these hosts."""
+        return tuple(former for host in hosts for former in self._of_host(host))
+
+    def _of_host(self, host: str) -> Iterator[Former]:
+        for uuid, kept in _mapping(self._hosts.get(host)).items():
+            for name, series in _mapping(_mapping(kept).get("values")).items():
+                best = _number(_mapping(series).get("best"))
+                last = _mapping(series).get("last")
                 if best is not None:
-                    found.setdefault(str(uuid), {})[str(name)] = best
-        return found
+                    points = tuple(_points(last if isinstance(last, list) else []))
+                    yield Former(host, uuid, name, best, points)
 
     def add(self, readings: Iterable[Reading]) -> None:
         """Take new values and write the file; a directory that cannot be written keeps nothing."""
@@ -58,22 +64,35 @@ class BestValues:
             if not reading.uuid:
                 continue
             added = True
-            gpu = self._mapping(self._gpus, reading.uuid)
+            gpu = self._member(self._member(self._hosts, reading.host), reading.uuid)
             gpu["model"] = reading.model
-            series = self._mapping(self._mapping(gpu, "values"), reading.name)
+            series = self._member(self._member(gpu, "values"), reading.name)
             best, last = _number(series.get("best")), series.get("last")
             series["best"] = max(reading.value, best or 0.0)
             series["last"] = [*(last if isinstance(last, list) else []), [now, reading.value]][-KEPT:]
         if added:
-            text = json.dumps({"version": SCHEMA, "gpus": self._gpus}, indent=1) + "\n"
+            text = json.dumps({"version": SCHEMA, "hosts": self._hosts}, indent=1) + "\n"
             with suppress(OSError):
                 write_below(self._directory, FILE, text)
 
-    def _mapping(self, parent: dict[str, Any], key: str) -> dict[str, Any]:
+    def _member(self, parent: dict[str, Any], key: str) -> dict[str, Any]:
         found = parent.get(key)
         if not isinstance(found, dict):
             found = parent[key] = {}
         return found
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _points(last: list[Any]) -> Iterator[tuple[float, float]]:
+    """Yield time and value of what is a pair of numbers."""
+    for each in last[-KEPT:]:
+        if isinstance(each, list) and len(each) == 2:
+            when, value = _number(each[0]), _number(each[1])
+            if when is not None and value is not None:
+                yield when, value
 
 
 def _number(value: object) -> float | None:

@@ -60,7 +60,7 @@ def measure_hosts(
     outcome = launch_and_follow(prepared.checked, screen)
     run = build_run(outcome, prepared.left_out)
     store = BestValues.load()
-    run = replace(run, bests=store.bests(), expect=_expectations(launch))
+    run = replace(run, former=store.history(run.hosts), expect=_expectations(launch))
     report = judge_run(run, launch, interrupted=outcome.verdict == "interrupted")
     store.add(report.readings)
     LogStore(outcome.directory).store(DOCUMENT, json.dumps(deep_json(report), indent=1) + "\n")
@@ -146,6 +146,8 @@ def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRu
         failed_rank=failure.rank if failure is not None and not failure.hung else None,
         hung=failure is not None and failure.hung,
         stacks=stacks,
+        outliers=hang.outliers if hang is not None else (),
+        outliers_why=one_line(hang.summary, 300) if hang is not None else "",
         run_id=outcome.plan.run_id,
         seconds=outcome.seconds,
     )

@@ -1,7 +1,7 @@
 """What was measured, less 5 %, as `expect:` of the hosts in hosts.yaml."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from pathlib import Path
 
 from launcher.config.expect_edit import set_expectations
 from launcher.config.inventory import Inventory
@@ -37,9 +37,7 @@ def require_editable(inventory: Inventory, hosts: Iterable[str]) -> None:
     """Find out before anything is measured whether hosts.yaml can be written. Raises BadInput and OSError."""
     if inventory.path is None:
         raise BadInput("--save-expect: there is no hosts.yaml to write to", "gpulaunch init makes one")
-    text = inventory.path.read_text(encoding="utf-8")
-    for host in islice(hosts, 1):  # what cannot be edited for one cannot for the others
-        set_expectations(text, {host: {KEYS[0]: 1.0}})
+    set_expectations(_read(inventory.path), {host: {KEYS[0]: 1.0} for host in hosts})
     check_writable(inventory.path)
 
 
@@ -51,8 +49,12 @@ def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[s
         return
     if inventory.path is None:
         raise BadInput("--save-expect: there is no hosts.yaml to write to", "gpulaunch init makes one")
-    text = inventory.path.read_text(encoding="utf-8")
-    write_atomic(inventory.path, set_expectations(text, floors))
+    write_atomic(inventory.path, set_expectations(_read(inventory.path), floors))
     for host, values in floors.items():
         words = ", ".join(f"{name} {value:g}" for name, value in values.items())
         yield f"{one_line(str(inventory.path), 200)}: {host} expects {words}"
+
+
+def _read(path: Path) -> str:
+    """Return the text with the line ends that it has."""
+    return path.read_bytes().decode("utf-8")

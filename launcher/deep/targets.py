@@ -22,8 +22,9 @@ from preflight.job import CommandRequest, Job
 SCRIPT = "deep.py"
 JOB_NAME = "deep"
 MOST_RANKS = 1024
-_MARGIN_S = 120.0
-"""On top of a step's own deadline, after which the run is ended even if no rank can report that it hangs."""
+_MARGIN_S = 45.0
+"""On top of a step's own deadline, after which a run without any activity is ended even if neither a rank nor
+the process beside it can report that it hangs: their host is frozen."""
 
 
 @dataclass(frozen=True, slots=True)

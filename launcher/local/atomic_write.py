@@ -15,7 +15,8 @@ _DEVICES = (Path("/dev"), Path("/proc"))
 def write_atomic(path: Path, text: str) -> None:
     """Write text to a file, which appears only once it is complete.
 
-    A link stays one: what it leads to is written. A file keeps its permissions. Raises OSError
+    A link stays one: what it leads to is written. A file keeps its permissions, and its owner where
+    that is possible. Raises OSError
     naming the file, and BadInput where there is no directory for it.
     """
     _require_directory(path)
@@ -24,10 +25,13 @@ def write_atomic(path: Path, text: str) -> None:
         return
     target, fresh = _fresh_beside(path)
     try:
-        with fresh.open("x", encoding="utf-8") as file:  # never through a link that another user has laid
+        with fresh.open("x", encoding="utf-8", newline="") as file:  # never through another user's link
             file.write(text)
-        with suppress(FileNotFoundError):
-            fresh.chmod(stat.S_IMODE(target.stat().st_mode))
+            with suppress(FileNotFoundError):
+                before = target.stat()
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
         fresh.replace(target)
     except OSError as error:
         fresh.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from launcher.report.trend import Trend
 from launcher.text import duration, one_line
 from preflight.checks.finding import Finding, finding_json
 from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
@@ -72,6 +73,9 @@ def _rank_json(rank: RankDeep) -> dict[str, Any]:
         "throttle": list(products.throttle) if products else [],
         "world_latency_us": median(rank.world.latency_us) if rank.world and rank.world.latency_us else None,
         "failed": dict(rank.failed),
+        "waits": {
+            step: {"waited": each.waited, "throttled": each.throttled} for step, each in rank.waits.items()
+        },
     }
 
 
@@ -91,6 +95,7 @@ def _reading_json(reading: Reading) -> dict[str, Any]:
         "expected_from": None if expected is None else expected.source,
         "floor": None if expected is None else expected.floor,
         "verdict": reading.verdict if expected is not None else "new",
+        "former": [list(point) for point in reading.former.last] if reading.former is not None else [],
     }
 
 
@@ -107,6 +112,7 @@ def _matrix_json(matrix: PairMatrix) -> dict[str, Any]:
         "slow_members": list(verdict.nodes),
         "slow_links": [list(pair) for pair in verdict.links],
         "slow_unresolved": [list(pair) for pair in verdict.unresolved],
+        "unclear": [list(pair) for pair in verdict.noisy],
     }
 
 
@@ -147,6 +153,8 @@ def _value_lines(label: str, rows: Sequence[Mapping[str, Any]], *, ascii_only: b
         verdict = str(row.get("verdict"))
         mark = "" if verdict in ("ok", "new") else f"  {one_line(verdict.upper(), 12)}"
         yield f"  {one_line(name, _NAME):<{_NAME}} {value or 0.0:>9.4g}  {strip}  {words}{mark}"
+        if trend := Trend.of(row.get("former"), value or 0.0):
+            yield f"  {'':<{_NAME}} {'':>9}  {trend.line(ascii_only=ascii_only)}"
 
 
 def strip_plot(

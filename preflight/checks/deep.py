@@ -8,11 +8,13 @@ from preflight.deep.culprits import Culprit, find_culprits, has_reported, hung_s
 from preflight.deep.digests import judge_digests
 from preflight.deep.margins import FADE
 from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
+from preflight.deep.pairs import Pair
 from preflight.deep.readings import Reading, read_values
 from preflight.deep.records import STEP_CODES, DeepRun, RankDeep
-from preflight.deep.words import describe_sensors, describe_shortfall, fade_of, plain
+from preflight.deep.words import describe_sensors, describe_shortfall, describe_waits, fade_of, plain
 
-_SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL}
+_SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL, "unknown": Severity.UNKNOWN}
+_BUSY_FIX = "measure again when the host is idle"
 
 
 @deep_check("DEEP001")
@@ -47,16 +49,16 @@ def products_are_as_fast_as_those_of_peers(deep: DeepRun) -> Iterator[Problem]:
     is that of the second, warm half. NVML's clock, power, temperature and throttle reasons are sampled
     beside it. One slow GPU sets the pace of every rank. Below 93 % of the median of the other GPUs of its
     model is a warning, below 85 % critical; below 95 % of its own best, or 60 % of its calculated peak
-    (boards of 250 W and more), a warning. CPU ranks have wide margins: 55 and 40 %.
+    (boards of 250 W and more), a warning. CPU ranks have wide margins, 55 and 40 %, and their rates leave out
+    the time in which other processes had the processor.
 
     Fix: compare clocks, power limit and cooling with a good GPU: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE.
     Source: peers of the run; ~/.local/state/gpulaunch/deep; SMs x clock x FMA per clock of the model.
     """
     for reading in _slow(deep, "DEEP002"):
         rank = _rank_of(deep, reading)
-        words = f"{describe_shortfall(reading)}{describe_sensors(rank)}"
         fix = f"gpulaunch preflight {rank.host}; compare clocks, power limit and cooling with a good GPU"
-        yield _problem(rank, words, fix, _severity(reading))
+        yield _shortfall(deep, reading, fix, describe_sensors(rank))
     for rank in deep.ranks:
         fade = fade_of(rank)
         if fade is not None and fade < FADE:
@@ -145,6 +147,8 @@ def gpus_of_a_host_reach_each_other(deep: DeepRun) -> Iterator[Problem]:
         for one, other in (*matrix.verdict.links, *matrix.verdict.unresolved):
             words = f"{one} and {other} exchange at {_of_most(matrix, one, other)}"
             yield Problem(words, fix, f"{one} {other}", Severity.WARNING, hosts=(host,))
+        for pair in matrix.verdict.noisy:
+            yield _noisy(matrix, pair, " ".join(pair), (host,))
     yield from _unfinished(deep, "DEEP006")
 
 
@@ -192,7 +196,8 @@ def every_pair_of_nodes_is_as_fast_as_most(deep: DeepRun) -> Iterator[Problem]:
     In each round of the circle method every host exchanges with another one, both ways, first with one rank
     and then with all of them, rail by rail; up to 16 hosts meet all others, more meet three. A host that is
     slow with several partners is named, and a pair that is slow while both are fast elsewhere is a link.
-    Below 85 % of what most pairs reach counts as slow (CPU ranks: 45 %).
+    Below 85 % of what most pairs reach counts as slow (CPU ranks: 45 %), if three repetitions, alone on the
+    network and in turn with fast pairs, show the same; a pair that is slow in some of them is unknown.
 
     Fix: look at the named host's link and port counters (ethtool -S, ibstat, perfquery), then at the switch.
     Source: send and receive between hosts; the circle method of round-robin tournaments.
@@ -213,6 +218,8 @@ def every_pair_of_nodes_is_as_fast_as_most(deep: DeepRun) -> Iterator[Problem]:
             words = f"{one} and {other} are slow with each other: {_of_most(matrix, one, other)}"
             words += ", and this does not show whether a host or the link is"
             yield Problem(words, "measure them with more hosts", "link", Severity.WARNING, hosts=(one, other))
+        for pair in matrix.verdict.noisy:
+            yield _noisy(matrix, pair, "link", pair)
     yield from _unfinished(deep, "DEEP009")
 
 
@@ -222,11 +229,15 @@ def _slow(deep: DeepRun, code: str) -> Iterator[Reading]:
 
 def _shortfalls(deep: DeepRun, code: str, fix: str) -> Iterator[Problem]:
     for reading in _slow(deep, code):
-        yield _problem(_rank_of(deep, reading), describe_shortfall(reading), fix, _severity(reading))
+        yield _shortfall(deep, reading, fix)
 
 
-def _severity(reading: Reading) -> Severity:
-    return _SEVERITIES[reading.verdict]
+def _shortfall(deep: DeepRun, reading: Reading, fix: str, more: str = "") -> Problem:
+    words = f"{describe_shortfall(reading)}{more}{describe_waits(reading)}"
+    severity = _SEVERITIES[reading.verdict]
+    return _problem(
+        _rank_of(deep, reading), words, _BUSY_FIX if severity is Severity.UNKNOWN else fix, severity
+    )
 
 
 def _rank_of(deep: DeepRun, reading: Reading) -> RankDeep:
@@ -242,6 +253,12 @@ def _of_most(matrix: PairMatrix, *names: str) -> str:
     """Return "1.2 of the 9.8 GB/s that most pairs reach", for the pairs that hold all these names."""
     rates = [rate for pair, rate in matrix.rates.items() if set(names) <= set(pair)]
     return f"{plain(max(rates))} of the {plain(matrix.verdict.reference or 0.0)} GB/s that most pairs reach"
+
+
+def _noisy(matrix: PairMatrix, pair: Pair, subject: str, hosts: tuple[str, ...]) -> Problem:
+    words = f"{' and '.join(pair)} were slow in some repetitions and fast in others"
+    words += f" ({_of_most(matrix, *pair)}): something else used the hosts or the network ({matrix.title})"
+    return Problem(words, "measure again when both are idle", subject, Severity.UNKNOWN, hosts=hosts)
 
 
 def _unfinished(deep: DeepRun, code: str) -> Iterator[Problem]:

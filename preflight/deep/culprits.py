@@ -37,9 +37,14 @@ def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
             _blame(run, rank, step, "it never began the step that the others were in") for rank in late
         )
     silent = [rank for rank in run.ranks if rank.stuck is None]
-    if silent and len(silent) < len(run.ranks):
-        why = "it missed the deadline and reported nothing: it is stopped, or its interpreter is blocked"
-        return tuple(_blame(run, rank, step, why) for rank in silent)
+    observed = [rank for rank in silent if rank.silent is not None]
+    if observed or (silent and len(silent) < len(run.ranks)):
+        return tuple(_blame(run, rank, step, _describe_silence(rank)) for rank in observed or silent)
+    outliers = [rank for rank in run.ranks if rank.rank in run.outliers]
+    if len(silent) == len(run.ranks) and outliers:  # the hosts were idle before the step's time was over
+        return tuple(_blame(run, rank, step, run.outliers_why) for rank in outliers)
+    if len(run.ranks) == 1:
+        return (_blame(run, run.ranks[0], step, "it is the only rank, and did not end the step"),)
     busy = [rank for rank in run.ranks if rank.stuck is not None and not rank.stuck.waiting]
     if busy and len(busy) < len(run.ranks):
         return tuple(_blame(run, rank, step, "the others had finished and waited for it") for rank in busy)
@@ -48,6 +53,15 @@ def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
         why = "it stood outside of the collective that the others waited in"
         return tuple(_blame(run, rank, step, why) for rank in apart)
     return ()
+
+
+def _describe_silence(rank: RankDeep) -> str:
+    if rank.silent is None:
+        return "it missed the deadline and reported nothing: it is stopped, or its interpreter is blocked"
+    if rank.silent.state in ("T", "t"):
+        return "its process is stopped (SIGSTOP, or a debugger)"
+    where = f", in the kernel's {rank.silent.waits_in}" if rank.silent.waits_in.strip("0") else ""
+    return f"its interpreter is blocked (process state {rank.silent.state or 'unknown'}{where})"
 
 
 def _blame(run: DeepRun, rank: RankDeep, step: str, why: str) -> Culprit:

@@ -1,6 +1,7 @@
 """Rates of pairs as matrices: of the nodes of a run, and of the GPUs of a node. Pure."""
 
 from collections.abc import Mapping
+from statistics import median
 
 from preflight.deep.margins import PATH
 from preflight.deep.pairs import Pair, PairVerdict, judge_pairs
@@ -27,17 +28,14 @@ def node_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     found = []
     for width in widths:
         title = "node pairs" if width == 1 else f"node pairs, {width} ranks of each at once"
-        rates: dict[Pair, list[float]] = {}
-        latencies: dict[Pair, list[float]] = {}
-        wrong: set[Pair] = set()
+        seen = _Seen()
         for rank in run.ranks:
             for pair in _pairs(rank):
                 other = by_rank.get(pair.peer)
                 if other is not None and pair.rails == width and other.host != rank.host:
                     key = _key(rank.host, other.host, run.hosts)
-                    _note(pair, key, rates, latencies, wrong)
-        shares = {key: sum(values) / 2 for key, values in rates.items()}  # each rail is reported by both ends
-        found.append(_matrix(title, run.hosts, shares, latencies, wrong, run))
+                    seen.add(pair, key)
+        found.append(_matrix(title, run.hosts, seen, run))
     return tuple(found)
 
 
@@ -50,17 +48,14 @@ def peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
         if len(ranks) < 2:
             continue
         names = {rank.rank: member_name(rank) for rank in ranks}
-        rates: dict[Pair, list[float]] = {}
-        latencies: dict[Pair, list[float]] = {}
-        wrong: set[Pair] = set()
+        seen = _Seen()
         for rank in ranks:
             for pair in rank.peer.pairs if rank.peer is not None else ():
                 if pair.peer in names and by_rank[pair.peer] is not rank:
                     key = _key(names[rank.rank], names[pair.peer], tuple(names.values()))
-                    _note(pair, key, rates, latencies, wrong)
-        if rates:
-            least = {key: min(values) for key, values in rates.items()}
-            found.append(_matrix(f"pairs within {host}", tuple(names.values()), least, latencies, wrong, run))
+                    seen.add(pair, key)
+        if seen.rates:
+            found.append(_matrix(f"pairs within {host}", tuple(names.values()), seen, run))
     return tuple(found)
 
 
@@ -78,28 +73,35 @@ def _key(one: str, other: str, order: tuple[str, ...]) -> Pair:
     return first, second
 
 
-def _note(
-    pair: Transfer,
-    key: Pair,
-    rates: dict[Pair, list[float]],
-    latencies: dict[Pair, list[float]],
-    wrong: set[Pair],
-) -> None:
-    rates.setdefault(key, []).append(pair.gbs)
-    latencies.setdefault(key, []).append(pair.latency_us)
-    if not pair.correct:
-        wrong.add(key)
+class _Seen:
+    """The transfers of one matrix, collected by pair. Both ends report each of them."""
+
+    def __init__(self) -> None:
+        self.rates: dict[Pair, dict[int, list[float]]] = {}  # by pair and repetition
+        self.latencies: dict[Pair, list[float]] = {}
+        self.wrong: set[Pair] = set()
+
+    def add(self, transfer: Transfer, key: Pair) -> None:
+        self.rates.setdefault(key, {}).setdefault(transfer.repeat, []).append(transfer.gbs)
+        self.latencies.setdefault(key, []).append(transfer.latency_us)
+        if not transfer.correct:
+            self.wrong.add(key)
+
+    def rate(self, key: Pair, repeat: int = 0) -> float:
+        """Return the rate of all rails of a pair in one repetition."""
+        return sum(self.rates[key].get(repeat, ())) / 2
+
+    def repeats(self) -> dict[Pair, tuple[float, ...]]:
+        """Return the rates of the repetitions of the pairs that were repeated."""
+        found = {key: sorted(set(by_repeat) - {0}) for key, by_repeat in self.rates.items()}
+        return {key: tuple(self.rate(key, at) for at in numbers) for key, numbers in found.items() if numbers}
 
 
-def _matrix(
-    title: str,
-    members: tuple[str, ...],
-    rates: Mapping[Pair, float],
-    latencies: Mapping[Pair, list[float]],
-    wrong: set[Pair],
-    run: DeepRun,
-) -> PairMatrix:
+def _matrix(title: str, members: tuple[str, ...], seen: _Seen, run: DeepRun) -> PairMatrix:
     on_gpu = any(rank.on_gpu for rank in run.ranks)
-    verdict = judge_pairs(rates, PATH["gpu" if on_gpu else "cpu"].warning)
-    slowest = {key: max(values) for key, values in latencies.items()}
-    return PairMatrix(title, members, dict(rates), slowest, tuple(sorted(wrong)), verdict)
+    rates = {key: seen.rate(key) for key in seen.rates}
+    repeats = seen.repeats()
+    verdict = judge_pairs(rates, PATH["gpu" if on_gpu else "cpu"].warning, repeats)
+    rates |= {key: median(values) for key, values in repeats.items()}
+    slowest = {key: max(values) for key, values in seen.latencies.items()}
+    return PairMatrix(title, members, rates, slowest, tuple(sorted(seen.wrong)), verdict)

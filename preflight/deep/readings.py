@@ -1,15 +1,18 @@
 """Measured values beside their expectations: peers of the run, the GPU's own best, then its peak."""
 
-from collections.abc import Callable, Iterator
-from statistics import fmean, median
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
 from typing import Literal, TypeAlias
 
 from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins
 from preflight.deep.peak import is_power_bound, peak_gbs, peak_tflops
-from preflight.deep.records import DeepRun, RankDeep
+from preflight.deep.records import DeepRun, Former, RankDeep, Waits
 from preflight.frozen import dataclass
 
-Verdict: TypeAlias = Literal["ok", "warning", "critical"]
+Verdict: TypeAlias = Literal["ok", "warning", "critical", "unknown"]
+_MOST_WAITED = 0.95
+FormerValues: TypeAlias = Mapping[tuple[str, str, str], Former]
+"""By host, UUID and the value's name."""
 Source: TypeAlias = Literal["peers", "own best", "peak", "expect", ""]
 
 
@@ -46,6 +49,8 @@ class Reading:
     samples: tuple[float, ...]
     expected: Expectation | None
     verdict: Verdict
+    waits: Waits = Waits()
+    former: Former | None = None  # of the same GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Value:
     """A value that every rank may have: how it is taken from a rank, and what it is held against."""
 
     code: str
+    step: str
     name: str
     label: str
     unit: str
@@ -66,15 +72,18 @@ class Value:
 
 
 def sustained(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
-    """Return what a device keeps up: on a GPU the median of the second half, which is warm.
+    """Return what a device keeps up: on a GPU the median of the second half, which is warm."""
+    return median(samples[len(samples) // 2 :] if on_gpu else samples)
 
-    On a CPU the mean: each window is what the other processes left of it.
-    """
-    return median(samples[len(samples) // 2 :]) if on_gpu else fmean(samples)
+
+def usual(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+    """Return the median: one disturbed copy is not the path's fault."""
+    del on_gpu
+    return median(samples)
 
 
 def best(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
-    """Return what a path can carry: one disturbed copy is not the path's fault."""
+    """Return what several ranks reach: on CPUs the best, since each of them waits for processors at times."""
     return median(samples) if on_gpu else max(samples)
 
 
@@ -99,7 +108,7 @@ def _members(rank: RankDeep) -> object:
 
 VALUES: tuple[Value, ...] = (
     Value(
-        *("DEEP002", "gemm_tflops", "matrix products", "TFLOPS"),
+        *("DEEP002", "matmul", "gemm_tflops", "matrix products", "TFLOPS"),
         samples=lambda rank: rank.matmul.tflops if rank.matmul else (),
         typical=sustained,
         margins=DEVICE,
@@ -108,9 +117,9 @@ VALUES: tuple[Value, ...] = (
         floor_key="gemm_tflops",
     ),
     Value(
-        *("DEEP004", "memory_gbs", "memory copies", "GB/s"),
+        *("DEEP004", "copy", "memory_gbs", "memory copies", "GB/s"),
         samples=lambda rank: rank.copy.gbs if rank.copy else (),
-        typical=best,
+        typical=usual,
         margins={"gpu": DEVICE["gpu"], "cpu": PATH["cpu"]},
         peak=_memory_peak,
         peak_floor=PEAK_MEMORY,
@@ -118,9 +127,9 @@ VALUES: tuple[Value, ...] = (
     ),
     *(
         Value(
-            *("DEEP005", name, label, "GB/s"),
+            *("DEEP005", "host", name, label, "GB/s"),
             samples=samples,
-            typical=best,
+            typical=usual,
             margins=PATH,
             peak=_no_peak,
             floor_key=key,
@@ -143,7 +152,7 @@ VALUES: tuple[Value, ...] = (
         )
     ),
     Value(
-        *("DEEP007", "allreduce_gbs", "all-reduce in the node", "GB/s"),
+        *("DEEP007", "node", "allreduce_gbs", "all-reduce in the node", "GB/s"),
         samples=lambda rank: rank.node.busbw if rank.node and _is_first(rank) else (),
         typical=best,
         margins=PATH,
@@ -152,7 +161,7 @@ VALUES: tuple[Value, ...] = (
         group=_members,
     ),
     Value(
-        *("DEEP008", "world_gbs", "all-reduce over the world", "GB/s"),
+        *("DEEP008", "world", "world_gbs", "all-reduce over the world", "GB/s"),
         samples=lambda rank: rank.world.busbw if rank.world and rank.rank == 0 else (),
         typical=best,
         margins=PATH,
@@ -173,10 +182,11 @@ def _is_first(rank: RankDeep) -> bool:
 
 def read_values(run: DeepRun) -> tuple[Reading, ...]:
     """Return every measured value with its verdict, by check and rank."""
-    return tuple(reading for value in VALUES for reading in _readings(run, value))
+    former = {(each.host, each.uuid, each.name): each for each in run.former if each.uuid}
+    return tuple(reading for value in VALUES for reading in _readings(run, value, former))
 
 
-def _readings(run: DeepRun, value: Value) -> Iterator[Reading]:
+def _readings(run: DeepRun, value: Value, former: FormerValues) -> Iterator[Reading]:
     found = {
         rank.rank: (rank, value.typical(value.samples(rank), rank.on_gpu))
         for rank in run.ranks
@@ -186,8 +196,9 @@ def _readings(run: DeepRun, value: Value) -> Iterator[Reading]:
         others = [
             each for other, each in found.values() if other is not rank and _are_peers(rank, other, value)
         ]
-        expected, verdict = _judge(run, rank, value, measured, others)
         facts = rank.facts
+        before = former.get((rank.host, facts.uuid, value.name)) if facts else None
+        expected, verdict = _judge(run, rank, value, measured, others, before)
         yield Reading(
             code=value.code,
             name=value.name,
@@ -202,6 +213,8 @@ def _readings(run: DeepRun, value: Value) -> Iterator[Reading]:
             samples=value.samples(rank),
             expected=expected,
             verdict=verdict,
+            waits=_waits(rank, value),
+            former=before,
         )
 
 
@@ -214,28 +227,47 @@ def _are_peers(one: RankDeep, other: RankDeep, value: Value) -> bool:
 
 
 def _judge(
-    run: DeepRun, rank: RankDeep, value: Value, measured: float, others: list[float]
+    run: DeepRun, rank: RankDeep, value: Value, measured: float, others: list[float], former: Former | None
 ) -> tuple[Expectation | None, Verdict]:
     """Return the expectation that decides: the first of the worst verdict."""
-    expectations = list(_expectations(run, rank, value, others))
-    judged = [(expectation, expectation.judge(measured)) for expectation in expectations]
-    for verdict in ("critical", "warning", "ok"):
+    expectations = list(_expectations(run, rank, value, others, former))
+    waits = _waits(rank, value)
+    judged = [(expectation, _judge_one(expectation, measured, waits)) for expectation in expectations]
+    for verdict in ("critical", "warning", "unknown", "ok"):
         for expectation, said in judged:
             if said == verdict:
                 return expectation, said
     return None, "ok"
 
 
-def _expectations(run: DeepRun, rank: RankDeep, value: Value, others: list[float]) -> Iterator[Expectation]:
+def _judge_one(expectation: Expectation, measured: float, waits: Waits) -> Verdict:
+    """Return the verdict on a value; unknown where the rank had its processor for a moment only.
+
+    Rates of CPU ranks are without the time that others had the processor, but not without what these left in
+    its caches.
+    """
+    verdict = expectation.judge(measured)
+    if verdict == "ok" or expectation.source == "expect" or waits.waited <= _MOST_WAITED:
+        return verdict
+    return "unknown"
+
+
+def _waits(rank: RankDeep, value: Value) -> Waits:
+    """Return what kept a CPU rank from its processor; the GPU of a rank waits for none."""
+    return Waits() if rank.on_gpu else rank.waits.get(value.step, Waits())
+
+
+def _expectations(
+    run: DeepRun, rank: RankDeep, value: Value, others: list[float], former: Former | None
+) -> Iterator[Expectation]:
     facts = rank.facts
     if facts is None:
         return
     if others:
         middle, margins = median(others), value.margins[facts.device]
         yield Expectation("peers", middle, margins.warning * middle, margins.critical * middle)
-    former = run.bests.get(facts.uuid, {}).get(value.name) if facts.uuid else None
-    if former:
-        yield Expectation("own best", former, OWN_BEST * former)
+    if former is not None:
+        yield Expectation("own best", former.best, OWN_BEST * former.best)
     peak = value.peak(rank)
     if peak and value.peak_floor:
         yield Expectation("peak", peak, value.peak_floor * peak)

@@ -99,6 +99,7 @@ class Transfer:
     access: bool | None = None  # whether the GPUs may address each other's memory
     round: int = 0
     rails: int = 1  # how many ranks of each node exchanged at once
+    repeat: int = 0  # 1, 2, ...: measured again, with nothing else on the network
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,23 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """A rank that missed a deadline without a report, as the kernel shows it to a process beside it."""
+
+    step: str
+    state: str  # T: stopped
+    waits_in: str = ""  # the kernel's function
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Shares of a step's time in which the rank could have computed and had no processor."""
+
+    waited: float = 0.0  # other processes had it
+    throttled: float = 0.0  # the quota of its control group was used up
+
+
+@dataclass(frozen=True, slots=True)
 class RankDeep:
     """All that one rank reported. A step that it did not report is None."""
 
@@ -148,7 +166,9 @@ class RankDeep:
     pairs: Transfers | None = None
     begun: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)  # step -> why
+    waits: dict[str, Waits] = field(default_factory=dict)  # by step
     stuck: Stuck | None = None
+    silent: Silent | None = None
     done: bool = False
 
     @property
@@ -174,6 +194,17 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """What one GPU has reached in former measurements of one value."""
+
+    host: str
+    uuid: str
+    name: str  # the value: "gemm_tflops"
+    best: float
+    last: tuple[tuple[float, float], ...] = ()  # the latest: seconds since 1970, value; oldest first
+
+
+@dataclass(frozen=True, slots=True)
 class DeepRun:
     """A run of the deep checks, before it is judged."""
 
@@ -183,7 +214,11 @@ class DeepRun:
     failed_rank: int | None = None  # the rank whose end was the first
     hung: bool = False
     stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a hang, innermost frame first
-    bests: dict[str, dict[str, float]] = field(default_factory=dict)  # UUID -> value -> best so far
+    outliers: tuple[
+        int, ...
+    ] = ()  # ranks whose stack differs from that of most, by the run's own hang report
+    outliers_why: str = ""
+    former: tuple[Former, ...] = ()
     expect: dict[str, Expect] = field(default_factory=dict)  # by host
     run_id: str = ""
     seconds: float = 0.0

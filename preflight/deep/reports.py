@@ -15,8 +15,10 @@ from preflight.deep.records import (
     Products,
     RankDeep,
     Reduction,
+    Silent,
     Stuck,
     Transfers,
+    Waits,
 )
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
@@ -57,9 +59,12 @@ def _add(rank: RankDeep, report: Mapping[str, Any]) -> RankDeep:
     try:
         if kind == "stuck":
             return replace(rank, stuck=decode(Stuck, dict(report)))
+        if kind == "silent":
+            return replace(rank, silent=decode(Silent, dict(report)))
         name, shape = _SHAPES[step]
         if kind == "result" and _is_bounded(report):
-            return replace(rank, **{name: decode(shape, dict(report))})
+            waits = {**rank.waits, step: decode(Waits, dict(report))}
+            return replace(rank, waits=waits, **{name: decode(shape, dict(report))})
     except MalformedFacts as misfit:
         return replace(rank, failed={**rank.failed, step: f"its report does not fit: {misfit.message}"})
     return replace(rank, failed={**rank.failed, step: "its report does not fit"})

@@ -11,6 +11,7 @@ _SOURCES = {
     "peak": "of its calculated peak",
     "expect": "that `expect:` wants",
 }
+_MUCH = 0.1
 
 
 def plain(value: float) -> str:
@@ -28,6 +29,16 @@ def describe_shortfall(reading: Reading) -> str:
     return (
         f"{reading.label} at {value} {unit}, {share:.0%} of the {wanted} {unit} {_SOURCES[expected.source]}"
     )
+
+
+def describe_waits(reading: Reading) -> str:
+    """Return what kept a CPU rank from its processor, "" where that is little."""
+    waits, words = reading.waits, ""
+    if waits.throttled >= _MUCH:
+        words += f"; the CPU quota of its control group held it back for {waits.throttled:.0%} of the time"
+    if waits.waited >= _MUCH:
+        words += f"; it waited for a processor, since other processes ran, for {waits.waited:.0%} of the time"
+    return words
 
 
 def describe_sensors(rank: RankDeep) -> str:

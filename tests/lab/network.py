@@ -53,6 +53,48 @@ def bad_cable(host: LabHost, *, delay_s: float = 0.0, loss: float = 0.0, seed: i
         _ip(host, f"link del dev {near}", f"link set dev {port} master br0")
 
 
+@contextmanager
+def slow_link(one: LabHost, other: LabHost, bytes_per_s: float) -> Iterator[None]:
+    """Let two hosts reach each other through a slow cable of their own; other links stay as they are.
+
+    `one` gets a second port on the switch, by way of the cable, and each end has a route or a neighbour entry
+    that leads the other's frames there.
+    """
+    number, switch = one.spec.index, one.lab.switch
+    near, far, plug = f"y{number}", f"z{number}", f"q{number}"
+    mac = "02:01" + one.spec.mac[5:]
+    wire = [sys.executable, "-I", str(WIRE), plug, near, "0", "0", "0", str(bytes_per_s)]
+    _ip(
+        one,
+        f"link add name {near} type veth peer name {far}",
+        f"link set dev {near} up",
+        f"link set dev {far} master br0 up",
+        f"link add name {plug} type veth peer name eth1 address {mac} netns {_pid_in_lab(one)}",
+        f"link set dev {plug} up",
+    )
+    try:
+        ends = [
+            "link set dev eth1 arp off up",  # it must not answer for the address to all others
+            f"neigh replace {other.address} lladdr {other.spec.mac} dev eth1 nud permanent",
+            f"route add {other.address}/32 dev eth1 src {one.address}",
+        ]
+        one.run(["ip", "-batch", "-"], input_text="\n".join(ends))
+        other.run(["ip", "neigh", "replace", one.address, "lladdr", mac, "dev", "eth0", "nud", "permanent"])
+        with switch.popen(wire) as process:
+            process.read_line()
+            yield
+    finally:
+        other.run(["ip", "neigh", "del", one.address, "dev", "eth0"], check=False)
+        _ip(one, f"link del dev {near}", f"link del dev {plug}")
+
+
+def _pid_in_lab(host: LabHost) -> int:
+    """Return the pid of a host's PID 1 as the switch numbers it: its namespace is around the host's."""
+    status = Path(f"/proc/{host.init_pid}/status").read_text()
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()
+    return int(numbers[-2])
+
+
 def block(host: LabHost, *, port: int = 0, source: LabHost | None = None, reject: bool = False) -> None:
     """Close a port of a host (0: all of TCP), to one other host or to all; `reject` answers with a reset."""
     who = f"ip saddr {source.address} " if source else ""

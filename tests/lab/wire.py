@@ -1,6 +1,6 @@
 """A bad cable: forwards frames between two interfaces late, or not at all. Runs on the lab's switch.
 
-    python -I wire.py NEAR FAR DELAY_S LOSS SEED
+    python -I wire.py NEAR FAR DELAY_S LOSS SEED [BYTES_PER_S]
 
 Not every kernel has the netem queue, so it is done here. Frames are read and written with their virtio
 header, which keeps unfinished checksums and large segments as the kernel handed them over.
@@ -20,6 +20,8 @@ PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
 BUFFER = 8 << 20
 MAX_FRAME = 1 << 17
+QUEUE_S = 0.1
+"""What a narrow cable holds back; frames beyond it are lost, as in a switch."""
 
 
 @dataclass(order=True)
@@ -44,10 +46,16 @@ def end_of(interface: str) -> socket.socket:
 
 
 def forward(
-    near: socket.socket, far: socket.socket, delay_s: float, loss: float, chance: random.Random
+    near: socket.socket,
+    far: socket.socket,
+    delay_s: float,
+    loss: float,
+    chance: random.Random,
+    rate: float = float("inf"),
 ) -> None:
-    """Carry frames both ways for ever."""
+    """Carry frames both ways for ever, each way `rate` bytes per second at most."""
     other = {near: far, far: near}
+    free_s = {near: 0.0, far: 0.0}
     waiting: list[Late] = []
     number = 0
     while True:
@@ -56,9 +64,10 @@ def forward(
         now_s = time.monotonic()
         for end in readable:
             frame = end.recv(MAX_FRAME)
-            if chance.random() >= loss:
+            if chance.random() >= loss and free_s[end] - now_s <= QUEUE_S:
                 number += 1
-                heapq.heappush(waiting, Late(now_s + delay_s, number, frame, other[end]))
+                free_s[end] = max(now_s, free_s[end]) + len(frame) / rate
+                heapq.heappush(waiting, Late(free_s[end] + delay_s, number, frame, other[end]))
         while waiting and waiting[0].due_s <= now_s:
             late = heapq.heappop(waiting)
             try:
@@ -68,7 +77,8 @@ def forward(
 
 
 if __name__ == "__main__":
-    NEAR, FAR, DELAY_S, LOSS, SEED = sys.argv[1:]
+    NEAR, FAR, DELAY_S, LOSS, SEED = sys.argv[1:6]
+    RATE = float(sys.argv[6]) if len(sys.argv) > 6 else float("inf")
     ENDS = end_of(NEAR), end_of(FAR)
     print("ready", flush=True)  # noqa: T201 - a program of its own, awaited by this line
-    forward(*ENDS, float(DELAY_S), float(LOSS), random.Random(int(SEED)))
+    forward(*ENDS, float(DELAY_S), float(LOSS), random.Random(int(SEED)), RATE)

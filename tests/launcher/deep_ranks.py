@@ -22,8 +22,8 @@ from launcher.onhost.deep.devices import CpuDevice
 from launcher.onhost.deep.link_steps import PairMeter
 from launcher.onhost.deep.main import DeepScript
 
-STOPPED_S, RUNS_S = 0.1, 0.004
-TIMEOUT_S, DEADLINE_S = 30.0, 1.5
+STOPPED_S, RUNS_S = 0.1, 0.01
+TIMEOUT_S, DEADLINE_S = 60.0, 1.5
 PACED_S = 0.05
 """What the slow link adds to each exchange of whole buffers."""
 

@@ -136,22 +136,45 @@ def test_the_best_of_each_gpu_is_kept_and_odd_files_count_as_empty(
     for rate in (600.0, 700.0, 650.0):
         store = BestValues.load()
         store.add(read_values(deep_run(gpus=1, overlay={"0.matmul.tflops": [rate]})))
-    assert BestValues.load().bests()["GPU-0000"]["gemm_tflops"] == 700.0
+    (kept,) = (each for each in BestValues.load().history(["n0"]) if each.name == "gemm_tflops")
+    assert (kept.host, kept.uuid, kept.best) == ("n0", "GPU-0000", 700.0)
+    assert [value for _, value in kept.last] == [600.0, 700.0, 650.0]
+    for _ in range(KEPT):
+        store.add(read_values(deep_run(gpus=1)))
+    assert {len(each.last) for each in BestValues.load().history(["n0"])} == {KEPT}
     file = tmp_path / "gpulaunch" / "deep" / FILE
-    series = json.loads(file.read_text())["gpus"]["GPU-0000"]["values"]["gemm_tflops"]
-    assert [value for _, value in series["last"]] == [600.0, 700.0, 650.0]
-    assert len(series["last"]) <= KEPT
     for odd in (
         "",
         "[]",
-        '{"gpus": {"GPU-0000": {"values": {"gemm_tflops": {"best": "x", "last": 3}}}}}',
+        '{"hosts": {"n0": {"GPU-0000": {"values": {"gemm_tflops": {"best": "x", "last": 3}}}}}}',
+        '{"hosts": {"n0": {"GPU-0000": 3}}}',
+        '{"gpus": {}}',
         "{",
     ):
         file.write_text(odd)
         store = BestValues.load()
-        assert store.bests() == {}
+        assert store.history(["n0"]) == ()
         store.add(read_values(deep_run(gpus=1)))
-        assert BestValues.load().bests()["GPU-0000"]["gemm_tflops"] == 700.0
+        assert BestValues.load().history(["n0"])[0].best == 700.0
+
+
+def test_a_host_sets_no_best_of_another_host_and_the_trend_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    lie = {"0.matmul.tflops": [9000.0], "1.facts.uuid": "GPU-0000", "1.matmul.tflops": [400.0]}
+    store = BestValues.load()
+    store.add(each for each in read_values(deep_run(hosts=2, gpus=1, overlay=lie)) if each.host == "n0")
+    later = {"0.facts.uuid": "GPU-0000", "0.host": "n1"}
+    run = replace(deep_run(gpus=1, overlay=later), former=store.history(["n1"]))
+    assert check_deep(run) == ()
+    store.add(read_values(run))
+    run = replace(deep_run(gpus=1, overlay=later), former=BestValues.load().history(["n1"]))
+    document = json.loads(json.dumps(deep_json(DeepReport.of(run, ()))))
+    (row,) = (each for each in document["values"] if each["name"] == "gemm_tflops")
+    assert [value for _, value in row["former"]] == [700.0]
+    assert any("700 to 700, 1 measurement since 20" in line for line in deep_lines(document))
+    assert all(line.isascii() for line in deep_lines(document, ascii_only=True))
 
 
 INVENTORIES = {
@@ -189,6 +212,39 @@ def test_floors_are_written_and_nothing_else_of_hosts_yaml_changes(name: str) ->
         assert comment in edited
     again = set_expectations(edited, {"titan": {"h2d_gbs": 52.4, "gemm_tflops": 0.0305}})
     assert again == edited
+
+
+@pytest.mark.parametrize("name", INVENTORIES)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_floors_of_many_hosts_are_written_at_once_with_the_line_ends_of_the_file(name: str, end: str) -> None:
+    text = INVENTORIES[name].replace("\n", end)
+    floors = {host: {"h2d_gbs": 52.4, "gemm_tflops": 30.5} for host in ("titan", "ada", "new-1", "new-2")}
+    edited = set_expectations(text, floors)
+    one_by_one = INVENTORIES[name]
+    for one, values in floors.items():
+        one_by_one = set_expectations(one_by_one, {one: values})
+    assert yaml.safe_load(edited) == yaml.safe_load(one_by_one)
+    assert edited.count("\n") == edited.count(end if text else "\n")
+    assert [line for line in text.split(end) if "#" in line] == [
+        line for line in edited.split(end) if "#" in line
+    ]
+    assert set_expectations(edited, floors) == edited
+
+
+def test_floors_of_many_hosts_read_the_file_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    load = yaml.safe_load
+
+    def count(text: str) -> Any:
+        counted.append(text)
+        return load(text)
+
+    monkeypatch.setattr(yaml, "safe_load", count)
+    for hosts in (1, 40):
+        counted.clear()
+        text = "hosts:\n" + "".join(f"  n{at}: {{port: 22}}\n" for at in range(hosts))
+        set_expectations(text, {f"n{at}": {"h2d_gbs": 3.0} for at in range(hosts)})
+        assert sum(len(words) > len("3.0") for words in counted) == 2
 
 
 def test_an_inventory_that_cannot_be_edited_with_certainty_is_left_alone() -> None:
@@ -243,5 +299,10 @@ def test_measured_floors_reach_the_inventory_and_what_was_slow_does_not(tmp_path
     assert loaded.hosts["n0"].expect.gemm_tflops is None
     assert loaded.hosts["n1"].expect.gemm_tflops == 665.0
     assert loaded.hosts["n0"].port == 22
+    path.write_bytes(b"hosts:\r\n  n0:  # first\r\n")
+    path.chmod(0o640)
+    list(save_floors(readings, load_inventory(path)))
+    assert path.read_bytes().startswith(b"hosts:\r\n  n0:  # first\r\n    expect:\r\n")
+    assert path.stat().st_mode & 0o777 == 0o640
     with pytest.raises(BadInput, match="there is no hosts"):
         list(save_floors(readings, replace(loaded, path=None)))

@@ -301,6 +301,19 @@ def test_the_deep_checks_are_strips_and_matrices() -> None:
     assert json.loads(between(whole, 'id="gpulaunch-preflight">', "</script>"))["deep"] == document
 
 
+def test_former_measurements_are_a_line_beside_the_value() -> None:
+    document = deep_document()
+    row = document["values"][0]
+    day = 86400.0
+    row["former"] = [[1.0e9, row["value"] / 2], [1.0e9 + 30 * day, row["value"]], ["x", None], 3]
+    section = "".join(render_deep(document))
+    assert section.count('<svg class="trend"') == 1
+    line = between(section, '<svg class="trend"', "</svg>")
+    assert between(line, "<title>", "</title>").startswith("2001-09-0")
+    assert "now: " in line
+    assert between(line, 'points="', '"') == "2.0,14.0 48.0,2.0 94.0,2.0"
+
+
 def test_text_in_measurements_is_only_text_and_many_are_cut() -> None:
     evil = f"{EVIL}</script>"
     whole = render_preflight_page(fleet(2), made_at=0.0, version="1", deep=deep_document(evil=evil))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.deep.circle import ALL_ROUNDS_UP_TO, pair_rounds, partner_of
-from launcher.onhost.deep.link_steps import slow_pairs
+from launcher.onhost.deep.suspects import MOST_SUSPECTS, MOST_WITNESSES, pairs_to_repeat
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.culprits import find_culprits
@@ -106,14 +106,81 @@ def test_two_nodes_cannot_tell_who_is_slow_and_accuse_nobody() -> None:
     assert judge_pairs({("a", "b"): 1.0}, 0.85).low == ()
 
 
-def test_pairs_that_seem_slow_are_measured_again_by_both_of_their_ranks() -> None:
+def test_slow_pairs_are_repeated_with_the_fastest_pairs_of_their_nodes() -> None:
     rates = {(0, 1): 9.0, (0, 2): 10.0, (0, 3): 5.0, (1, 2): 10.0, (1, 3): 10.0, (2, 3): 9.5}
-    reported: list[dict[int, float]] = [{}, {}, {}, {}]
-    for (one, other), rate in rates.items():
-        reported[one][other], reported[other][one] = rate, rate + 1
-    assert slow_pairs(reported) == [(0, 3)]
-    assert slow_pairs(reported[:1]) == [(0, 3)]
-    assert slow_pairs([{1: 1.0}, {0: 9.0}]) == []
+    assert pairs_to_repeat(rates, 0.85) == [(0, 3), (0, 2), (1, 3)]
+    assert pairs_to_repeat(rates, 0.4) == []
+    assert pairs_to_repeat({(0, 1): 1.0, (0, 2): 9.0}, 0.85) == []
+    alone = {(0, 1): 1.0, (0, 2): 1.0, (0, 3): 1.0, (1, 2): 9.0, (1, 3): 8.0, (2, 3): 9.0}
+    assert set(pairs_to_repeat(alone, 0.85)) == {(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)}
+    many = {(one, other): 1.0 + (one + other) % 2 * 9 for one in range(16) for other in range(one + 1, 16)}
+    assert len(pairs_to_repeat(many, 0.85)) <= MOST_SUSPECTS + MOST_WITNESSES
+
+
+SUSPECT, WITNESSES = ("n0", "n3"), (("n0", "n1"), ("n2", "n3"))
+
+
+@pytest.mark.parametrize(
+    ("suspect", "witness", "links", "noisy"),
+    [
+        ((5.0, 5.2, 4.9), (45.0, 44.0, 46.0), (SUSPECT,), ()),
+        ((5.0, 40.0, 4.9), (45.0, 44.0, 46.0), (), (SUSPECT,)),  # slow at times
+        ((12.0, 13.0, 12.0), (45.0, 14.0, 46.0), (), (SUSPECT,)),  # so are those it is compared with
+        ((44.0, 5.0, 45.0), (45.0, 44.0, 46.0), (), ()),  # disturbed twice by others
+        ((), (45.0, 44.0, 46.0), (SUSPECT,), ()),  # was not repeated
+    ],
+    ids=["always slow", "unsteady", "unsteady witness", "fast", "not repeated"],
+)
+def test_a_pair_is_slow_only_if_every_repetition_is(
+    suspect: tuple[float, ...],
+    witness: tuple[float, ...],
+    links: tuple[tuple[str, str], ...],
+    noisy: tuple[tuple[str, str], ...],
+) -> None:
+    names = [f"n{at}" for at in range(4)]
+    rates = {(one, other): 45.0 for at, one in enumerate(names) for other in names[at + 1 :]}
+    repeats = {SUSPECT: suspect, **dict.fromkeys(WITNESSES, witness)}
+    verdict = judge_pairs({**rates, SUSPECT: 5.0}, 0.85, repeats)
+    assert (verdict.links, verdict.noisy, verdict.nodes) == (links, noisy, ())
+
+
+def test_pairs_that_are_slow_at_times_are_unknown() -> None:
+    overlay: dict[str, Any] = {}
+    for one, other in ((0, 1), (1, 0)):
+        transfers = [
+            {"peer": other, "gbs": rate, "latency_us": 20.0, "correct": True, "repeat": at}
+            for at, rate in enumerate((9.0, 9.0, 45.0, 9.0))
+        ]
+        rest = [
+            {"peer": peer, "gbs": 45.0, "latency_us": 20.0, "correct": True, "repeat": at}
+            for peer in (2, 3)
+            for at in range(4)
+        ]
+        overlay[f"{one}.pairs.pairs"] = transfers + rest
+    found = check_deep(deep_run(hosts=4, gpus=1, overlay=overlay))
+    assert [(each.code, each.hosts, each.severity.value) for each in found] == [
+        ("DEEP009", ("n0", "n1"), "unknown")
+    ]
+    assert "slow in some repetitions" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("waits", "severity", "words"),
+    [
+        ({}, "critical", "that its peers in this run reach"),
+        ({"waited": 0.97, "throttled": 0.0}, "unknown", "since other processes ran, for 97% of the time"),
+        ({"waited": 0.2, "throttled": 0.7}, "critical", "control group held it back for 70% of the time"),
+    ],
+    ids=["slow", "busy", "quota"],
+)
+def test_a_cpu_rank_whose_host_is_busy_with_others_is_not_blamed(
+    waits: dict[str, float], severity: str, words: str
+) -> None:
+    overlay = {"1.matmul.tflops": [0.02] * 4, "1.waits": {"matmul": waits}}
+    overlay |= {f"{rank}.matmul.tflops": [0.06] * 4 for rank in (0, 2, 3)}
+    (found,) = check_deep(deep_run(hosts=4, gpus=0, overlay=overlay))
+    assert (found.code, found.hosts, found.severity.value) == ("DEEP002", ("n1",), severity)
+    assert words in found.message
 
 
 @pytest.mark.parametrize("count", range(41))
@@ -174,6 +241,30 @@ def test_a_hang_is_blamed_on_who_stands_apart() -> None:
     reduces = (steps, "all_reduce (distributed_c10d.py:9)", False)
     assert hung({0: reduces, 1: (steps, "nap (main.py:7)", False), 2: reduces}) == [1]  # outside of it
     assert hung({0: reduces, 1: reduces, 2: reduces}) == []
+    assert hung({0: reduces}) == [0]  # there is no other
+
+
+def test_a_run_that_idles_before_a_deadline_is_judged_by_its_stacks() -> None:
+    begun = {f"{rank}.begun": ["join"] for rank in range(3)}
+    ended = {"hung": True, "ended": "hung: no output for 125 s"}
+    assert find_culprits(deep_run(gpus=3, overlay=begun, run=ended)) == ()
+    outliers = {"outliers": [2], "outliers_why": "rank 2 is stopped, while ranks 0, 1 wait in barrier"}
+    (culprit,) = find_culprits(deep_run(gpus=3, overlay=begun, run={**ended, **outliers}))
+    assert (culprit.rank.rank, culprit.step) == (2, "join")
+    assert "is stopped" in culprit.why
+
+
+@pytest.mark.parametrize(
+    ("state", "waits_in", "words"),
+    [("T", "do_signal_stop", "is stopped"), ("D", "folio_wait", "state D, in the kernel's folio_wait")],
+)
+def test_a_rank_that_cannot_report_is_named_by_its_state(state: str, waits_in: str, words: str) -> None:
+    silent = {"step": "memory", "state": state, "waits_in": waits_in}
+    overlay = {"0.begun": ["join", "memory"], "0.memory": None, "0.silent": silent}
+    run = deep_run(gpus=1, overlay=overlay, run={"hung": True, "ended": "hung"})
+    (culprit,) = find_culprits(run)
+    assert culprit.rank.rank == 0
+    assert words in culprit.why
 
 
 def test_a_report_that_does_not_fit_is_a_failed_step() -> None:

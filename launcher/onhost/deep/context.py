@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from typing import Any, Callable
 
 EVENTS = "events.jsonl"
 STACK_FRAMES = 20
@@ -26,6 +27,23 @@ class RankPlace:
         self.local_rank = int(env["LOCAL_RANK"])
         self.local_world = int(env["LOCAL_WORLD_SIZE"])
         self.node = int(env.get("GROUP_RANK", "0"))
+
+
+class ControlGroup:
+    """A group of ranks that wait for each other and exchange values, over gloo."""
+
+    def __init__(self, dist: Any, group: Any, size: int) -> None:
+        self._dist, self._group, self._size = dist, group, size
+
+    def barrier(self) -> None:
+        """Wait until every rank of the group has come as far."""
+        self._dist.barrier(group=self._group)
+
+    def gather(self, mine: Any) -> list[Any]:
+        """Return what every rank of the group gives."""
+        everyone: list[Any] = [None] * self._size
+        self._dist.all_gather_object(everyone, mine, group=self._group)
+        return everyone
 
 
 class Reporter:
@@ -55,12 +73,13 @@ class Reporter:
 class StepWatchdog:
     """A thread that reports a step which misses its deadline, with the stack of the main thread.
 
-    A rank that is stopped or whose interpreter is blocked reports nothing: its silence among the reports of
-    the others names it.
+    A rank that is stopped or whose interpreter is blocked reports nothing by this thread: `announce` passes
+    the deadlines on to a process that then does it.
     """
 
-    def __init__(self, reporter: Reporter, timeout_s: float) -> None:
+    def __init__(self, reporter: Reporter, timeout_s: float, announce: Callable[[str, float], None]) -> None:
         self._reporter = reporter
+        self._announce = announce
         self._timeout_s = timeout_s
         self._main = threading.get_ident()
         self._step = ""
@@ -73,15 +92,18 @@ class StepWatchdog:
         self.waiting = False
         self._step = step
         self._until = time.monotonic() + seconds + self._timeout_s
+        self._announce(step, seconds + self._timeout_s)
 
     def end(self) -> None:
         """Stop the deadline."""
         self._until = float("inf")
+        self._announce(self._step, float("inf"))
 
     def _watch(self) -> None:
         while time.monotonic() < self._until:
             time.sleep(POLL_S)
         step, waiting = self._step, self.waiting
+        self._announce(step, float("inf"))
         self._reporter.report("stuck", step, waiting=waiting, stack=self._stack())
         time.sleep(REPORT_SETTLE_S)
         self._reporter.report_hang("hung: the step %s of the deep checks missed its deadline" % step)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any, Callable
+
+from .processor import ProcessorClock, Reading, WallClock
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -20,6 +21,7 @@ class CpuDevice:
     host_copy_bytes = 16 * MIB
     collective_bytes = 4 * MIB
     pair_bytes = 4 * MIB
+    suspect = 0.6  # pairs of nodes below this share of what most reach are repeated
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -27,6 +29,12 @@ class CpuDevice:
         self.device = torch.device("cpu")
         self.dtype = torch.float32
         self.matrix = 256
+        self.clock = WallClock()
+
+    def begin_step(self, run_dir: str) -> Reading:
+        """Start a step: from now on its rates are those without the time that other processes took."""
+        self.clock = ProcessorClock(run_dir)
+        return self.clock.read()
 
     def synchronize(self) -> None:
         """Wait for what was started: nothing outlives its call on a CPU."""
@@ -66,9 +74,11 @@ class GpuDevice:
     host_copy_bytes = 256 * MIB
     collective_bytes = GIB
     pair_bytes = 256 * MIB
+    suspect = 0.9
 
     def __init__(self, torch: Any, local_rank: int) -> None:
         self.torch = torch
+        self.clock = WallClock()
         self.masked = torch.cuda.device_count() == 1
         index = 0 if self.masked else local_rank
         torch.cuda.set_device(index)
@@ -80,6 +90,11 @@ class GpuDevice:
         self.dtype = torch.bfloat16 if torch.cuda.get_device_capability(index) >= (8, 0) else torch.float16
         if total < 16 * GIB:
             self.copy_bytes = self.collective_bytes = 256 * MIB
+
+    def begin_step(self, run_dir: str) -> Reading:
+        """Start a step."""
+        del run_dir
+        return self.clock.read()
 
     def synchronize(self) -> None:
         """Wait for what was started."""
@@ -154,10 +169,11 @@ def cpu_model() -> str:
     return "CPU"
 
 
-def time_once(device: Any, action: Callable[[], object]) -> float:
-    """Return the seconds that an action takes until the device has done it."""
+def time_once(device: Any, action: Callable[[], object], clock: WallClock | None = None) -> float:
+    """Return the seconds that an action takes until the device has done it, by the device's clock."""
+    clock = clock or device.clock
     device.synchronize()
-    began = time.perf_counter()
+    began = clock.read()
     action()
     device.synchronize()
-    return time.perf_counter() - began
+    return clock.since(began)

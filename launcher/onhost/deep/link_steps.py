@@ -6,12 +6,16 @@ from typing import Any
 
 from .circle import pair_rounds, partner_of
 from .devices import time_once
+from .processor import WallClock
+from .suspects import Pair, pairs_to_repeat
 
 REDUCTIONS = 20
-EXCHANGES = 10
+EXCHANGES, FEWEST = 10, 4
+PAIR_S = 0.6
+"""Time for the exchanges of one pair, which are fewer over a slow link."""
 PINGS = 20
-FEWEST_PAIRS, LEVEL, SUSPECT = 3, 0.8, 0.85
-MOST_AGAIN = 32
+REPEATS = 3
+WALL = WallClock()
 
 
 def measure_all_reduce(device: Any, dist: Any, group: Any, members: int) -> dict[str, Any]:
@@ -29,11 +33,11 @@ def measure_all_reduce(device: Any, dist: Any, group: Any, members: int) -> dict
     rates = []
     for at in range(REDUCTIONS + 2):
         buffer.zero_()  # values must not grow beyond float32
-        taken = time_once(device, lambda: dist.all_reduce(buffer, group=group))
+        taken = time_once(device, lambda: dist.all_reduce(buffer, group=group), WALL)
         if at >= 2:
             rates.append(round(factor * count * 4 / taken / 1e9, 4))
     small = torch.zeros(1, dtype=torch.float32, device=device.device)
-    waits = [time_once(device, lambda: dist.all_reduce(small, group=group)) for _ in range(PINGS)]
+    waits = [time_once(device, lambda: dist.all_reduce(small, group=group), WALL) for _ in range(PINGS)]
     return {
         "busbw": rates,
         "latency_us": [round(wait * 1e6, 1) for wait in waits],
@@ -54,21 +58,40 @@ class PairMeter:
         self._theirs = torch.empty_like(self._mine)
 
     def measure(self, other: int) -> dict[str, Any]:
-        """Exchange with a rank; return the best rate one way in GB/s, the median latency, if the bytes are
-        right.
+        """Exchange with a rank; return the rate one way in GB/s, the median latency, if the bytes are right.
+
+        The rate is that of the later exchanges, since a link that is shaped lets the first bytes through at
+        full speed: on a GPU their median, on a CPU the best of them, for others disturb some.
         """
         whole = (self._mine, self._theirs)
         self._theirs.fill_(-1.0)
         self.exchange(other, *whole)
         right = bool((self._theirs == float(other)).all())
-        taken = [time_once(self._device, lambda: self.exchange(other, *whole)) for _ in range(EXCHANGES)]
+        taken = [time_once(self._device, lambda: self.exchange(other, *whole), WALL)]
+        taken += [
+            time_once(self._device, lambda: self.exchange(other, *whole), WALL)
+            for _ in range(self._count_with(other, taken[0]) - 1)
+        ]
+        late = sorted(taken[len(taken) // 2 :])
         small = (self._mine[:2], self._theirs[:2])
-        waits = sorted(time_once(self._device, lambda: self.exchange(other, *small)) for _ in range(PINGS))
+        waits = sorted(
+            time_once(self._device, lambda: self.exchange(other, *small), WALL) for _ in range(PINGS)
+        )
+        typical = late[len(late) // 2] if self._device.kind == "gpu" else late[0]
         return {
-            "gbs": round(self._mine.numel() * 4 / min(taken) / 1e9, 4),
+            "gbs": round(self._mine.numel() * 4 / typical / 1e9, 4),
             "latency_us": round(waits[len(waits) // 2] * 1e6, 1),
             "correct": right,
         }
+
+    def _count_with(self, other: int, once_s: float) -> int:
+        """Return how many exchanges fit into PAIR_S, the same on both sides: by the longer of their times."""
+        torch = self._device.torch
+        mine = torch.full((1,), once_s, dtype=torch.float32, device=self._device.device)
+        theirs = torch.zeros_like(mine)
+        self.exchange(other, mine, theirs)
+        longest = max(float(mine[0]), float(theirs[0]), 1e-6)
+        return max(FEWEST, min(EXCHANGES, int(PAIR_S / longest)))
 
     def exchange(self, other: int, mine: Any, theirs: Any) -> None:
         """Send and receive at the same time."""
@@ -78,57 +101,50 @@ class PairMeter:
             work.wait()
 
 
-def measure_peers(device: Any, meter: PairMeter, ranks: list[int], mine: int, wait: Any) -> dict[str, Any]:
-    """Measure every pair of ranks of this node, round by round."""
-    found = []
-    for pairs in pair_rounds(len(ranks)):
-        other = partner_of(mine, pairs)
-        if other is not None:
-            access = device.can_access(other)
-            found.append({"peer": ranks[other], "access": access, **meter.measure(ranks[other])})
-        wait()
-    return {"pairs": found}
+class Pairs:
+    """The pairs of members, each with its ranks: of nodes, or of the ranks of one node.
 
-
-def measure_node_pairs(
-    meter: PairMeter, nodes: list[list[int]], node: int, local_rank: int, world: Any
-) -> dict[str, Any]:
-    """Measure pairs of nodes, round by round: first their first ranks alone, then all of them, rail by rail.
-
-    `nodes` are the ranks of each node in the order of local ranks; `world` has the barrier of all ranks, and
-    gathers a value of each. A pair that seems slow is measured again with nothing else on the network.
+    `mine` is the position of this rank's member and that of the rank in it; `group` is the control group of
+    all ranks of `members`.
     """
-    found: list[dict[str, Any]] = []
-    rails = min(len(ranks) for ranks in nodes)
-    for number, pairs in enumerate(pair_rounds(len(nodes))):
-        other = partner_of(node, pairs)
-        for width in sorted({1, rails}):
-            if other is not None and local_rank < width:
-                peer = nodes[other][local_rank]
-                found.append({"peer": peer, "round": number, "rails": width, **meter.measure(peer)})
-            world.barrier()
-    mine = {each["peer"]: each for each in found if each["rails"] == 1}
-    for pair in slow_pairs(world.gather({peer: each["gbs"] for peer, each in mine.items()})):
-        if meter.rank in pair:
-            each = mine[pair[1] if meter.rank == pair[0] else pair[0]]
-            again = meter.measure(each["peer"])
-            right = each["correct"] and again["correct"]
-            if again["gbs"] > each["gbs"]:
-                each.update(again)
-            each["correct"] = right
-        world.barrier()
-    return {"pairs": found}
 
+    def __init__(self, meter: PairMeter, members: list[list[int]], mine: tuple[int, int], group: Any) -> None:
+        self._meter, self._members, self._group = meter, members, group
+        self._at, self._rail = mine
+        self.found: list[dict[str, Any]] = []
 
-def slow_pairs(reported: list[dict[int, float]]) -> list[tuple[int, int]]:
-    """Return the pairs of ranks below what most reach, the same on every rank; `reported` is by rank."""
-    rates: dict[tuple[int, int], float] = {}
-    for rank, seen in enumerate(reported):
-        for peer, rate in seen.items():
-            pair = (min(rank, peer), max(rank, peer))
-            rates[pair] = min(rate, rates.get(pair, rate))
-    ordered = sorted(rates.values())
-    if len(ordered) < FEWEST_PAIRS:
-        return []
-    reference = ordered[int(LEVEL * (len(ordered) - 1))]
-    return [pair for pair in sorted(rates) if rates[pair] < SUSPECT * reference][:MOST_AGAIN]
+    def measure(self, suspect: float) -> dict[str, Any]:
+        """Measure round by round: first one rank of each member, then all of them, rail by rail.
+
+        Pairs below `suspect` of what most reach are then repeated one at a time, in turn with fast pairs of
+        the same members: what is slow in every repetition is slow, whatever else the hosts do meanwhile.
+        """
+        widths = sorted({1, min(len(ranks) for ranks in self._members)})
+        for number, pairs in enumerate(pair_rounds(len(self._members))):
+            other = partner_of(self._at, pairs)
+            for width in widths:
+                self._exchange(other, width, round=number)
+        for width in widths:
+            again = pairs_to_repeat(self._rates(width), suspect)
+            for repeat in range(1, REPEATS + 1 if again else 1):
+                for pair in again:
+                    self._exchange(partner_of(self._at, [pair]), width, repeat=repeat)
+        return {"pairs": self.found}
+
+    def _exchange(self, other: int | None, width: int, **fields: int) -> None:
+        """Exchange with a member, if this rank takes part, and wait for all others."""
+        if other is not None and self._rail < width:
+            peer = self._members[other][self._rail]
+            self.found.append({"peer": peer, "rails": width, **fields, **self._meter.measure(peer)})
+        self._group.barrier()
+
+    def _rates(self, width: int) -> dict[Pair, float]:
+        """Return the rates of all pairs, the same on every rank of the group."""
+        member_of = {rank: at for at, ranks in enumerate(self._members) for rank in ranks}
+        mine = [(each["peer"], each["gbs"]) for each in self.found if each["rails"] == width]
+        rates: dict[Pair, float] = {}
+        for at, seen in self._group.gather((self._at, mine)):
+            for peer, rate in seen:
+                one, other = sorted((at, member_of[peer]))
+                rates[one, other] = rates.get((one, other), 0.0) + rate
+        return rates

@@ -1,6 +1,7 @@
 """Script of the deep checks: every rank measures its device and its links, and reports each step.
 
     python deep.py SECONDS STEP_TIMEOUT_S
+    python deep.py --observe RUN_DIR RANK PID      the process beside a rank (observer.py)
 
 A launch like any other starts it: torch's launcher, one rank per GPU, or CPU ranks over gloo with small
 sizes. It needs torch and the standard library. A barrier over gloo ends each step, so that all ranks measure
@@ -16,9 +17,9 @@ import sys
 import traceback
 from typing import Any, Callable
 
-from .context import RankPlace, Reporter, StepWatchdog
+from .context import ControlGroup, RankPlace, Reporter, StepWatchdog
 from .devices import find_device
-from .link_steps import PairMeter, measure_all_reduce, measure_node_pairs, measure_peers
+from .link_steps import PairMeter, Pairs, measure_all_reduce
 from .local_steps import (
     digest_products,
     host_buffers,
@@ -27,6 +28,7 @@ from .local_steps import (
     measure_products,
     verify_memory,
 )
+from .observer import OPTION, Observer, observe
 from .sensors import Sensors
 
 JOIN_S = 120.0  # torch's import, the rendezvous and the first communicator
@@ -35,15 +37,22 @@ JOIN_S = 120.0  # torch's import, the rendezvous and the first communicator
 class DeepScript:
     """The steps in their order."""
 
-    def __init__(self, run_dir: str, seconds: float, timeout_s: float) -> None:
+    def __init__(
+        self,
+        run_dir: str,
+        seconds: float,
+        timeout_s: float,
+        announce: Callable[[str, float], None] = lambda _step, _limit_s: None,
+    ) -> None:
         self.place = RankPlace()
         self.seconds = seconds
         self.reporter = Reporter(run_dir, self.place.rank)
-        self.watchdog = StepWatchdog(self.reporter, timeout_s)
+        self.watchdog = StepWatchdog(self.reporter, timeout_s, announce)
         self.device: Any = None
         self.dist: Any = None
         self.control: Any = None
         self.nodes: list[list[int]] = []
+        self.run_dir = run_dir
         self.current = "join"  # the step that runs
 
     def run(self) -> None:
@@ -69,54 +78,36 @@ class DeepScript:
         if self.place.world > 1:
             meter = PairMeter(self.device, self.dist, self.place.rank)
         if max(map(len, self.nodes)) > 1:
-            self.step(
-                "peer",
-                30.0,
-                lambda: measure_peers(self.device, meter, local, self.place.local_rank, self.wait_for_node),
-            )
+            peers = Pairs(meter, [[rank] for rank in local], (self.place.local_rank, 0), self.node_control)
+            self.step("peer", 30.0, lambda: self.measure_peers(peers, local))
             self.step("node", 15.0, self.reduce_node)
         if len(self.nodes) > 1:
             self.step(
                 "world", 30.0, lambda: measure_all_reduce(self.device, self.dist, None, self.place.world)
             )
-            self.step(
-                "pairs",
-                90.0,
-                lambda: measure_node_pairs(meter, self.nodes, self.place.node, self.place.local_rank, self),
-            )
+            mine = self.place.node, self.place.local_rank
+            pairs = Pairs(meter, self.nodes, mine, self.control)
+            self.step("pairs", 90.0, lambda: pairs.measure(self.device.suspect))
 
     def step(self, name: str, seconds: float, measure: Callable[[], dict[str, Any]]) -> None:
         """Run a step, report it, wait for the others. After one that fails the next one runs."""
         self.current = name
         self.reporter.report("begin", name)
         self.watchdog.begin(name, seconds)
+        started = self.device.begin_step(self.run_dir)
         try:
             found = measure()
         except Exception as error:
             self.reporter.report("failed", name, error=repr(error)[:1000])
         else:
-            self.reporter.report("result", name, **found)
+            self.reporter.report("result", name, **{**found, **self.device.clock.waits_since(started)})
         self.device.release_memory()
         self.wait()
 
     def wait(self) -> None:
         """Wait until every rank has come as far."""
         self.watchdog.waiting = True
-        self.barrier()
-
-    def barrier(self) -> None:
-        """Join the barrier of the world, over gloo."""
-        self.dist.barrier(group=self.control)
-
-    def gather(self, mine: Any) -> list[Any]:
-        """Return what every rank gives, by rank, over gloo."""
-        everyone: list[Any] = [None] * self.place.world
-        self.dist.all_gather_object(everyone, mine, group=self.control)
-        return everyone
-
-    def wait_for_node(self) -> None:
-        """Join the barrier of this node, over gloo."""
-        self.dist.barrier(group=self.node_control)
+        self.control.barrier()
 
     def join(self) -> dict[str, Any]:
         """Find the device, join the world, and the groups that the steps need; return who this rank is."""
@@ -128,19 +119,27 @@ class DeepScript:
         self.dist = dist
         forever = dt.timedelta(hours=1)  # the watchdog has the deadlines
         dist.init_process_group(self.device.backend, timeout=forever)
-        self.control = dist.new_group(backend="gloo", timeout=forever)
-        everyone = self.gather((self.place.node, self.place.local_rank, self.place.rank))
+        world = dist.new_group(backend="gloo", timeout=forever)
+        self.control = ControlGroup(dist, world, self.place.world)
+        everyone = self.control.gather((self.place.node, self.place.local_rank, self.place.rank))
         for node in sorted({node for node, _, _ in everyone}):
             self.nodes.append([rank for at, _, rank in sorted(everyone) if at == node])
         for node, ranks in enumerate(self.nodes):  # every rank takes part in making every group
             control = dist.new_group(ranks, backend="gloo", timeout=forever)
             group = dist.new_group(ranks, timeout=forever)
             if node == self.place.node:
-                self.node_control, self.node_group = control, group
+                self.node_control, self.node_group = ControlGroup(dist, control, len(ranks)), group
         # Before any exchange of two: NCCL makes its communicator with all ranks of the world.
         dist.all_reduce(torch.zeros(1, device=self.device.device))
         limits = Sensors(self.device.uuid).limits() if self.device.kind == "gpu" else {}
         return {**self.device.facts(), **limits, "torch": str(torch.__version__), "node": self.place.node}
+
+    def measure_peers(self, pairs: Pairs, ranks: list[int]) -> dict[str, Any]:
+        """Measure every two ranks of this node."""
+        found = pairs.measure(self.device.suspect)
+        for each in found["pairs"]:
+            each["access"] = self.device.can_access(ranks.index(each["peer"]))
+        return found
 
     def measure_host(self) -> dict[str, Any]:
         """Copy between host and device: each rank of the node alone, then all at once."""
@@ -149,7 +148,7 @@ class DeepScript:
         for turn in range(max(map(len, self.nodes))):
             if turn == self.place.local_rank:
                 alone = measure_host_copies(self.device, buffers, 10)
-            self.wait_for_node()
+            self.node_control.barrier()
         together = measure_host_copies(self.device, buffers, 10)
         return {
             "to_device": alone[0],
@@ -168,8 +167,13 @@ class DeepScript:
 
 def main() -> int:
     """Measure. A failure is printed from this frame on: the line above it is the whole program."""
-    run_dir = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
-    script = DeepScript(run_dir, float(sys.argv[1]), float(sys.argv[2]))
+    if sys.argv[1] == OPTION:
+        observe(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        return 0
+    program = os.path.abspath(sys.argv[0])
+    run_dir = os.path.dirname(os.path.dirname(program))
+    observer = Observer(program, run_dir, RankPlace().rank)
+    script = DeepScript(run_dir, float(sys.argv[1]), float(sys.argv[2]), observer.announce)
     try:
         script.run()
     except Exception as error:

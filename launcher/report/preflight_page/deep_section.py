@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 from launcher.report.html.escape import text
+from launcher.report.preflight_page.sparkline import render_sparkline
 from launcher.text import counted, duration
 
 _MOST_STRIPS = 64
@@ -15,7 +16,13 @@ _MOST_MATRICES = 24
 """One is of the nodes, and each node with several GPUs has one of its own."""
 _MOST_DOTS = 60
 _WIDTH, _MARGIN, _HEIGHT = 240.0, 5.0, 16.0
-_VERDICTS = {"critical": ("c", "C"), "warning": ("w", "W"), "ok": ("p", "P"), "new": ("n", "-")}
+_VERDICTS = {
+    "critical": ("c", "C"),
+    "warning": ("w", "W"),
+    "ok": ("p", "P"),
+    "unknown": ("u", "?"),
+    "new": ("n", "-"),
+}
 Row = Mapping[str, Any]
 
 
@@ -74,7 +81,8 @@ def _strips(label: str, rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f'<tr><th scope="row">{text(_member(row))}</th><td>{_strip(row, low, high, middle)}</td>'
             f'<td class="number">{row["value"]:.4g} {unit}</td>'
-            f'<td><i class="key {css}">{letter}</i></td><td class="soft">{text(_compared(row))}</td></tr>'
+            f'<td><i class="key {css}">{letter}</i></td>'
+            f'<td class="soft">{text(_compared(row))}{render_sparkline(row)}</td></tr>'
         )
     yield "</tbody></table>"
     if len(shown) > _MOST_STRIPS:

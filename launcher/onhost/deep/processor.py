@@ -1,0 +1,113 @@
+"""Clocks for rates: that of the wall, and one that stops while other processes have the processor."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import time
+from typing import Callable
+
+CGROUP = "cgroup.py"
+_THROTTLED = {b"throttled_usec": 1e-6, b"throttled_time": 1e-9}  # cgroup v2 and v1, in seconds
+_MOST_LEVELS = 32
+_MOST_READS, _AT_ONCE_S = 50, 0.0005
+Reading = tuple[float, float, float]
+"""Seconds on the wall, in the queue for a processor, and held back by a quota."""
+
+
+class WallClock:
+    """Time as it passes: a GPU, and a link, do not wait for a processor."""
+
+    def read(self) -> Reading:
+        """Return a start for `since`."""
+        return time.perf_counter(), 0.0, 0.0
+
+    def since(self, start: Reading) -> float:
+        """Return the seconds since a start."""
+        return time.perf_counter() - start[0]
+
+    def waits_since(self, start: Reading) -> dict[str, float]:
+        """Return nothing: this clock leaves out no time."""
+        del start
+        return {}
+
+
+class ProcessorClock(WallClock):
+    """Time without that in which this thread waited for a processor that others had.
+
+    /proc/thread-self/schedstat: nanoseconds on a processor, then those in the queue for one
+    (https://docs.kernel.org/scheduler/sched-stats.html). While the quota of its control group is used up, a
+    thread is in the queue, too, which cpu.stat counts (https://docs.kernel.org/scheduler/sched-bwc.html):
+    that is its host's own limit, and passes. Where the kernel counts nothing this is the time on the wall.
+    """
+
+    def __init__(self, run_dir: str) -> None:
+        self._groups = groups_with_quota(run_dir)
+
+    def read(self) -> Reading:
+        """Return a start for `since`.
+
+        The three are read at one moment: again, if others took the processor meanwhile.
+        """
+        for _ in range(_MOST_READS):
+            before = time.perf_counter()
+            queued, throttled = queued_s(), sum(map(throttled_s, self._groups))
+            if time.perf_counter() - before < _AT_ONCE_S:
+                break
+        return before, queued, throttled
+
+    def since(self, start: Reading) -> float:
+        """Return the seconds since a start."""
+        wall, waited, _ = self._passed(start)
+        return max(wall - waited, 1e-9)
+
+    def waits_since(self, start: Reading) -> dict[str, float]:
+        """Return the shares of the time on the wall: `waited` for others, `throttled` by the quota."""
+        wall, waited, throttled = self._passed(start)
+        return {"waited": round(waited / wall, 3), "throttled": round(throttled / wall, 3)} if wall else {}
+
+    def _passed(self, start: Reading) -> Reading:
+        wall, queued, throttled = (now - then for now, then in zip(self.read(), start))  # noqa: B905 - Python 3.9
+        return wall, min(wall, max(0.0, queued - throttled)), min(wall, throttled)
+
+
+def queued_s() -> float:
+    """Return how long this thread has been in the queue for a processor, 0 where that is not counted."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def throttled_s(path: str) -> float:
+    """Return how long the quota of a control group has held it back, by its cpu.stat."""
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                name, _, value = line.partition(b" ")
+                if name in _THROTTLED:
+                    return int(value) * _THROTTLED[name]
+    except (OSError, ValueError):
+        pass
+    return 0.0
+
+
+def groups_with_quota(run_dir: str) -> list[str]:
+    """Return cpu.stat of this process's control group and of those around it: each may have a quota.
+
+    cgroup.py of the run directory knows where they are; without it none is found.
+    """
+    found: list[str] = []
+    try:
+        own_directory: Callable[[str], str] = runpy.run_path(os.path.join(run_dir, CGROUP))["own_directory"]
+    except (OSError, KeyError):
+        return found
+    for kind in ("cgroup2", "cpu"):
+        directory = own_directory(kind)
+        while directory and os.path.exists(path := os.path.join(directory, "cpu.stat")):
+            found.append(path)
+            if len(found) >= _MOST_LEVELS:
+                break
+            directory = os.path.dirname(directory)
+    return found
