@@ -106,6 +106,7 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
     if options.max_age is not None and (options.recordings or options.smi_files or options.prolog):
         raise BadInput("--max-age is about answers of hosts", "leave out --from, --from-smi and --prolog")
     if options.prolog:
+        _check_prolog(options)
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
 
         return run_prolog(hosts, options, read_codes(options.ignore))
@@ -254,6 +255,25 @@ def _from_files(
         for entry in entries:
             lines.host_done(entry, named[entry.name])
     return evaluate_facts(entries, GatherResult(named, {}), job, options=how)
+
+
+def _check_prolog(options: PreflightCommandOptions) -> None:
+    """Refuse what --prolog would leave out: it prints one line, and asks nothing but this node."""
+    given = {
+        "--html": options.page is not None,
+        "--json": options.as_json,
+        "--jsonl": options.as_jsonl,
+        "--facts": options.facts,
+        "--from": bool(options.recordings),
+        "--from-smi": bool(options.smi_files),
+        "--config": bool(options.config),
+    }
+    odd = [name for name, is_given in given.items() if is_given]
+    if odd:
+        raise BadInput(
+            f"--prolog prints one line about this node; {', '.join(odd)} would have no effect",
+            "leave out --prolog, or the other option",
+        )
 
 
 def _check_page(page: Path, options: PreflightCommandOptions) -> None:

@@ -198,6 +198,14 @@ def test_options_of_the_deep_checks_without_hosts_to_measure_are_refused(words: 
         CliRunner().invoke(cli, ["preflight", *words], standalone_mode=False, catch_exceptions=False)
 
 
+@pytest.mark.parametrize("words", [("--json",), ("--html", "x.html"), ("--jsonl",), ("-c", "x")], ids="".join)
+def test_a_prolog_refuses_what_it_would_leave_out(words: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput, match="--prolog prints one line"):
+        CliRunner().invoke(
+            cli, ["preflight", "--prolog", *words], standalone_mode=False, catch_exceptions=False
+        )
+
+
 def test_deep_checks_do_not_read_files(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="--deep measures hosts"):
         CliRunner().invoke(
