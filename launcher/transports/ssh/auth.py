@@ -44,13 +44,17 @@ _Offer: TypeAlias = "tuple[str, paramiko.PKey]"
 
 @dataclass(slots=True)
 class KeyRing:
-    """Private keys by path, loaded once for all hosts; gpulaunch asks for each passphrase once."""
+    """Private keys by path, loaded once for all hosts; gpulaunch asks for each passphrase once.
+
+    A password that a host has accepted is kept in memory, for the next connection to it.
+    """
 
     prompt: Prompt | None
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: dict[str, _Loaded] = field(default_factory=dict)
     unlocked: dict[str, _Loaded] = field(default_factory=dict)
     taken: set[tuple[str, int, bytes]] = field(default_factory=set)
+    passwords: dict[tuple[str, int, str], str] = field(default_factory=dict)
 
     def keys(self, file: str) -> _Loaded:
         """Return a file's keys to offer (the certified one first) without asking, or why there is none."""
@@ -106,6 +110,26 @@ class KeyRing:
         with self.lock, contextlib.suppress(EOFError):
             return self.prompt(f"{endpoint.user}@{endpoint.name}: {question}")
         return None
+
+    def accepted_password(self, endpoint: Endpoint) -> str | None:
+        """Return the password that this host has accepted, None for none."""
+        with self.lock:
+            return self.passwords.get(_account(endpoint))
+
+    def keep_password(self, endpoint: Endpoint, password: str) -> None:
+        """Keep a password that the host has accepted."""
+        with self.lock:
+            self.passwords[_account(endpoint)] = password
+
+    def forget_password(self, endpoint: Endpoint, password: str) -> None:
+        """Forget a password that the host refuses by now."""
+        with self.lock:
+            if self.passwords.get(_account(endpoint)) == password:
+                del self.passwords[_account(endpoint)]
+
+
+def _account(endpoint: Endpoint) -> tuple[str, int, str]:
+    return host_keys.lookup_name(endpoint), endpoint.port, endpoint.user
 
 
 @dataclass(slots=True)
@@ -335,8 +359,10 @@ def _by_password(
     method = next((m for m in ("password", "keyboard-interactive") if m in attempts.methods), "")
     if not method:
         return False
+    # A code may be good for one login only.
+    kept = ring.accepted_password(endpoint) if method == "password" else None
     for _ in range(_PASSWORD_TRIES):
-        password = ring.ask_password(endpoint, "password: ")
+        password, kept = ring.ask_password(endpoint, "password: ") if kept is None else kept, None
         if password is None:
             attempts.tried.append(f"{method}: not asked for, there is no terminal")
             return False
@@ -346,7 +372,10 @@ def _by_password(
         except paramiko.SSHException:
             _still_there(transport, endpoint, attempts)
         if transport.is_authenticated():
+            if method == "password":
+                ring.keep_password(endpoint, password)
             return True
+        ring.forget_password(endpoint, password)
     return False
 
 
