@@ -37,7 +37,7 @@ from launcher.report.command import command_json, command_lines
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json
 from launcher.report.plan import plan_json, plan_text
-from launcher.report.restarts import policy_json, policy_lines
+from launcher.report.restarts import policy_json, policy_lines, unattended_line
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
 from launcher.slurm.requeue import read_began
@@ -256,7 +256,8 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
     config = what.config
     if config.restart is None:
         return launch_and_follow(prepared, screen)
-    from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415 - most launches do without it
+    from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415
+    from launcher.restart.start_chain import follow_launched  # noqa: PLC0415 - most launches do without it
 
     def report(result: PreflightResult) -> None:
         for line in todays_report(result, verbose=False):
@@ -267,7 +268,13 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
             sent = sync_tree(config, replace(prepared.launch, entries=(spare,)), screen)
             _refuse_other_tree(prepared.launch, sent, spare)
 
-    return run_with_restarts(prepared, screen, RestartContext(config.restart, what.spares, welcome, report))
+    def follow_other(run_id: str) -> Outcome | None:
+        return follow_launched(run_id, prepared.launch, screen, what.spares, report)
+
+    context = RestartContext(
+        config.restart, what.spares, welcome, report, follow_other, syncs=config.sync is not None
+    )
+    return run_with_restarts(prepared, screen, context)
 
 
 def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
@@ -337,7 +344,8 @@ def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions
         text = plan_text(plan, show_secrets=secrets, verbose=options.verbose)
         echo_lines(text.removesuffix("\n").split("\n"))
         if spec is not None:
-            echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets)))
+            lone = unattended_line(len(plan.nodes), continues=what.config.disconnect.continues)
+            echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets), lone))
     if refusal is not None:
         raise refusal.with_document(document)
     return 0

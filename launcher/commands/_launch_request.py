@@ -98,11 +98,6 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         run_config = load_run_config(config, overrides)
     else:
         run_config = (lone_command if options.pasted else config_for_script)(extra, overrides)
-    if run_config.restart is not None and options.detach:
-        raise BadInput(
-            "--detach: the client makes the restarts, and this one would be gone",
-            "leave out --detach (in tmux it outlives your terminal), or add --no-restart",
-        )
     ways = open_host_access(options)
     job = resolve_rank_counts(run_config.job, ways.inventory)
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)

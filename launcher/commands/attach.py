@@ -2,15 +2,17 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_access import open_host_access
+from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_hosts import reach_run
+from launcher.commands._preflight_report import todays_report
 from launcher.commands._run_options import (
     FoundRunOptions,
     find_run,
@@ -19,13 +21,17 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
+from launcher.host_checks.preflight import PreflightResult
 from launcher.launch.signals import InterruptChoice
 from launcher.local.project import RUNS, local_runs_dir
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json, render_launch
-from launcher.runs.attach import AttachedRun
+from launcher.restart.start_chain import FollowContext, follow_starts
+from launcher.runs.access import RunAccess
+from launcher.runs.model import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
+from launcher.terminal.screen import Screen
 from preflight.checks.helpers import format_duration
 from preflight.frozen import dataclass
 
@@ -58,6 +64,7 @@ class AttachOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Follow RUN (the first characters of its id, or `last`) as `gpulaunch run` does, to its end.
 
+    A run that has failed and waits for a restart is started again by this client.
     Of what was printed before, the last part is shown; the local logs get all of it. Ctrl-C asks whether to
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
@@ -70,14 +77,13 @@ def command(run: str, **given: Any) -> int:
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
     choose = _stop if options.stop_on_exit else ctrl_c_prompt(screen, again="detach") or _detach
-    attachment = AttachedRun(
-        plan,
-        to.entries,
-        to.open,
-        screen,
+    means = FollowContext(
+        screen=screen,
         logs=options.logs,
-        run=found,
         choose=choose,
+        find=partial(_find_start, ways, options),
+        spares=lambda _: (),  # what names them is the word of the hosts that have failed
+        on_preflight=partial(_report, screen),
     )
     for line in render_launch(plan, str(options.logs / plan.run_id)):
         screen.notify(line)
@@ -86,18 +92,29 @@ def command(run: str, **given: Any) -> int:
     if found.is_over:
         when = "" if found.ended is None else f" {format_duration(time.time() - found.ended)} ago"
         screen.notify(f"this run has ended{when}; this is how it was")
-    try:
-        outcome = attachment.follow()
-    finally:
-        screen.clear()
-    if outcome is None:
-        screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {plan.run_id}")
+    outcome = follow_starts(found, to, means)
+    if outcome is None or outcome.verdict == "detached":
+        run_id = plan.run_id if outcome is None else outcome.plan.run_id
+        screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {run_id}")
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
-        return answer.finish(0, run_id=plan.run_id, detached=True)
+        return answer.finish(0, run_id=run_id, detached=True)
     print_outcome(outcome, screen)
     if options.as_json:
         echo_json(outcome_json(outcome))
     return outcome.exit_code
+
+
+def _find_start(ways: HostAccess, options: AttachOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
+    """Return a start by its run id. Raises BadInput, or HostError when no host answered."""
+    found = find_run(run_id, ways, options)
+    to = open_run(found, ways, options)
+    to.demand()
+    return found, to
+
+
+def _report(screen: Screen, result: PreflightResult) -> None:
+    for line in todays_report(result, verbose=False):
+        screen.print_line(line)
 
 
 def _stop() -> InterruptChoice:

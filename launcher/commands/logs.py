@@ -74,6 +74,8 @@ def command(run: str, **given: Any) -> int:
     found = found.later(viewed.states)
     if found.is_over:
         echo(f"{found.run_id}: {found.how}", err=True)
+    if found.next_words:
+        echo(f"{found.run_id}: {found.next_words}", err=True)
     for host, why in viewed.lost.items():
         echo(f"{host}: not read to the end: {why}", err=True)
     return ExitCode.UNREACHABLE if viewed.lost else 0

@@ -137,7 +137,9 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     type today goes after --: torchrun, accelerate launch, deepspeed, python, or a program that starts one.
 
     The run continues without this client: when its terminal closes, the laptop sleeps, the link is lost or it
-    is killed. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it stops it.
+    is killed. With restarts, one host then restarts a run that fails; on several hosts it waits for
+    `gpulaunch attach`. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it
+    stops it.
 
     The exit code is the first failing rank's; 1: findings stopped the launch; 3: a host could not be reached;
     4: the ranks were not as planned; 5: the run could not be carried through; 75: the GPUs were not free

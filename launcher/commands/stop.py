@@ -84,6 +84,8 @@ def command(run: str, **given: Any) -> int:
         answer.say(
             f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
         )
+    if found.next_words.startswith("started again"):
+        answer.say(f"{plan.run_id} was {found.next_words}, which is another run to stop")
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {format_hosts(names)}; no process of it is left")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)

@@ -13,8 +13,10 @@ from launcher import safe_json
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan
+from launcher.planning.restart_spec import RestartSpec
 from launcher.planning.run_record import build_run_record
 from launcher.remote import supervisor_program
+from launcher.remote.client_pack import PACK_NAME, client_pack
 from launcher.remote.programs import program_source
 from preflight.frozen import dataclass
 
@@ -47,25 +49,37 @@ def request(document: Mapping[str, Any]) -> bytes:
 
 
 def start_request(
-    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry] = ()
+    plan: Plan,
+    node: NodePlan,
+    disconnect: DisconnectOptions,
+    entries: Iterable[HostEntry] = (),
+    restart: RestartSpec | None = None,
 ) -> bytes:
     """Return the request that starts one node of a plan.
 
     `entries` are how every node is reached: the host keeps them, for clients that look for the run on it.
     """
-    return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries)})
+    return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries, restart)})
 
 
 def warm_start_order(
-    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry] = ()
+    plan: Plan,
+    node: NodePlan,
+    disconnect: DisconnectOptions,
+    entries: Iterable[HostEntry] = (),
+    restart: RestartSpec | None = None,
 ) -> bytes:
     """Return what a node that has started early waits for."""
-    body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries)}).encode()
+    body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries, restart)}).encode()
     return b"%d\n" % len(body) + body
 
 
 def _spec(
-    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry]
+    plan: Plan,
+    node: NodePlan,
+    disconnect: DisconnectOptions,
+    entries: Iterable[HostEntry],
+    restart: RestartSpec | None = None,
 ) -> dict[str, Any]:
     return {
         "run_id": plan.run_id,
@@ -80,7 +94,7 @@ def _spec(
         "env": node.env,
         "unset": node.unset,
         "cwd": node.cwd,
-        "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node)],
+        "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node), *_client(plan, restart)],
         "on_disconnect": disconnect.policy,
         "disconnect_timeout_s": disconnect.host_timeout_s,
         "grace_s": disconnect.stop_s,
@@ -92,6 +106,8 @@ def _spec(
         "launch": build_run_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
         "rank_source": program_source("rank").decode(),
+        "restart": None if restart is None else restart.known,
+        "restart_order": restart.order if restart is not None and node.node_rank == 0 else None,
     }
 
 
@@ -105,6 +121,11 @@ def _before_stop(disconnect: DisconnectOptions) -> dict[str, Any] | None:
 def _guard(node: NodePlan) -> list[tuple[str, str]]:
     """Return guard.py where the plan has rank.py load it."""
     return _beside("guard") if "GPULAUNCH_GUARD" in node.env else []
+
+
+def _client(plan: Plan, restart: RestartSpec | None) -> list[tuple[str, str]]:
+    """Return the client that restarts a run on one host, from that host, while no client follows it."""
+    return [(PACK_NAME, client_pack())] if restart is not None and len(plan.nodes) == 1 else []
 
 
 def _beside(*names: str) -> list[tuple[str, str]]:

@@ -106,7 +106,7 @@ class Attempt:
             plan.run_id,
             node,
             way if early is None else partial(_first, [early], way),
-            start(plan, node, launch.follow.disconnect, launch.entries),
+            start(plan, node, launch.follow.disconnect, launch.entries, launch.restart),
             patience_s=float("inf")
             if launch.follow.disconnect.continues
             else launch.follow.disconnect.timeout_s + FAILURE_GRACE_S,
@@ -122,7 +122,10 @@ class Attempt:
         self._book.store("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.extra_files:
             self._book.store(name, text)
-        if not self._launch.follow.disconnect.slurm_job:  # no client reaches those nodes once the job is over
+        follow = self._launch.follow
+        if (
+            follow.keeps_record and not follow.disconnect.slurm_job
+        ):  # no client reaches those nodes once the job is over
             save_run_record(build_run_record(self._plan, self._plan.nodes[0], self._launch.entries))
         self._book.add_event("started")
         for line in (*render_launch(self._plan, str(directory)), self._disconnect_words()):
@@ -215,7 +218,7 @@ class Attempt:
                 self._vigil_begun = True
                 self._vigil.start()
                 if self._launch.on_started is not None:
-                    self._launch.on_started()
+                    self._launch.on_started(self._plan.run_id)
             return
         silent = (
             self._state.nodes.disconnected - self._state.nodes.ended.keys() - self._state.nodes.lost.keys()

@@ -96,7 +96,7 @@ def check_in_turn(
                 raise error if document is None else error.with_document(document) from None
             if prepared is None or waited:
                 continue
-        return replace(prepared, launch=replace(prepared.launch, on_started=waiting.close))
+        return replace(prepared, launch=replace(prepared.launch, on_started=lambda _: waiting.close()))
 
 
 def lost_the_gpus(outcome: Outcome) -> bool:

@@ -141,6 +141,8 @@ def launch_and_follow(
             given_up(outcome)
         attempt += 1
         avoid |= {plan.main_port}
+        following = launch.restart.after_start(plan.run_id) if launch.restart is not None else None
+        launch = replace(launch, restart=following)
         launch = replace(
             launch, earlier_phases=(*launch.earlier_phases, Phase(f"attempt {attempt - 1}", outcome.seconds))
         )

@@ -12,6 +12,7 @@ from launcher.host_checks.fact_cache import FactCache
 from launcher.launch.signals import InterruptChoice
 from launcher.planning.network import choose_main_address
 from launcher.planning.plan import ScriptFile
+from launcher.planning.restart_spec import RestartSpec
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.reachability import StartProgram, probe_reachability
 from launcher.remote.shards.access import ShardAccess
@@ -30,6 +31,7 @@ class FollowOptions:
     )
     logs: Path = Path("gpulaunch-runs")
     detach: bool = False  # leave the run once its ranks are as planned
+    keeps_record: bool = True  # on this machine, for its own later commands
     quiet_s: float = NO_WORLD_TIMEOUT_S  # how long ranks that set up no world are waited for before that
 
 
@@ -50,8 +52,9 @@ class LaunchRequest:
     warm_starts: WarmStarts | None = None  # nodes that have started already
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
-    on_started: Callable[[], None] | None = (
-        None  # called once all hosts have started, with their claims taken
+    restart: RestartSpec | None = None  # how the run may be started again; None: not at all
+    on_started: Callable[[str], None] | None = (
+        None  # called with the run id once all hosts have started, with their claims taken
     )
 
     def probe(

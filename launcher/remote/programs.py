@@ -81,9 +81,9 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
     Shared modules lie above that folder locally and in it on the host, where they are a level nearer.
     """
-    main, room = _bare(door), door.parent
+    main, room = bare_text(door), door.parent
     sources = {
-        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): _bare(path)
+        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): bare_text(path)
         for path in modules
     }
     wanted = {found[3] for text in (main, *sources.values()) for found in _SHARED_IMPORT.finditer(text)}
@@ -92,8 +92,8 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
             without_docstrings(main),
             {name: without_docstrings(text) for name, text in sources.items()},
         )
-    sources |= {name: _bare(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
-    ahead = _bare(_ON_HOST / "loader.py")
+    sources |= {name: bare_text(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
+    ahead = bare_text(_ON_HOST / "loader.py")
     return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
 
 
@@ -102,7 +102,7 @@ def without_docstrings(text: str) -> str:
     return _SHARED_IMPORT.sub(r"\1\2\3 import ", text)
 
 
-def _bare(path: Path) -> str:
+def bare_text(path: Path) -> str:
     """Return a module's text without docstrings, a fifth of what would be sent; lines keep their numbers."""
     text = path.read_text(encoding="utf-8")
     return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)

@@ -33,6 +33,15 @@ def policy_lines(
         yield "  with the same arguments: no resume_args"
 
 
+def unattended_line(hosts: int, *, continues: bool) -> str:
+    """Return who restarts the run while no client follows it."""
+    if not continues:
+        return "  not while its client is gone: the run ends with it (on_disconnect: stop)"
+    if hosts > 1:
+        return "  while no client follows it, it waits for the next gpulaunch attach"
+    return "  while no client follows it, its host restarts it (Python 3.11), or the next gpulaunch attach"
+
+
 def _resume_args(spec: RestartOptions, *, show_secrets: bool) -> tuple[str, ...]:
     return spec.resume_args if show_secrets else redact_words(spec.resume_args)
 

@@ -8,18 +8,21 @@ from preflight.diagnosis.context import Context, apply_context
 from preflight.facts.host import HostFacts, KernelLog
 from preflight.facts.missing import Missing
 
-Facts = Mapping[str, HostFacts]
+KernelLogs = Mapping[str, KernelLog]
 
 
-def entries_since(before: HostFacts | None, after: HostFacts | None) -> KernelLog | None:
+def kernel_logs(facts: Mapping[str, HostFacts]) -> dict[str, KernelLog]:
+    """Return the kernel logs of the hosts where they could be read."""
+    logs = {host: each.kernel_log for host, each in facts.items()}
+    return {host: log for host, log in logs.items() if not isinstance(log, Missing)}
+
+
+def entries_since(old: KernelLog | None, new: KernelLog | None) -> KernelLog | None:
     """Return what is new in a host's kernel log; None where one of the two could not be read.
 
     Without kills for lack of memory: of those the supervisors say more, which count them as they happen.
     """
-    if before is None or after is None:
-        return None
-    old, new = before.kernel_log, after.kernel_log
-    if isinstance(old, Missing) or isinstance(new, Missing):
+    if old is None or new is None:
         return None
     return replace(
         new,
@@ -29,7 +32,7 @@ def entries_since(before: HostFacts | None, after: HostFacts | None) -> KernelLo
     )
 
 
-def refine_with_kernel_log(outcome: Outcome, before: Facts, after: Facts) -> Outcome:
+def refine_with_kernel_log(outcome: Outcome, before: KernelLogs, after: KernelLogs) -> Outcome:
     """Return the outcome with its diagnosis weighed by the kernel log of the host that failed first."""
     cause, diagnosis = outcome.cause.failure, outcome.cause.diagnosis
     if cause is None or diagnosis is None:

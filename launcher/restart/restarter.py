@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
@@ -20,13 +21,16 @@ from launcher.report.restarts import restart_json
 from launcher.restart.changes import describe_changes
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
+from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.host_set import SparePolicy, select_hosts
-from launcher.restart.kernel_log import refine_with_kernel_log
+from launcher.restart.kernel_log import kernel_logs, refine_with_kernel_log
+from launcher.restart.order import LoopHistory, RestartOrder, build_spec
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
-from preflight.facts.host import HostFacts
+from launcher.transports.base import Closing
+from preflight.facts.host import HostFacts, KernelLog
 from preflight.facts.redaction import redact_text
 from preflight.frozen import dataclass
 
@@ -43,79 +47,195 @@ class RestartContext:
         [HostEntry], None
     ]  # what a spare gets before it takes part; raises GpulaunchError
     on_preflight: Callable[[PreflightResult], None]
+    follow_other: Callable[[str], Outcome | None]  # a start that another client or the host has made
+    syncs: bool = False  # hosts got the working tree
+    on_host: bool = False  # the client that the host runs itself: what hosts lack waits for another one
 
 
 def run_with_restarts(prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> Outcome:
     """Launch and follow to the end, again and again as `restart:` says; return the last outcome."""
-    story = _RestartLoop(prepared, screen, means)
-    outcome: Outcome | None = None
-    while True:
+    # A run on GPUs does not continue as one on CPUs.
+    job = replace(prepared.launch.job, gpus=prepared.result.job.gpus)
+    with RestartLoop(replace(prepared.launch, job=job), screen, means) as loop:
+        loop.note_facts(prepared.result.facts)
+        return loop.run(prepared)
+
+
+class RestartLoop(Closing):
+    """All starts of one run, and what is left for the next."""
+
+    def __init__(
+        self,
+        launch: LaunchRequest,
+        screen: Screen,
+        means: RestartContext,
+        *,
+        history: LoopHistory | None = None,
+        logs: Mapping[str, KernelLog] | None = None,
+    ) -> None:
+        """`launch`: the last one, or the first, without what a restart adds to its arguments."""
+        known = history or LoopHistory()
+        self._launch = self._first = launch
+        self._job = launch.job
+        self._screen = screen
+        self._means = means
+        names = {each.name for each in launch.entries}
+        self._spares = tuple(spare for spare in means.spares if spare.name not in names)
+        self._began = time.time() - known.elapsed_s
+        self._kernel_logs: dict[str, KernelLog] = dict(logs or {})
+        self._starts: list[StartRecord] = list(known.starts)
+        self._changes = known.changes  # in the start that continues, against the one before
+        self._attempts = known.attempts
+        self._tried = known.tried  # restarts, also those for which no host was usable
+        self._before = self._kernel_logs  # of the last preflight before the last start
+        self._resumed_from = known.resumed_from
+        self._hold: Hold | None = None
+        self._held = ""  # the run that it was asked for
+        self.may_try_later = False  # only its hosts are why no further start has followed
+
+    def close(self) -> None:
+        """Give back the right to start the run again: what was not decided, its host or a client decides."""
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+
+    def note_facts(self, facts: Mapping[str, HostFacts]) -> None:
+        """Keep what later starts compare with."""
+        known = {host: log for host, log in self._kernel_logs.items() if host not in facts}
+        self._kernel_logs = known | kernel_logs(facts)
+
+    def run(self, prepared: CheckedLaunch, last: Outcome | None = None) -> Outcome:
+        """Launch, and again, until the run is over or another one has it; `last` came before."""
+        while True:
+            other = self._confirm(last)
+            if other is not None:
+                return other
+            try:
+                outcome = launch_and_follow(self._with_order(prepared), self._screen)
+            except GpulaunchError as error:
+                if last is None:
+                    raise
+                return self.end(last, NoRestart(error.message))
+            following = self.decide(outcome)
+            if isinstance(following, Outcome):
+                return following
+            last, prepared = outcome, following
+
+    def _confirm(self, last: Outcome | None) -> Outcome | None:
+        """Make sure that the right to start it again is held; return how it ended where others had it."""
+        if last is None or self._hold is None or self._hold.confirm():
+            return None
+        self.close()
+        return self._resume(last)
+
+    def resume(self, outcome: Outcome, hold: Hold) -> Outcome:
+        """Continue with a start that is over, which an earlier client has made."""
+        self._hold, self._held = hold, outcome.plan.run_id
+        following = self.decide(outcome)
+        return following if isinstance(following, Outcome) else self.run(following, outcome)
+
+    def decide(self, outcome: Outcome) -> CheckedLaunch | Outcome:
+        """Return the next start, or the whole outcome where none follows, or others have made one."""
+        self._add(outcome)
         try:
-            outcome = launch_and_follow(story.prepared, screen)
-        except GpulaunchError as error:
-            if outcome is None:
-                raise
-            return story.end(outcome, NoRestart(error.message))
-        story.add(outcome)
-        try:
-            following = story.follow_up(outcome)
+            other = self._resume(outcome)
+            if other is not None:
+                return other
+            following = self.follow_up(outcome)
         except KeyboardInterrupt:
             why = "Ctrl-C before the next start"
             stopped = replace(outcome, verdict="interrupted", exit_code=ExitCode.INTERRUPTED, why=why)
-            return story.end(stopped, NoRestart("stopped by Ctrl-C"))
-        if isinstance(following, NoRestart):
-            return story.end(outcome, following)
-        story.prepared = following
+            return self.end(stopped, NoRestart("stopped by Ctrl-C"))
+        return self.end(outcome, following) if isinstance(following, NoRestart) else following
 
+    def _resume(self, outcome: Outcome) -> Outcome | None:
+        """Take the right to start it again; return how it ended where others have made another start."""
+        main = outcome.plan.nodes[0].host
+        if outcome.verdict in ("finished", "detached") or main not in outcome.run_dirs:
+            return None
+        if self._hold is not None and self._held != outcome.plan.run_id:
+            self.close()
+        entry = next((each for each in self._launch.entries if each.name == main), None)
+        if self._hold is not None or entry is None:
+            return None
+        self._held = outcome.plan.run_id
+        try:
+            found = take_hold(self._held, entry, self._launch.connections.acquire, self._screen.notify)
+        except HostError as error:
+            self._screen.notify(f"{main} does not say whether the run continues: {error.message}", bad=True)
+            return None
+        except KeyboardInterrupt:  # it is in other hands: this client leaves it
+            return replace(outcome, verdict="detached", exit_code=0)
+        if isinstance(found, RestartHold):
+            self._hold = found
+        if isinstance(found, NoRestart):
+            return self.end(outcome, found)
+        if not isinstance(found, OtherStart):
+            return None
+        self._screen.notify(f"{self._held} was started again as {found.run_id}; following that one")
+        return self._means.follow_other(found.run_id) or replace(outcome, verdict="detached", exit_code=0)
 
-class _RestartLoop:
-    """All starts of one run, and what is left for the next."""
-
-    def __init__(self, prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> None:
-        self.prepared = prepared
-        self._first = prepared.launch
-        # Without what a restart adds to its arguments; a run on GPUs does not continue as one on CPUs.
-        self._job = replace(prepared.launch.job, gpus=prepared.result.job.gpus)
-        self._screen = screen
-        self._means = means
-        self._spares = tuple(
-            spare
-            for spare in means.spares
-            if spare.name not in {each.name for each in prepared.launch.entries}
+    def _with_order(self, prepared: CheckedLaunch) -> CheckedLaunch:
+        """Return the launch with what another client, or the host itself, needs to start it again."""
+        launch, options = prepared.launch, self._means.options
+        disconnect = launch.follow.disconnect
+        if not disconnect.continues or disconnect.slurm_job or not options.max:
+            return prepared
+        order = RestartOrder(
+            entries=launch.entries,
+            spares=self._spares,
+            job=self._job,
+            options=options,
+            disconnect=disconnect,
+            history=LoopHistory(
+                tuple(self._starts),
+                self._attempts,
+                self._tried,
+                max(0.0, time.time() - self._began),
+                self._resumed_from,
+                self._changes,
+            ),
+            kernel_logs={
+                entry.name: self._kernel_logs[entry.name]
+                for entry in launch.entries
+                if entry.name in self._kernel_logs
+            },
+            sent=launch.sent,
+            ignore=launch.ignore,
+            width=launch.width,
+            extra_files=self._first.extra_files,
+            syncs=self._means.syncs,
         )
-        self._began = time.monotonic()
-        self._facts: dict[str, HostFacts] = dict(prepared.result.facts)
-        self._starts: list[StartRecord] = []
-        self._changes: tuple[str, ...] = ()  # in the start that continues, against the one before
-        self._attempts = 0
-        self._tried = 0  # restarts, also those for which no host was usable
-        self._before = self._facts  # of the last preflight before the last start
-        self._resumed_from = ""
+        after = self._starts[-1].run_id if self._starts else ""
+        spec = build_spec(order, after=after)
+        started = partial(self._note_start, launch.on_started)
+        return replace(prepared, launch=replace(launch, restart=spec, on_started=started))
 
-    def add(self, outcome: Outcome) -> None:
+    def _note_start(self, then: Callable[[str], None] | None, run_id: str) -> None:
+        """Note it on the main host of the start before, which may be another one than this start's."""
+        if self._hold is not None:
+            self._hold.restarted(run_id)
+        if then is not None:
+            then(run_id)
+
+    def _add(self, outcome: Outcome) -> None:
         """Note a start that is over."""
         self._attempts += outcome.attempts
-        self._before = dict(self._facts)
-        self._starts.append(
-            StartRecord(
-                run_id=outcome.plan.run_id,
-                verdict=outcome.verdict,
-                exit_code=outcome.exit_code,
-                why=outcome.why,
-                identity=("", "", ""),
-                world_size=outcome.plan.world_size,
-                mixed_precision=outcome.plan.precision.mixed_precision,
-                hosts=tuple(node.host for node in outcome.plan.nodes),
-                seconds=outcome.seconds,
-                logs=str(outcome.directory),
-                resumed_from=self._resumed_from,
-                changes=self._changes,
-            )
-        )
+        self._before = dict(self._kernel_logs)
+        self._starts.append(start_record(outcome, self._logs_of(outcome), self._resumed_from, self._changes))
+
+    def _logs_of(self, outcome: Outcome) -> str:
+        main = outcome.plan.nodes[0].host
+        return outcome.run_dirs.get(main, "") if self._means.on_host else str(outcome.directory)
 
     def end(self, outcome: Outcome, why: NoRestart) -> Outcome:
         """Return the last outcome with all that came before, and keep it so."""
         fine = outcome.exit_code == 0
+        self.may_try_later = why.retryable
+        leaves = self._means.on_host and why.retryable
+        if self._hold is not None and outcome.verdict != "detached" and not leaves:
+            self._hold.end(why.why)
+        self.close()
         restarts = RestartHistory(self._means.options.max, tuple(self._starts), "" if fine else why.why)
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
         if outcome.verdict == "detached":
@@ -152,9 +272,9 @@ class _RestartLoop:
 
     def _prepare(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
         spec, before = self._means.options, self._before
-        begun = (*self.prepared.launch.earlier_phases, Phase(f"attempt {len(self._starts)}", outcome.seconds))
+        begun = (*self._launch.earlier_phases, Phase(f"attempt {len(self._starts)}", outcome.seconds))
         last = replace(
-            self.prepared.launch,
+            self._launch,
             warm_starts=None,
             extra_files=self._first.extra_files,
             job=self._job,
@@ -162,14 +282,16 @@ class _RestartLoop:
         )
         choice = SparePolicy(self._spares, spec.exclude_failed_hosts, self._means.prepare_spare)
         settled = select_hosts(last, outcome, reason, choice)
-        self._facts |= settled.facts
+        self.note_facts(settled.facts)
         if settled.result is None:
             whys = "; ".join(f"{host}: {why}" for host, why in settled.assignment.excluded.items())
             return NoRestart(f"no host is left to continue on ({whys})", retryable=True)
         lineup, result = settled.assignment, settled.result
         self._means.on_preflight(result)
         again = should_restart(
-            classify_failure(refine_with_kernel_log(outcome, before, self._facts)), spec, self._tried - 1
+            classify_failure(refine_with_kernel_log(outcome, before, self._kernel_logs)),
+            spec,
+            self._tried - 1,
         )
         if isinstance(again, NoRestart):
             return again
@@ -187,7 +309,7 @@ class _RestartLoop:
         spec, job = self._means.options, self._job
         main = launch.entries[0].name
         writers = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
-        age_s = time.monotonic() - self._began
+        age_s = time.time() - self._began
         seen = list_checkpoints(writers, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
         chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
@@ -235,7 +357,8 @@ class _RestartLoop:
             len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, changes
         )
         kept = (*self._first.extra_files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
-        return replace(prepared, launch=replace(prepared.launch, extra_files=kept))
+        self._launch = replace(prepared.launch, extra_files=kept)
+        return replace(prepared, launch=self._launch)
 
     def _from_words(self, checkpoint: Checkpoint | None) -> str:
         if not self._means.options.resume_args:
@@ -243,3 +366,23 @@ class _RestartLoop:
         if checkpoint is None:
             return "there is no checkpoint of this run yet: it starts from step 0"
         return f"resuming from {checkpoint.path}"
+
+
+def start_record(
+    outcome: Outcome, logs: str, resumed_from: str, changes: tuple[str, ...] = ()
+) -> StartRecord:
+    """Return a start that is over; what it failed of is not judged yet."""
+    return StartRecord(
+        run_id=outcome.plan.run_id,
+        verdict=outcome.verdict,
+        exit_code=outcome.exit_code,
+        why=outcome.why,
+        identity=("", "", ""),
+        world_size=outcome.plan.world_size,
+        mixed_precision=outcome.plan.precision.mixed_precision,
+        hosts=tuple(node.host for node in outcome.plan.nodes),
+        seconds=outcome.seconds,
+        logs=logs,
+        resumed_from=resumed_from,
+        changes=changes,
+    )

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-RunStatus: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
+RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "failed", "stopped", "lost"]
 _FAILED = re.compile("failed|killed|hung")
-_WORST: tuple[RunStatus, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
+_WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
 
 
 def condition_after(end: Mapping[str, Any]) -> RunStatus:

@@ -50,12 +50,22 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
+class _Next:
+    state: str | None = None
+    why: str | None = None
+    run_id: str | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     run_id: str
     spec: _Spec
     state: _State | None = None
     client_age_s: float | None = None
     tail: str | None = None
+    next: _Next | None = None
+    kept: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
 from launcher.planning.run_record import RunRecord, read_record
 from launcher.rundir.end_state import _WORST, RunStatus, condition_after, describe_end, why_ended
+from launcher.rundir.run_id import is_run_id
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -67,7 +68,7 @@ class NodeRun:
     def status(self) -> RunStatus:
         """What has become of this node."""
         if self.state.get("phase") == "ended":
-            return condition_after(self.end)
+            return "waiting" if self.fields.get("kept") else condition_after(self.end)
         if not self.fields.get("alive"):
             return "lost"
         return "stopping" if self.state.get("phase") == "stopping" else "running"
@@ -78,6 +79,22 @@ class NodeRun:
         if self.state.get("phase") == "ended":
             return why_ended(self.end)
         return "" if self.fields.get("alive") else "its supervisor is gone without a word"
+
+    @property
+    def next_words(self) -> str:
+        """What follows a start that has failed, in words; "" where nothing does."""
+        following = self.fields.get("next") or {}
+        state, other = following.get("state"), str(following.get("run_id") or "")
+        if state == "restarted" and is_run_id(other):
+            return f"started again as {other}"
+        if not self.fields.get("kept"):
+            return ""
+        if state == "waits":
+            return f"waits for a client (gpulaunch attach): {following.get('why')}"
+        if state == "restarting":
+            by = str(following.get("by") or "")
+            return f"is being restarted by {'its host' if by == 'host' else by}"
+        return "its client, or else its host, decides on a restart"
 
     @property
     def end_began(self) -> float:
@@ -127,6 +144,11 @@ class RemoteRun:
             for node in self.nodes
         )
         return replace(self, nodes=nodes)
+
+    @property
+    def next_words(self) -> str:
+        """What follows a start that has failed, by the word of the node that keeps it; "" for nothing."""
+        return next((words for node in self.nodes if (words := node.next_words)), "")
 
     @property
     def is_over(self) -> bool:

@@ -77,6 +77,8 @@ def _state(run: RemoteRun) -> str:
         return "finished 0"
     if condition in ("failed", "stopped", "lost") and run.why:
         return one_line(describe_end(condition, run.why), 70)
+    if condition == "waiting":
+        return "waits for a restart"
     if condition == "running" and (run.unattended_s or 0.0) > 10.0:
         return f"running, alone for {format_duration(run.unattended_s or 0.0)}"
     return condition
@@ -113,6 +115,9 @@ def _cpu_use(run: RemoteRun) -> str:
 def _remarks(run: RemoteRun) -> Iterator[str]:
     if run.conflict:
         yield sanitize(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
+    if run.next_words:
+        failed = f" has failed ({one_line(run.why, 120)}) and" if run.status == "waiting" else ""
+        yield sanitize(f"{run.run_id}{failed}: {run.next_words}", keep_lines=False)
     for node in run.nodes:
         left = node.end.get("remaining_pids")
         if left:
@@ -156,6 +161,7 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
         "loss": progress.loss
         if progress.loss is None or abs(progress.loss) < float("inf")
         else str(progress.loss),
+        "next": _next_json(run),
         "conflict": run.conflict,
         "started_by": None if run.record is None else run.record.started_by,
         "started": run.started,
@@ -166,6 +172,16 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
         "nodes": [_node_json(node) for node in run.nodes],
         "missing": _missing(run) if run.total_nodes > len(run.nodes) else [],
     }
+
+
+def _next_json(run: RemoteRun) -> dict[str, Any] | None:
+    """Return what follows a start that has failed, None where nothing was to."""
+    told = next((node.fields["next"] for node in run.nodes if node.fields.get("next")), None)
+    if told is None:
+        return None
+    names = ("state", "why", "run_id", "by")
+    kept = any(node.fields.get("kept") for node in run.nodes)
+    return {"pending": kept, **{name: one_line(str(told.get(name) or ""), 300) for name in names}}
 
 
 def _node_json(node: NodeRun) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _runs(
 ) -> Iterable[RunView]:
     by_host = {state.entry.name: state for state in states}
     for run in runs:
-        if run.status not in ("running", "stopping"):
+        if run.status not in ("running", "stopping", "waiting"):
             continue
         leading = min(run.nodes, key=lambda node: node.rank)
         planned = sum(len(node.fields["spec"].get("gpus") or ()) for node in run.nodes)

@@ -38,7 +38,9 @@ def encode(value: object) -> Any:
         return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
-    if isinstance(value, tuple | list | frozenset):
+    if isinstance(value, frozenset):
+        return sorted(encode(item) for item in value)
+    if isinstance(value, tuple | list):
         return [encode(item) for item in value]
     return value
 
@@ -74,6 +76,11 @@ def _decoder(kind: Any) -> _Decoder:
         return _literal_decoder(get_args(kind))
     if origin is tuple:
         return _tuple_decoder(get_args(kind))
+    if origin is frozenset:
+        decoder = _list_decoder(get_args(kind)[0])
+        return lambda data: frozenset(decoder(data))
+    if kind is Any:
+        return lambda data: data
     if origin is dict:
         return _dict_decoder(get_args(kind)[1])
     if dataclasses.is_dataclass(kind):

@@ -245,7 +245,7 @@ def test_places_are_kept_until_the_run_has_started(machine: Machine) -> None:
         rival.until_free()
     rival.close()
     assert prepared.launch.on_started is not None
-    prepared.launch.on_started()
+    prepared.launch.on_started("r")
     again, _ = machine.client()
     assert again.until_free() is False
 

@@ -70,16 +70,6 @@ def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     assert user.ask(*words, "--no-restart")[1]["restart"] is None
 
 
-def test_a_run_that_is_left_alone_cannot_be_started_again(tmp_path: Path) -> None:
-    user = User(tmp_path / "home")
-    user.write("print(1)", {"gpus": "none", "restart": RESTART})
-    done = user.gpulaunch("run", "-c", "./job.yaml", "--detach")
-    assert done.returncode == 2
-    assert "--detach: the client makes the restarts, and this one would be gone" in done.stderr
-    assert "--no-restart" in done.stderr
-    assert not (user.home / "gpulaunch-runs").exists()
-
-
 def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) -> None:
     user = User(tmp_path / "home")
     user.write(

@@ -1,5 +1,6 @@
 """Which ends of a run are started again: the whole table, case by case."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.guard_reports import STOP_EXIT
-from launcher.follow.outcome import EndCause
+from launcher.follow.outcome import EndCause, Outcome
 from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.onhost.supervisor.client_files import read_stop_request
 from launcher.report.restarts import restarts_json
@@ -21,7 +22,8 @@ from launcher.restart.decision import (
     is_crash_loop,
     should_restart,
 )
-from launcher.restart.kernel_log import refine_with_kernel_log
+from launcher.restart.kernel_log import kernel_logs, refine_with_kernel_log
+from preflight.facts.host import HostFacts
 from tests.launcher.restart_cases import ended
 from tests.preflight.golden_cases import host
 
@@ -133,9 +135,13 @@ XID = {"code": 79, "pci_bus_id": "0000:65:00", "at_uptime_s": 9.0, "text": "NVRM
 UNREAD = {"kernel_log": {"missing": "not permitted", "code": "no-permission"}}
 
 
+def _refine(outcome: Outcome, before: Mapping[str, HostFacts], after: Mapping[str, HostFacts]) -> Outcome:
+    return refine_with_kernel_log(outcome, kernel_logs(before), kernel_logs(after))
+
+
 def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kernel_logged() -> None:
     outcome = ended(code=-9, oom=COUNTED)
-    known = refine_with_kernel_log(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": []}, "b")})
+    known = _refine(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": []}, "b")})
     for each in (outcome, known):
         decision = should_restart(classify_failure(each), SPEC, 0)
         assert isinstance(decision, NoRestart)
@@ -143,7 +149,7 @@ def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kerne
 
 
 def test_somebody_elses_lack_of_memory_explains_nothing() -> None:
-    known = refine_with_kernel_log(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
+    known = _refine(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
     assert isinstance(should_restart(classify_failure(known), SPEC, 0), RunFailure)
 
 
@@ -157,20 +163,18 @@ def test_a_kernel_log_that_was_not_read_changes_nothing(unread: str) -> None:
         "after": host({"kernel_log.xids": [XID]}, "b"),
         unread: host(UNREAD, "b"),
     }
-    assert refine_with_kernel_log(NCCL_CUDA, {"b": seen["before"]}, {"b": seen["after"]}) == NCCL_CUDA
+    assert _refine(NCCL_CUDA, {"b": seen["before"]}, {"b": seen["after"]}) == NCCL_CUDA
 
 
 def test_an_xid_from_before_the_run_condemns_no_gpu() -> None:
     before = {"b": host({"kernel_log.xids": [XID]}, "b")}
-    reason = classify_failure(refine_with_kernel_log(NCCL_CUDA, before, before))
+    reason = classify_failure(_refine(NCCL_CUDA, before, before))
     assert isinstance(reason, RunFailure)
     assert reason.code == "S56"
 
 
 def test_a_new_xid_makes_a_crash_a_failed_gpu() -> None:
-    known = refine_with_kernel_log(
-        NCCL_CUDA, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")}
-    )
+    known = _refine(NCCL_CUDA, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")})
     reason = classify_failure(known)
     assert isinstance(reason, RunFailure)
     assert (reason.category, reason.code) == ("gpu", "S40")

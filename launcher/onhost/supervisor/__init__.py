@@ -9,6 +9,8 @@ killed, the guardian ends the tree; if both are, the launcher has PR_SET_PDEATHS
 read end of `lifeline`, a FIFO: when its last writer exits, the kernel itself kills the rank's process group.
 Where permitted, the run has a control group of its own (cgroup.py), from which no process can leave.
 
+The guardian of a start that has failed, and may be started again, stays as its keeper (next_start.py).
+
 run_dir.py lists the files of the run directory. The directory is the single source of truth: a client that
 reconnects, or another one, finds the complete state of the run in it.
 """

@@ -8,6 +8,7 @@
     list     print the runs of this user on this host
     queue    hold a place among the clients that wait for GPUs of this host
     forward  carry connections to a port of this host's loopback
+    restart  hold the lock on the next start of a run that has failed, for a client
     fetch    send the files of a run that the other side does not have yet
     remove   delete the directory of a run that is over
 
@@ -82,6 +83,13 @@ def stacks(run_dir: str, request: dict[str, Any]) -> int:
     return 0
 
 
+def restart(run_dir: str, request: dict[str, Any]) -> int:
+    """Hold the lock on the next start."""
+    from .requests.restart import restart
+
+    return restart(run_dir, request)
+
+
 def stop(run_dir: str, request: dict[str, Any]) -> int:
     """Stop a run."""
     from .requests.stop import stop_and_wait
@@ -116,6 +124,7 @@ OF_ONE_RUN: dict[str, Callable[[str, dict[str, Any]], int]] = {
     "fetch": fetch,
     "forward": forward,
     "stacks": stacks,
+    "restart": restart,
     "stop": stop,
     "remove": remove,
     "status": status,

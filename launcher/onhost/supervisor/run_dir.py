@@ -17,6 +17,8 @@ usage.jsonl           resource usage over time, written by gauge.py in a process
 stacks-rank-N.log     stack of each rank before a hung run was ended, by stacks.py
 lifeline              the FIFO by which the ranks end with guardian and supervisor
 reserve               space for the final state of the run on a full disk
+next.json             whether another start follows one that has failed, and who makes it
+client.pack           the client of the launch, for a restart that the host makes itself
 heartbeat             touched while the supervisor lives, for nodes that cannot see its process
 """
 
@@ -48,6 +50,8 @@ RESERVE = "reserve"
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
+NEXT = "next.json"
+CLIENT_PACK = "client.pack"
 MARK = "@%s"
 SILLY = (".nfs", ".fuse_hidden")  # names that NFS and FUSE give to files deleted while open
 

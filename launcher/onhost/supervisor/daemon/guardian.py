@@ -13,6 +13,7 @@ from ..cgroup_loader import group_of
 from ..events import write_event
 from ..files import write_file
 from ..gpu_claims import acquire_claims, release_claims
+from ..next_start import announce_keeper, hold_order
 from ..node import node_location
 from ..protocol import RequestRefused
 from ..run_dir import EVENTS, RESERVE, STATE, read_state
@@ -68,6 +69,7 @@ def run(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | N
     except RequestRefused as refusal:
         refuse(spec, run_dir, done, str(refusal))
         return 1
+    hold_order(spec)
     me = os.getpid()
     if early is not None:
         pid = early.pass_on([spec, run_dir, list(claims), problem], list(claims.values()))
@@ -76,8 +78,12 @@ def run(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | N
     if pid == 0:
         return supervise(SupervisedRun(spec, run_dir, me), done, claims, problem, None)
     os.close(done)
-    guard(run_dir, pid)
+    guard(run_dir, pid, spec)
     release_claims(claims)
+    if spec.get("order_fd"):
+        from .restart_keeper import keep_restart  # compiled for runs that ask for it
+
+        keep_restart(run_dir, spec)
     return 0
 
 
@@ -89,7 +95,7 @@ def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
     write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
-def guard(run_dir: str, pid: int) -> None:
+def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
     """Reap until the supervisor has exited, then end and report any remaining processes of the run."""
     code = wait_for(pid)
     state = read_state(run_dir)
@@ -107,6 +113,7 @@ def guard(run_dir: str, pid: int) -> None:
     end = final_state_without_supervisor(left, why)
     write_event(events, "ended", end)
     state.update(phase="ended", exit=end, ended=time.time())
+    announce_keeper(run_dir, spec, end, os.getpid())
     with contextlib.suppress(OSError):
         write_file(os.path.join(run_dir, STATE), json.dumps(state))
 

@@ -11,6 +11,7 @@ from ..cgroup_loader import CgroupLike, cgroup_module
 from ..client_files import StopRequest, read_stop_request
 from ..files import write_all
 from ..gpu_claims import release_claims
+from ..next_start import announce_keeper
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
 from ..protocol import RequestRefused
 from ..run_dir import RESERVE
@@ -151,6 +152,7 @@ class Supervisor:
         # No process of the run writes any more, so the space that this frees remains for the final state.
         with contextlib.suppress(OSError):
             os.unlink(self._run.path(RESERVE))
+        announce_keeper(self._run.dir, self._run.spec, end, self._run.guardian)
         self._run.end(end)
 
     def _is_port_free(self) -> bool | None:

@@ -14,6 +14,7 @@ from ..files import CHUNK, read_json, write_all
 from ..protocol import frame, send_header
 from ..run_dir import (
     CLIENT,
+    CLIENT_PACK,
     GAUGE,
     HEARTBEAT,
     LIFELINE,
@@ -34,6 +35,7 @@ INTERNAL_FILES = (
     CGROUP,
     LIFELINE,
     CLIENT,
+    CLIENT_PACK,
     RESERVE,
     HEARTBEAT,
     RECENT,

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..client_files import STOP_GRACE_S, StopRequest, detach_run, record_heartbeat, request_stop
 from ..files import read_json
+from ..next_start import is_kept, read_next
 from ..protocol import frame, send_header
 from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state
 from .logs import LogReader
@@ -59,7 +60,7 @@ class FollowSession:
         while True:
             gone = self._turn(idle=not ended)
             if ended and not self._out:
-                collect_guardian()
+                self._collect_guardian()
             if gone or (ended and not self._out):
                 return 0
             if not self._out and not ended:
@@ -87,6 +88,10 @@ class FollowSession:
         # The last state read remains valid when the run directory has been deleted.
         self._state, alive = inspect_run(self._run_dir, self._state)
         return self._state.get("phase") != "ended" and alive
+
+    def _collect_guardian(self) -> None:
+        if not is_kept(read_next(self._run_dir)):  # else it stays, until it is known who restarts the run
+            collect_guardian()
 
     def _turn(self, *, idle: bool) -> bool:
         """Transfer bytes in both directions without ever blocking; return True when the client is gone."""

@@ -9,6 +9,7 @@ from typing import Any
 from ..client_files import is_detached, seconds_since_heartbeat
 from ..files import read_json, read_tail
 from ..gpu_claims import user_name
+from ..next_start import is_kept, read_next
 from ..node import host_of
 from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in
 from .gpu_use import gpu_use, last_sample, sampled_use
@@ -28,6 +29,7 @@ MAX_LISTED = (
     "gpus",
     "launch",
     "slurm_job",
+    "restart",
 )
 
 
@@ -54,7 +56,7 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
 
 def is_wanted(run: dict[str, Any], request: dict[str, Any]) -> bool:
     """Return whether the request includes a run."""
-    return bool(request.get("ended")) or run["state"].get("phase") != "ended"
+    return bool(request.get("ended")) or run["kept"] or run["state"].get("phase") != "ended"
 
 
 def by_host(run_dirs: list[str]) -> dict[str, list[str]]:
@@ -72,12 +74,15 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
     if spec is None or not is_of_this_node(run_dir):
         return None
     state, alive = inspect_run(run_dir, {})
+    following = read_next(run_dir)
     return {
         "run_id": os.path.basename(run_dir),
         "run_dir": run_dir,
         "spec": {name: spec.get(name) for name in MAX_LISTED},
         "state": state,
         "alive": alive,
+        "next": following,
+        "kept": is_kept(following),
         "detached": spec.get("disconnect_timeout_s") is None or is_detached(run_dir),
         "client_age_s": seconds_since_heartbeat(run_dir),
         "tail": read_tail(os.path.join(run_dir, "rank-%d.log" % (spec.get("first_rank") or 0)), tail),

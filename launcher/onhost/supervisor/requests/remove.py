@@ -6,6 +6,7 @@ import os
 import shutil
 
 from ..cgroup_loader import group_of
+from ..next_start import is_kept, read_next
 from ..protocol import RequestRefused
 from ..run_dir import SILLY, is_alive, read_state
 from ..run_processes import find_run_processes
@@ -16,6 +17,8 @@ GONE = ".gone"
 def remove_run(run_dir: str) -> None:
     """Delete a run directory. Raises RequestRefused while any process of the run lives."""
     name = os.path.basename(run_dir)
+    if is_kept(read_next(run_dir)):
+        raise RequestRefused("%s may be started again; stop it first" % name)
     if is_alive(read_state(run_dir)):
         raise RequestRefused("%s still runs; stop it first" % name)
     alive = find_run_processes(run_dir, {os.getpid()})

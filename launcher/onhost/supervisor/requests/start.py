@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -9,9 +10,10 @@ import shutil
 import time
 from typing import Any, Protocol
 
-from ..client_files import record_heartbeat
+from ..client_files import StopRequest, record_heartbeat, request_stop
 from ..daemon.guardian import WarmSupervisor, run_guardian
 from ..files import read_json, write_file
+from ..next_start import ENDED, RESTARTED, read_next, write_next
 from ..node import MAX_TWINS, is_on_this_node, node_location
 from ..processes import boot_id
 from ..protocol import RequestRefused, send_header
@@ -29,6 +31,8 @@ from ..run_dir import (
 )
 
 RESERVE_BYTES = 64 << 10
+MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
+"""Of the spec: what is in files of its own, and what may be secret."""
 
 
 class WarmStartHandle(WarmSupervisor, Protocol):
@@ -43,12 +47,39 @@ def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
 
     With `early`, guardian and supervisor already wait, and the launcher's interpreter has started to import.
     """
+    before = previous_start(spec)
     run_dir = make_run_dir(spec)
     ready = early.start(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
-    send_header({"state": first_state(ready, run_dir), "t": time.time()})
+    state = first_state(ready, run_dir)
+    if before:
+        succeed(before, run_dir)
+    send_header({"state": state, "t": time.time()})
     from .follow import follow_to_end  # compiled while the launcher starts
 
     return follow_to_end(run_dir, {})
+
+
+def previous_start(spec: dict[str, Any]) -> str:
+    """Return the directory of the start that this one follows, "" where it is not on this host.
+
+    Raises RequestRefused when that was stopped meanwhile.
+    """
+    run_id = (spec.get("restart") or {}).get("after")
+    before = [path for place in own_places() if run_id and os.path.isdir(path := os.path.join(place, run_id))]
+    told = read_next(before[0]) if before else {}
+    if told.get("state") == ENDED:
+        raise RequestRefused("%s is not started again: %s" % (run_id, told.get("why")))
+    return before[0] if told else ""
+
+
+def succeed(before: str, run_dir: str) -> None:
+    """Note at the start before that this one follows it; end this one if that was stopped meanwhile."""
+    told = read_next(before)
+    if told.get("state") == ENDED:
+        request_stop(run_dir, StopRequest(str(told.get("why")), 0.0))
+        return
+    with contextlib.suppress(OSError):
+        write_next(before, RESTARTED, run_id=os.path.basename(run_dir), by=str(told.get("by") or ""))
 
 
 def make_run_dir(spec: dict[str, Any]) -> str:
@@ -106,7 +137,7 @@ def fill(path: str, spec: dict[str, Any]) -> None:
             raise RequestRefused("%r does not lie in the run directory" % name)
         os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
         write_file(inside, text)
-    kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
+    kept = {key: value for key, value in spec.items() if key not in MEMORY_ONLY}
     kept["made_in"] = node_location()
     kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
     write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")

@@ -1,0 +1,89 @@
+"""restart: hold the lock on the next start of a run for a client, as long as that client is connected.
+
+After the answer the client says: `beat`; `sure` before it starts anything; then `restarted RUN_ID` or
+`ended WHY`. `sure` and the last two are answered by a frame with `noted`, which is false when it is too late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from typing import Any
+
+from ..client_files import record_heartbeat
+from ..files import write_all
+from ..next_start import (
+    ENDED,
+    HELD,
+    RESTARTED,
+    RESTARTING,
+    is_kept,
+    open_order,
+    read_next,
+    read_order,
+    try_lock,
+    write_next,
+)
+from ..protocol import RequestRefused, frame, send_header
+
+SILENT_S = 60.0  # a client speaks every 5 s
+
+
+def restart(run_dir: str, request: dict[str, Any]) -> int:
+    """Take the lock, or report who has it; hold it until the client is gone.
+
+    Raises RequestRefused when no start can follow any more.
+    """
+    told = read_next(run_dir)
+    if not is_kept(told):
+        send_header({"granted": False, "kept": False, "next": told})
+        return 0
+    try:
+        fd = open_order(told)
+    except OSError as error:
+        raise RequestRefused("what the restart needs cannot be read: %s" % error.strerror) from None
+    if not (try_lock(fd) and is_kept(read_next(run_dir))):
+        os.close(fd)
+        told = read_next(run_dir)
+        send_header({"granted": False, "kept": is_kept(told), "next": told})
+        return 0
+    write_next(run_dir, RESTARTING, by=str(request.get("by") or "a client")[:200])
+    order = read_order(fd) if request.get("order") else ""
+    send_header({"granted": True, "next": read_next(run_dir), "order": order})
+    hear(run_dir)
+    if read_next(run_dir).get("state") == RESTARTING:
+        with contextlib.suppress(OSError):
+            write_next(run_dir, HELD)
+    os.close(fd)
+    return 0
+
+
+def hear(run_dir: str) -> None:
+    """Obey the client's words until it is gone."""
+    rest = b""
+    while select.select([0], [], [], SILENT_S)[0]:
+        data = os.read(0, 65536)
+        if not data:
+            return
+        record_heartbeat(run_dir)
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            word, _, words = line.decode("utf-8", "replace").partition(" ")
+            if word != "beat":
+                noted = obey(run_dir, word, words)
+                with contextlib.suppress(OSError):
+                    write_all(1, frame({"noted": noted, "next": read_next(run_dir)}))
+
+
+def obey(run_dir: str, word: str, words: str) -> bool:
+    """Note what the client has decided; return False when it was stopped meanwhile."""
+    if read_next(run_dir).get("state") == RESTARTED and word == RESTARTED:
+        return True  # the new start has said so itself
+    if not is_kept(read_next(run_dir)):
+        return False
+    if word == RESTARTED:
+        write_next(run_dir, RESTARTED, run_id=words, by="client")
+    elif word == ENDED:
+        write_next(run_dir, ENDED, why=words[:500], by="client")
+    return True

@@ -1,0 +1,171 @@
+"""The right to start a run again: one client at a time has it, from the main host, or that host itself."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import HostError
+from launcher.follow import protocol
+from launcher.local.user import user_at_machine
+from launcher.remote.connection_pool import Open
+from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.restart.decision import NoRestart
+from launcher.rundir.run_id import is_run_id
+from launcher.text import one_line
+from launcher.transports.base import Closing, Connection, Stream
+from preflight.frozen import dataclass
+
+BEAT_S = 5.0
+ANSWER_S = 60.0
+POLL_S = 1.0
+_READ_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class OtherStart:
+    """Another client, or the host, has started the run again."""
+
+    run_id: str
+
+
+class Hold(Protocol):
+    """The right to start a run again."""
+
+    def confirm(self) -> bool:
+        """Return whether the right is still held: the run was not stopped, no link was lost."""
+
+    def restarted(self, run_id: str) -> bool:
+        """Note that the run continues as another one."""
+
+    def end(self, why: str) -> bool:
+        """Note that no further start follows."""
+
+    def close(self) -> None:
+        """Give the right back; what was not decided, the next client or the host decides."""
+
+
+class RestartHold(Closing):
+    """The right, for as long as the connection lives; `order` is what a restart needs, where it was asked."""
+
+    def __init__(
+        self, host: str, connection: Connection, stream: Stream, reader: protocol.FrameReader
+    ) -> None:
+        self.order: object = None
+        self._host = host
+        self._connection = connection
+        self._stream = stream
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._beats = threading.Thread(target=self._beat, daemon=True)
+        self._beats.start()
+
+    def confirm(self) -> bool:
+        """Return whether the right is still held: the run was not stopped, no link was lost."""
+        return self._say("sure")
+
+    def restarted(self, run_id: str) -> bool:
+        """Note that the run continues as another one."""
+        return self._say(f"restarted {run_id}")
+
+    def end(self, why: str) -> bool:
+        """Note that no further start follows."""
+        return self._say(f"ended {one_line(why, 400)}")
+
+    def close(self) -> None:
+        """Give the right back; what was not decided, the next client or the host decides."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self._stream.close()
+            self._connection.close()
+
+    def _say(self, words: str) -> bool:
+        if self._closed.is_set():
+            return False
+        try:
+            with self._lock:
+                self._stream.write(f"{words}\n".encode())
+                header = _next_frame(self._host, "", self._stream, self._reader)
+        except HostError:
+            return False
+        return header.get("noted") is True
+
+    def _beat(self) -> None:
+        while not self._closed.wait(BEAT_S):
+            with self._lock, suppress(HostError):
+                self._stream.write(b"beat\n")
+
+
+def take_hold(
+    run_id: str, entry: HostEntry, open_entry: Open, say: Callable[[str], None], *, order: bool = False
+) -> "RestartHold | OtherStart | NoRestart | None":
+    """Return the right, or what another one has decided; None where the host keeps nothing of the run.
+
+    Waits while another one decides. A host that refuses has no such run any more. Raises HostError where
+    the host cannot be asked.
+    """
+    said = ""
+    while True:
+        hold, told = _ask(run_id, entry, open_entry, order=order)
+        if hold is not None:
+            return hold
+        following = told.get("next")
+        following = following if isinstance(following, Mapping) else {}
+        state, other = following.get("state"), following.get("run_id")
+        if state == "restarted" and isinstance(other, str) and is_run_id(other):
+            return OtherStart(other)
+        if state == "ended":
+            return NoRestart(one_line(str(following.get("why") or "it was decided elsewhere"), 300))
+        if not told.get("kept"):
+            return None
+        who = "its host" if following.get("by") == "host" else one_line(str(following.get("by") or "?"), 80)
+        if state == "restarting" and who != said:
+            said = who
+            say(f"{run_id} is being restarted by {who}; waiting for that")
+        time.sleep(POLL_S)
+
+
+def _ask(
+    run_id: str, entry: HostEntry, open_entry: Open, *, order: bool
+) -> "tuple[RestartHold | None, Mapping[str, Any]]":
+    request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), "order": order}
+    connection = open_entry(entry)
+    stream = None
+    try:
+        stream = connection.start(protocol.command(entry.python, "restart", run_id))
+        stream.write(protocol.request(request))
+        reader = protocol.FrameReader()
+        header = _next_frame(entry.name, entry.python, stream, reader)
+        if header.get("granted") is True:
+            hold = RestartHold(entry.name, connection, stream, reader)
+            hold.order = header.get("order")
+            return hold, header
+    except BaseException:
+        if stream is not None:
+            stream.close()
+        connection.close()
+        raise
+    stream.close()
+    connection.close()
+    return None, header
+
+
+def _next_frame(host: str, python: str, stream: Stream, reader: protocol.FrameReader) -> Mapping[str, Any]:
+    """Return the next frame's header. Raises HostError."""
+    stderr, deadline = b"", time.monotonic() + ANSWER_S
+    while time.monotonic() < deadline:
+        data = stream.read(_READ_S)
+        stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
+        if data == b"":
+            noise, status = reader.preamble, stream.wait(1.0)
+            refusal = no_answer(host, python, status, stderr=stderr, noise=noise) if python else None
+            raise refusal or HostError(host, f"no answer: {last_lines(stderr or noise)}")
+        try:
+            for frame in reader.feed(data or b""):
+                return frame.header
+        except protocol.ProtocolError as error:
+            raise HostError(host, f"its answer cannot be read: {error}") from None
+    raise HostError(host, f"it did not answer within {ANSWER_S:g} s")

@@ -1,0 +1,197 @@
+"""A run that another client, or its host, has started: followed through its restarts, and started again."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from launcher.config.inventory import HostEntry, Inventory
+from launcher.errors import HostError, LaunchRefused
+from launcher.follow.outcome import Outcome
+from launcher.host_checks.preflight import PreflightResult
+from launcher.launch.request import FollowOptions, LaunchRequest
+from launcher.launch.signals import InterruptChoice
+from launcher.remote.connection_pool import ConnectionPool
+from launcher.report.outcome import render_launch
+from launcher.restart.decision import NoRestart, classify_failure
+from launcher.restart.hold import OtherStart, RestartHold, take_hold
+from launcher.restart.order import RestartOrder, known_history, read_order
+from launcher.restart.restarter import RestartContext, RestartLoop, start_record
+from launcher.runs.access import KnownHosts, RunAccess, access_run
+from launcher.runs.attach import AttachedRun
+from launcher.runs.model import RemoteRun
+from launcher.runs.search import find_in_runs
+from launcher.terminal.screen import Screen
+from preflight.errors import BadInput
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FollowContext:
+    """How starts are followed and made by a client that has not launched the run."""
+
+    screen: Screen
+    logs: Path
+    choose: Callable[[], InterruptChoice]
+    find: Callable[[str], tuple[RemoteRun, RunAccess]]  # a start by its run id
+    spares: Callable[[RestartOrder], tuple[HostEntry, ...]]
+    on_preflight: Callable[[PreflightResult], None]
+    prepare_spare: Callable[[HostEntry], None] = lambda _: None  # raises GpulaunchError
+    on_host: bool = False  # leave a new start once its ranks are as planned, and what hosts lack to a client
+    keeps_record: bool = True
+
+
+def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outcome | None:
+    """Follow a run and the starts that come after it; start it again where no one else does.
+
+    Return how the last one ended, None when it was left and continues.
+    """
+    first = True
+    while True:
+        outcome = _follow(found, to, means, told=first)
+        first = False
+        if outcome is None:
+            return None
+        following = _following(found, to, outcome, means)
+        if isinstance(following, RestartHold):
+            with following:
+                return _continue(found, to, outcome, following, means)
+        if not isinstance(following, OtherStart):
+            return following
+        means.screen.notify(f"{outcome.plan.run_id} was started again as {following.run_id}")
+        found, to = means.find(following.run_id)
+
+
+def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, told: bool) -> Outcome | None:
+    attachment = AttachedRun(
+        to.plan, to.entries, to.open, means.screen, logs=means.logs, run=found, choose=means.choose
+    )
+    for line in () if told else render_launch(to.plan, str(means.logs / to.plan.run_id)):
+        means.screen.notify(line)
+    try:
+        return attachment.follow()
+    finally:
+        means.screen.clear()
+
+
+def _following(
+    found: RemoteRun, to: RunAccess, outcome: Outcome, means: FollowContext
+) -> "RestartHold | OtherStart | Outcome | None":
+    """Return the right to start it again, the start that another one has made, or the whole outcome."""
+    history = known_history(found.nodes[0].fields["spec"].get("restart"), "")
+    if history is None or outcome.verdict in ("finished", "detached"):
+        return _with_history(outcome, found, "")
+    try:
+        following = take_hold(outcome.plan.run_id, to.entries[0], to.open, means.screen.notify, order=True)
+    except HostError as error:
+        return _with_history(outcome, found, f"its host does not answer: {error.message}")
+    except KeyboardInterrupt:  # it is in other hands: this client leaves it
+        return None
+    if isinstance(following, NoRestart):
+        return _with_history(outcome, found, following.why)
+    if following is not None:
+        return following
+    reason = classify_failure(outcome)
+    why = reason.why if isinstance(reason, NoRestart) else "its host keeps nothing to start it again with"
+    return _with_history(outcome, found, why)
+
+
+def _with_history(outcome: Outcome, found: RemoteRun, why: str) -> Outcome:
+    """Return it with the starts before it, by the word of its main host."""
+    known = found.nodes[0].fields["spec"].get("restart")
+    history = known_history(known, why)
+    if history is None:
+        return outcome
+    starts = (
+        *history.starts,
+        start_record(outcome, str(outcome.directory), str(known.get("resumed_from") or "")),
+    )
+    return replace(outcome, restarts=replace(history, starts=starts), attempts=len(starts))
+
+
+def _continue(
+    found: RemoteRun, to: RunAccess, outcome: Outcome, hold: RestartHold, means: FollowContext
+) -> Outcome:
+    """Start it again as the client that launched it would."""
+    try:
+        known = [node.fields["spec"].get("restart") for node in found.nodes]
+        order = read_order(hold.order, [*known, *[None] * (found.total_nodes - len(known))])
+    except BadInput as error:
+        return _with_history(outcome, found, error.message)
+    pool = ConnectionPool(to.open_known)
+    try:
+        with restart_loop(order, found, to.entries, pool, means) as loop:
+            return loop.resume(outcome, hold)
+    finally:
+        pool.close()
+
+
+def restart_loop(
+    order: RestartOrder,
+    found: RemoteRun,
+    entries: Sequence[HostEntry],
+    pool: ConnectionPool,
+    means: FollowContext,
+) -> RestartLoop:
+    """Return the loop that continues what an order says, on hosts reached in these ways."""
+    follow = FollowOptions(
+        choose=means.choose, logs=means.logs, detach=means.on_host, keeps_record=means.keeps_record
+    )
+    context = RestartContext(
+        options=order.options,
+        spares=means.spares(order),
+        prepare_spare=means.prepare_spare if not order.syncs else _refuse_sync,
+        on_preflight=means.on_preflight,
+        follow_other=lambda run_id: follow_starts(*means.find(run_id), means),
+        syncs=order.syncs,
+        on_host=means.on_host,
+    )
+    elapsed_s = order.history.elapsed_s + max(0.0, time.time() - found.started)
+    return RestartLoop(
+        order.launch(entries, pool, follow),
+        means.screen,
+        context,
+        history=replace(order.history, elapsed_s=elapsed_s),
+        logs=order.kernel_logs,
+    )
+
+
+def _refuse_sync(spare: HostEntry) -> None:
+    words = f"{spare.name} has not got the working tree, which only the client that launched the run sends"
+    raise LaunchRefused(words)
+
+
+def follow_launched(
+    run_id: str,
+    launch: LaunchRequest,
+    screen: Screen,
+    spares: tuple[HostEntry, ...],
+    on_preflight: Callable[[PreflightResult], None],
+) -> Outcome | None:
+    """Follow a start that the host or another client has made of a run that this client has launched.
+
+    Raises BadInput and HostError where it is not found.
+    """
+    known = {entry.name: entry for entry in (*launch.entries, *spares)}
+    open_entry = launch.connections.acquire
+
+    def find(run_id: str) -> tuple[RemoteRun, RunAccess]:
+        found = find_in_runs(run_id, known.values(), open_entry, width=launch.width, warn=screen.notify)
+        if found.record is None:
+            raise BadInput(f"{run_id} left no record of its launch")
+        hosts = KnownHosts(known, Inventory(), lambda _: False)
+        return found, access_run(found, found.record, hosts, open_entry)
+
+    means = FollowContext(
+        screen=screen,
+        logs=launch.follow.logs,
+        choose=launch.follow.choose or _stop,
+        find=find,
+        spares=lambda _: spares,
+        on_preflight=on_preflight,
+    )
+    return follow_starts(*find(run_id), means)
+
+
+def _stop() -> InterruptChoice:
+    return "stop"

@@ -1,0 +1,258 @@
+"""A run that fails while no client is there: its host restarts it, or it waits for a client that attaches."""
+
+import base64
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.config.disconnect_options import DisconnectOptions
+from launcher.config.inventory import HostEntry
+from launcher.config.restart_options import RestartOptions
+from launcher.onhost.supervisor import next_start
+from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
+from launcher.onhost.supervisor.daemon import restart_keeper
+from launcher.remote.client_pack import client_pack
+from launcher.restart.order import LoopHistory, RestartOrder, build_spec, known_history, read_order
+from preflight.errors import BadInput
+from preflight.facts.host import KernelLog
+from preflight.job import Job
+from tests.launcher.test_restart_decision import start
+from tests.users import User
+
+KILLED = {"launcher_code": -9, "ranks": {"0": -9}, "why": "rank 0 failed with exit code -9"}
+SCRIPT = """#!/bin/sh
+echo "begins $1"
+[ -n "$1" ] && exit 0
+mkdir -p out/checkpoint-5 && echo '{}' > out/checkpoint-5/state.json
+while [ ! -e go ]; do sleep 0.05; done
+kill -9 $$
+"""
+
+
+def await_(found: Callable[[], Any]) -> Any:
+    """Return what is found once there is something."""
+    give_up = time.monotonic() + 60
+    while not (got := found()):
+        assert time.monotonic() < give_up, "it never came"
+        time.sleep(0.02)
+    return got
+
+
+# the whole of it, with a client that is killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hosts", [("localhost",), ("a", "b")], ids=["one-host", "two-hosts"])
+def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
+    tmp_path: Path, hosts: tuple[str, ...]
+) -> None:
+    user = User(tmp_path / "home")
+    script = user.home / "train.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    user.env["XDG_CONFIG_HOME"] = str(user.home)
+    (user.home / "gpulaunch").mkdir()
+    vias = {name: {"via": ["env", f"XDG_STATE_HOME={user.home}/{name}"]} for name in ("a", "b")}
+    (user.home / "gpulaunch" / "hosts.yaml").write_text(json.dumps({"hosts": vias}))
+    sets = (f"workdir={user.home}", "output=out", "send_script=false", 'restart.resume_args=["{checkpoint}"]')
+    options = [word for each in (*sets, "restart.backoff_s=0") for word in ("--set", each)]
+    words = ["run", "--hosts", ",".join(hosts), "--gpus", "none", "--restarts", "2", *options]
+    argv = [sys.executable, "-m", "launcher.cli", *words, "--", "./train.sh"]
+    with subprocess.Popen(argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, text=True) as client:
+        try:
+            assert client.stdout is not None
+            for _ in hosts:
+                assert any("begins" in line for line in client.stdout)
+            places = [user.home / (name if len(hosts) > 1 else "state") for name in hosts]
+            dirs = [next(place.glob("gpulaunch/runs/*/*/")) for place in places]
+            await_(lambda: all((run_dir / "detached").exists() for run_dir in dirs))
+        finally:
+            client.kill()
+    for run_dir in dirs:
+        (run_dir / "client").write_text("0")  # as if it had been heard long ago
+    (user.home / "go").touch()
+    main = dirs[0]
+    until = "restarted" if len(hosts) == 1 else "waits"
+    told = await_(
+        lambda: (found := next_start.read_next(str(main))).get("state") in (until, "waits") and found
+    )
+    assert told["state"] == until, (told, (main / "supervisor.log").read_text())
+    if len(hosts) > 1:
+        listed = user.ask("ps", *hosts)[1]["runs"][0]
+        assert (listed["state"], listed["next"]["state"], listed["next"]["pending"]) == (
+            "waiting",
+            until,
+            True,
+        )
+    code, outcome = user.ask("attach", main.name, "--hosts", ",".join(hosts))
+    assert (code, outcome["verdict"]) == (0, "finished")
+    first, *_, second = outcome["restarts"]["starts"]  # on a busy machine one may not have come to its start
+    assert (first["run_id"], first["exit_code"], second["exit_code"]) == (main.name, 137, 0)
+    assert second["resumed_from"] == "checkpoint-5"
+    assert second["run_id"] == outcome["run_id"]
+    assert next_start.read_next(str(main))["run_id"] in [
+        each["run_id"] for each in outcome["restarts"]["starts"]
+    ]
+
+
+def test_the_client_that_hosts_get_is_whole() -> None:
+    files = json.loads(zlib.decompress(base64.b85decode(client_pack())))
+    known = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in files}
+    asked = re.compile(r"^ *(?:from|import) ((?:launcher|preflight)\b[\w.]*)", re.MULTILINE)
+    lacking = {(name, each) for name, text in files.items() for each in asked.findall(text)}
+    assert {pair for pair in lacking if pair[1] not in known} == set()
+
+
+# the keeper, and who has the right to start a run again
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> str:
+    path = tmp_path / "r-20260101-000000-abcdef"
+    path.mkdir()
+    (path / "events.jsonl").touch()
+    detach_run(str(path))
+    return str(path)
+
+
+@pytest.fixture
+def keep(run_dir: str) -> Iterator[Callable[..., int]]:
+    """Start a guardian whose start has failed; it keeps what a restart needs."""
+    pids: list[int] = []
+
+    def begin(**spec: Any) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                told = {"restart_order": "{}", "nodes": 1, **spec}
+                next_start.hold_order(told)
+                next_start.announce_keeper(run_dir, told, KILLED, os.getpid())
+                restart_keeper.POLL_S = 0.02
+                restart_keeper.keep_restart(run_dir, told)
+            finally:
+                os._exit(0)
+        pids.append(pid)
+        await_(lambda: next_start.read_next(run_dir))
+        return pid
+
+    yield begin
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def state_of(run_dir: str) -> str:
+    return str(next_start.read_next(run_dir).get("state"))
+
+
+def test_a_run_of_several_hosts_waits_until_it_is_stopped(run_dir: str, keep: Callable[..., int]) -> None:
+    pid = keep(nodes=2)
+    await_(lambda: state_of(run_dir) == "waits")
+    told = next_start.read_next(run_dir)
+    assert "several hosts" in told["why"]
+    fd = next_start.open_order(told)
+    assert next_start.read_order(fd) == "{}"
+    assert next_start.is_kept(told)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody reaps it late: `is_kept` looks at the process
+    try:
+        assert next_start.stop_keeper(run_dir, "stopped by ada@pc")
+    finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    told = next_start.read_next(run_dir)
+    assert (told["state"], told["why"]) == ("ended", "stopped by ada@pc")
+    assert not next_start.is_kept(told)
+    assert not next_start.stop_keeper(run_dir, "again")
+    os.close(fd)
+    assert pid
+
+
+def test_while_a_client_has_the_right_neither_host_nor_another_client_gets_it(
+    run_dir: str, keep: Callable[..., int]
+) -> None:
+    record_heartbeat(run_dir)
+    keep(client_quiet_s=3600.0, nodes=2)
+    told = next_start.read_next(run_dir)
+    mine, other = next_start.open_order(told), next_start.open_order(told)
+    assert next_start.try_lock(mine)
+    assert not next_start.try_lock(other)
+    os.close(mine)  # the client is gone
+    assert next_start.try_lock(other)
+    os.close(other)
+    assert state_of(run_dir) == "held"  # its client was heard just now
+
+
+def test_what_the_host_cannot_do_waits_for_a_client(run_dir: str, keep: Callable[..., int]) -> None:
+    Path(run_dir, "client.pack").write_text("no package")
+    keep()
+    await_(lambda: state_of(run_dir) == "waits")
+    assert "the restart on this host failed" in next_start.read_next(run_dir)["why"]
+
+
+def test_after_a_reboot_nothing_goes_on(run_dir: str, keep: Callable[..., int]) -> None:
+    keep(nodes=2)
+    told = next_start.read_next(run_dir)
+    assert not next_start.is_kept({**told, "boot_id": "another"})
+    assert not next_start.is_kept({**told, "keeper": [told["keeper"][0], 1]})
+
+
+ENDS: dict[str, tuple[dict[str, Any], bool]] = {
+    "a rank was killed": (KILLED, True),
+    "it ended well": ({"launcher_code": 0, "ranks": {"0": 0}, "why": ""}, False),
+    "gpulaunch stop": ({**KILLED, "requested": True, "why": "stopped by ada@pc"}, False),
+    "the host ended it": ({**KILLED, "requested": True, "why": next_start.FROM_OUTSIDE}, True),
+    "its supervisor was killed": ({"launcher_code": None, "ranks": {}, "why": "it was killed"}, True),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_a_person_wanted_is_not_followed_by_a_start(run_dir: str, name: str) -> None:
+    end, expected = ENDS[name]
+    assert next_start.may_follow(run_dir, end) is expected
+    Path(run_dir, "detached").unlink()  # its client is there, and alone decides
+    assert not next_start.may_follow(run_dir, end)
+
+
+# what a restart needs, on its way through the memory of a host
+
+ORDER = RestartOrder(
+    entries=(HostEntry("a", address="10.0.0.1", env={"TOKEN": "x"}, ignore=frozenset({"NET003"})),),
+    spares=(HostEntry("s"),),
+    job=Job(
+        name="j", script="t.py", gpus=(0, "GPU-1"), env={"K": "v"}, accelerate_config={"a": [1, {"b": 2}]}
+    ),
+    options=RestartOptions(max=2, retry_on=("oom",)),
+    disconnect=DisconnectOptions(),
+    history=LoopHistory((replace(start(), changes=("x",)),), 1, 1, 60.0, "checkpoint-5"),
+    kernel_logs={"a": KernelLog("kmsg", (), (), ("x",))},
+    extra_files=(("source.json", "{}"),),
+)
+
+
+def test_an_order_comes_back_as_it_was() -> None:
+    spec = build_spec(ORDER, after="r")
+    assert read_order(spec.order, [spec.known, spec.known]) == ORDER
+    assert "TOKEN" not in json.dumps(spec.known)
+    history = known_history(spec.known, "no")
+    assert history is not None
+    assert (history.max, history.starts) == (2, ORDER.history.starts)
+
+
+@pytest.mark.parametrize("known", [{"digest": "0" * 64}, {}, None])
+def test_an_order_that_not_every_host_confirms_is_not_believed(known: object) -> None:
+    spec = build_spec(ORDER, after="")
+    with pytest.raises(BadInput, match="do not agree"):
+        read_order(spec.order, [spec.known, known])
