@@ -22,6 +22,10 @@ SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 
 settings.register_profile("any machine", deadline=None)  # what is proven is not how fast a busy machine is
 settings.load_profile("any machine")
+MOST_EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
+"""The most inputs that a property is tried on; 0: as many as its test says."""
+
+SETTINGS_OF_TEST = "_hypothesis_internal_use_settings"  # hypothesis has no public name for it
 
 FreshLab = Callable[..., Lab]
 
@@ -46,6 +50,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     train = {item.path for item in items if item.get_closest_marker("train")}
     lab = {item.path for item in items if item.get_closest_marker("lab") or "fuzz" in item.path.parts}
     items.sort(key=lambda item: (item.path not in train, item.path not in lab))
+    for item in items if MOST_EXAMPLES else ():
+        _try_fewer(getattr(item, "obj", None))
+
+
+def _try_fewer(test: object) -> None:
+    """Cap the inputs of a property, also where its test sets their number."""
+    own = getattr(test, SETTINGS_OF_TEST, None)
+    if own is not None:
+        setattr(test, SETTINGS_OF_TEST, settings(own, max_examples=min(own.max_examples, MOST_EXAMPLES)))
 
 
 @pytest.fixture(scope="session")
