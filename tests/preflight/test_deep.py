@@ -210,6 +210,7 @@ def test_in_rounds_of_pairs_everybody_meets_everybody_once_or_three_others(count
         ("8.9", "L4", 58, 2040, 121),
         ("8.9", "NVIDIA GeForce RTX 4090", 128, 2520, 165),
         ("9.0", "H100", 132, 1830, 989),
+        ("12.0", "NVIDIA GeForce RTX 5090", 170, 2407, 209),
     ],
 )
 def test_calculated_peaks_are_those_of_data_sheets(

@@ -1,0 +1,259 @@
+"""Parts of the probes that need no host: what they make of answers, each condition on both sides."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from preflight.probes import kernel_log, paths
+from preflight.probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
+from preflight.probes.fact import exception_reason, fact, missing, truncate
+from preflight.probes.files import link_target, readable
+from preflight.probes.probe_runner import PARTS
+from preflight.probes.request import asked_paths, read_request
+from preflight.probes.request import resolve as absolute
+
+GONE = missing("it hangs", "timeout")
+
+
+# --- parts made whole ---
+
+
+def test_a_part_of_a_gpu_that_did_not_come_says_why() -> None:
+    owed = {"count": 3, "fields": ["name", "uuid"], "fixed": ["uuid"]}
+    parts = {
+        "owed": owed,
+        "0": {"name": "T4", "uuid": "GPU-0"},
+        "1": {"name": "T4", "same": True},
+        PARTS: GONE,
+    }
+    assert assemble_gpus(parts) == [
+        {"index": 0, "name": "T4", "uuid": "GPU-0"},
+        {"index": 1, "name": "T4"},
+        {"index": 2, "name": GONE, "uuid": GONE},
+    ]
+    (_, _, third) = assemble_gpus({**parts, PARTS: None})
+    assert third["name"] == missing("the probe ended before this was read")
+    assert assemble_gpus(GONE) == GONE
+    assert assemble_gpus([]) == []
+
+
+FACTS = {"role": "output", "path": "/o", "exists": True}
+MOUNT = {"resolved": "/o", "filesystem": "ext4", "source": "/dev/sda"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "excuse", "filesystem"),
+    [
+        ({"output": {"mount": MOUNT, "facts": GONE}}, GONE, "ext4"),
+        ({"output": {"mount": MOUNT}, PARTS: GONE}, GONE, "ext4"),
+        ({"output": {"mount": MOUNT, PARTS: GONE}}, GONE, "ext4"),
+        ({"output": {}}, missing("the paths probe ended early"), None),
+        ({"output": None, PARTS: GONE}, GONE, None),
+        ({}, missing("the paths probe ended early"), None),
+    ],
+    ids=["facts are missing", "all", "this", "empty", "none", "nothing"],
+)
+def test_a_path_that_did_not_answer_has_a_reason_everywhere(
+    parts: dict[str, Any], excuse: dict[str, Any], filesystem: str | None
+) -> None:
+    (found,) = (
+        path for path in assemble_paths(parts, read_request({"paths": {"output": "/o"}}, None))
+        if path["role"] == "output"
+    )  # fmt: skip
+    assert found["exists"] == found["free_mib"] == found["free_inodes_percent"] == excuse
+    assert found["filesystem"] == (filesystem or excuse)
+    assert (found["path"], found["resolved"]) == ("/o", "/o")
+
+
+def test_paths_that_answered_are_taken_as_they_are() -> None:
+    ask = read_request({"paths": {"output": "/o"}}, None)
+    assert FACTS in assemble_paths({"output": {"facts": FACTS}, PARTS: GONE}, ask)
+    assert assemble_paths(GONE, ask) == GONE
+    assert assemble_paths(None, ask) is None
+
+
+def test_processes_that_only_the_driver_names_are_added_in_order() -> None:
+    gpus = [{"processes": [{"pid": 7}, {"pid": 9}]}, {"processes": GONE}]
+    answer: dict[str, Any] = {"processes": {"processes": [{"pid": 3}, {"pid": 9}]}, "gpus": gpus}
+    assert named_pids(answer) == {7}
+    for without in ({"processes": GONE}, {"processes": None}, {"gpus": GONE}):
+        assert named_pids({**answer, **without}) == set()
+    merge_named(answer)
+    assert [row["pid"] for row in answer["processes"]["processes"]] == [3, 9]
+    answer["named"] = [{"pid": 7}]
+    merge_named(answer)
+    assert [row["pid"] for row in answer["processes"]["processes"]] == [3, 7, 9]
+    assert "named" not in answer
+
+
+# --- the request ---
+
+
+def asked(**paths: str) -> dict[str, str]:
+    found = asked_paths(read_request({"paths": paths}, None))
+    return {role: absolute(path) for role, path in found.items()}
+
+
+def test_paths_have_defaults_and_unknown_roles_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "TMPDIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    blank = {"hf_cache": "", "tmp": "", "run_dir": "", "output": "", "elsewhere": "/e"}
+    assert asked(**blank) == {
+        "hf_cache": "/home/me/.cache/huggingface",
+        "tmp": "/tmp",
+        "run_dir": "/home/me/.local/state/gpulaunch/runs",
+    }
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    monkeypatch.setenv("XDG_STATE_HOME", "state")  # a relative one counts as none
+    monkeypatch.setenv("TMPDIR", "/scratch")
+    found = asked(**{**blank, "output": "$HOME/o"})
+    assert (found["hf_cache"], found["tmp"], found["output"]) == (
+        "/cache/huggingface",
+        "/scratch",
+        "/home/me/o",
+    )
+    assert found["run_dir"] == "/home/me/.local/state/gpulaunch/runs"
+    monkeypatch.setenv("HF_HOME", "/hf")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    found = asked(**{**blank, "tmp": "/mine"})
+    assert (found["hf_cache"], found["run_dir"], found["tmp"]) == ("/hf", "/state/gpulaunch/runs", "/mine")
+
+
+def test_what_a_request_leaves_out_has_its_default() -> None:
+    ask = read_request({}, None)
+    assert (ask.host, ask.ports, ask.pids, ask.free_ports, ask.seed) == ("", (), (), 0, "")
+    ask = read_request({"ports": ["7", 8], "pids": [3], "free_ports": 2, "seed": "s", "host": "h"}, b"x")
+    assert (ask.host, ask.ports, ask.pids, ask.free_ports, ask.seed) == ("h", (7, 8), (3,), 2, "s")
+    assert ask.pynvml == b"x"
+
+
+# --- files and paths ---
+
+
+def test_what_is_readable_is_returned_and_nothing_else(tmp_path: Path) -> None:
+    first, second = os.pipe(), os.pipe()
+    try:
+        assert readable([first[0], second[0]], 0.0) == []
+        os.write(second[1], b"x")
+        assert readable([first[0], second[0]], 0.0) == [second[0]]
+    finally:
+        for fd in (*first, *second):
+            os.close(fd)
+    (tmp_path / "link").symlink_to("target")
+    assert link_target(str(tmp_path / "link")) == "target"
+    assert link_target(str(tmp_path)) == ""
+
+
+ROOM = {"f_frsize": 4096, "f_blocks": 1024, "f_bfree": 512, "f_bavail": 256, "f_files": 200}
+ROOM |= {"f_ffree": 100, "f_favail": 50}
+
+
+@pytest.mark.parametrize(
+    ("uid", "change", "free_mib", "inodes"),
+    [
+        (0, {}, 2, 50.0),
+        (1000, {}, 1, 25.0),
+        (1000, {"f_favail": 0}, 1, 0.0),
+        (1000, {"f_favail": 1, "f_files": 10**9}, 1, 0.01),
+        (1000, {"f_files": 0}, 1, missing("the file system does not count inodes", "not-supported")),
+    ],
+    ids=["root", "a user", "no inode left", "one inode left", "no inodes"],
+)
+def test_room_is_what_the_user_may_take(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    uid: int,
+    change: dict[str, int],
+    free_mib: int,
+    inodes: Any,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(**{**ROOM, **change}))
+    found = paths._path_facts("output", str(tmp_path / "a/b"), [])
+    assert (found["free_mib"], found["total_mib"], found["free_inodes_percent"]) == (free_mib, 4, inodes)
+    assert found["exists"] is False
+    assert found["filesystem"] == missing("no mount covers it", "not-found")
+
+
+def test_a_file_in_the_way_is_not_writable_below(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    facts: Callable[..., Any] = paths._path_facts
+    below = facts("output", str(file / "below"), [("/", "ext4", "/dev/sda"), (str(tmp_path), "tmpfs", "t")])
+    assert (below["exists"], below["writable"], below["filesystem"]) == (False, False, "tmpfs")
+    itself = facts("output", str(file), [("/", "ext4", "/dev/sda")])
+    assert (itself["exists"], itself["writable"], itself["source"]) == (True, True, "/dev/sda")
+    assert facts("output", str(tmp_path / "new"), [])["writable"] is True
+
+
+# --- facts and their reasons ---
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError("p"), missing("p", "no-permission")),
+        (FileNotFoundError("f"), missing("f", "not-found")),
+        (ValueError("v"), missing("ValueError: v")),
+    ],
+    ids=["permission", "absence", "another"],
+)
+def test_an_exception_is_a_reason(error: Exception, told: dict[str, Any]) -> None:
+    def fail() -> None:
+        raise error
+
+    assert exception_reason(error) == fact(fail) == told
+    assert fact(lambda: 3) == 3
+
+
+def test_a_reason_has_at_most_400_characters() -> None:
+    assert truncate("x" * 400) == "x" * 400
+    assert truncate("x" * 401) == "x" * 397 + "..."
+
+
+# --- the kernel log: the first source that may be read ---
+
+
+def ran(status: int, text: str) -> SimpleNamespace:
+    return SimpleNamespace(status=status, text=text)
+
+
+@pytest.mark.parametrize(
+    ("answers", "source"),
+    [
+        ({"journalctl": ran(0, "a"), "dmesg": ran(0, "b")}, "journal"),
+        ({"journalctl": ran(0, ""), "dmesg": ran(0, "b")}, "dmesg"),
+        ({"journalctl": ran(1, "a"), "dmesg": ran(0, "b")}, "dmesg"),
+        ({"dmesg": ran(0, "b")}, "dmesg"),
+        ({"journalctl": ran(0, ""), "dmesg": ran(1, "b")}, None),
+        ({}, None),
+    ],
+    ids=["journal", "empty journal", "refused journal", "no journal", "nothing", "no program"],
+)
+def test_the_kernel_log_comes_from_the_first_source_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, SimpleNamespace], source: str | None
+) -> None:
+    def refuse() -> str:
+        raise PermissionError(1, "Operation not permitted")
+
+    def run_command(argv: list[str], _timeout_s: float) -> SimpleNamespace:
+        if argv[0] not in answers:
+            raise FileNotFoundError(argv[0])
+        return answers[argv[0]]
+
+    monkeypatch.setattr(kernel_log, "_read_kmsg", refuse)
+    monkeypatch.setattr(kernel_log, "run_command", run_command)
+    emitted: list[Any] = []
+    kernel_log.probe_kernel_log(lambda *each: emitted.append(each))
+    ((name, value),) = emitted
+    assert name == "kernel_log"
+    assert value.get("source") == source
+    assert ("missing" in value) == (source is None)
+    monkeypatch.setattr(kernel_log, "_read_kmsg", lambda: "")
+    kernel_log.probe_kernel_log(lambda *each: emitted.append(each))
+    assert emitted[-1][1]["source"] == "kmsg"
