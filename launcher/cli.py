@@ -10,7 +10,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import chain, repeat, takewhile
-from typing import ClassVar, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -212,24 +212,16 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-class _InternalError(GpulaunchError):
+class _InternalError(GpulaunchError, exit_code=ExitCode.BUG, code="bug"):
     """Whatever no class foresees; its traceback is kept for the report."""
 
-    exit_code: ClassVar[int] = ExitCode.BUG
-    code: ClassVar[str] = "bug"
 
-
-class _Interrupted(GpulaunchError):
+class _Interrupted(GpulaunchError, exit_code=ExitCode.INTERRUPTED, code="interrupted"):
     """A person ended the command; only --json has anything to say about it."""
 
-    exit_code: ClassVar[int] = ExitCode.INTERRUPTED
-    code: ClassVar[str] = "interrupted"
 
-
-class _Usage(BadInput):
+class _Usage(BadInput, code="usage"):
     """The command line is wrong."""
-
-    code: ClassVar[str] = "usage"
 
 
 def execute(argv: Sequence[str], group: click.Command = cli) -> int:

@@ -16,6 +16,12 @@ class GpulaunchError(Exception):
     hosts: tuple[str, ...] = ()
     document: dict[str, Any] | None = None
 
+    def __init_subclass__(cls, *, code: str = "", exit_code: int | None = None) -> None:
+        """Set what a class declares beside its base: `class WaitTimedOut(GpulaunchError, code="..."):`."""
+        super().__init_subclass__()
+        cls.code = code or cls.code
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
+
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -37,13 +43,9 @@ def _restore_error(kind: type[GpulaunchError], texts: tuple[Any, ...], state: di
     return error
 
 
-class MalformedFacts(GpulaunchError):
+class MalformedFacts(GpulaunchError, code="malformed-facts"):
     """An answer that should hold facts does not follow the schema; the message names the key."""
 
-    code: ClassVar[str] = "malformed-facts"
 
-
-class BadInput(GpulaunchError):
+class BadInput(GpulaunchError, code="bad-input"):
     """A file or value given by the user cannot be used; the message names file, line or key."""
-
-    code: ClassVar[str] = "bad-input"
