@@ -66,9 +66,10 @@ def _run(board: "Board", options: argparse.Namespace) -> int:  # type: ignore[na
             f"no case {', '.join(sorted(unknown))}", "cases: " + " ".join(case.name for case in CASES)
         )
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
+    start = time.monotonic()
     reporter = Reporter(board, options.out, _commit(), time.strftime("%Y-%m-%d"))
     failed = False
-    for result in run_cases(board, chosen, options.limit):
+    for result in run_cases(board, chosen, options.limit - (time.monotonic() - start)):
         failed = failed or result.status is Status.FAILED
         sys.stderr.write(
             f"{result.status.value:<10} {result.seconds:6.1f} s  {result.name}  {result.reason}\n"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from tests.gpu.ledger import CannotRun
 
@@ -16,6 +17,9 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
 MARK = "GPULAUNCH_GPU_SUITE"
 """In the environment of all processes that the suite starts, with a value of its own per run."""
+
+TORCH = "torch.json"
+TORCH_S = 150.0  # the first import from a cold disk
 
 OURS = ("GPULAUNCH_", "ACCELERATE_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "SHIM")
 
@@ -59,19 +63,38 @@ class Board:
         if done.returncode or "<gpu " not in done.stdout:
             said = " ".join((done.stderr + done.stdout).split())[:300]
             raise NoGpu(f"nvidia-smi shows no GPU (exit code {done.returncode}): {said}")
+        try:
+            ET.fromstring(done.stdout)
+        except ET.ParseError as error:
+            raise NoGpu(f"nvidia-smi -q -x prints XML that cannot be read: {error}") from None
         return done.stdout
 
     @cached_property
     def torch(self) -> dict[str, Any]:
-        """Return what torch says of itself and of its GPUs, {"error": words} where it cannot be used."""
+        """Return what torch says of itself and of its GPUs, {"error": words} where it cannot be used.
+
+        It is asked once for all cases: to import it takes long.
+        """
+        kept = self.scratch.parent / TORCH
+        if kept.exists():
+            known: dict[str, Any] = json.loads(kept.read_text())
+            return known
+        found = self._ask_torch()
+        (self.scratch / TORCH).write_text(json.dumps(found))
+        return found
+
+    def _ask_torch(self) -> dict[str, Any]:
         try:
-            done = self.run((sys.executable, str(SCRIPTS / "about_torch.py")), 120)
+            done = self.run((sys.executable, str(SCRIPTS / "about_torch.py")), TORCH_S)
         except subprocess.TimeoutExpired:
-            return {"error": "torch has not found its GPUs within 120 s"}
+            return {"error": f"torch has not found its GPUs within {TORCH_S:.0f} s"}
         lines = done.stdout.splitlines()
         if done.returncode or not lines:
             return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
-        found: dict[str, Any] = json.loads(lines[-1])
+        try:
+            found: dict[str, Any] = json.loads(lines[-1])
+        except ValueError:
+            return {"error": f"about_torch.py printed {lines[-1][:200]!r}"}
         return found
 
     def need_torch(self) -> dict[str, Any]:

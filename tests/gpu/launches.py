@@ -8,10 +8,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tests.gpu.board import SCRIPTS, Board
 from tests.gpu.ledger import Stopped
+from tests.gpu.patience import Patience
 
 COMMAND = (sys.executable, "-m", "launcher")
 READY_S = 60.0
@@ -41,6 +42,11 @@ class Ended:
         return " ".join((self.err.strip() or self.out.strip()).splitlines()[-3:])
 
 
+def _from_start(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
 class Launch:
     """One directory with train.py and job.yaml in it, and the runs that are started from it."""
 
@@ -60,21 +66,23 @@ class Launch:
     def command(self, *words: str, limit_s: float = 80.0) -> Ended:
         """Run a command of gpulaunch to its end. Raises Stopped where it does not end."""
         start = time.monotonic()
-        try:
-            done = subprocess.run(
+        with (self.home / ".out").open("w+b") as out, (self.home / ".err").open("w+b") as err:
+            child = subprocess.Popen(
                 [*COMMAND, *words],
                 cwd=self.home,
                 env=dict(self.board.env),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit_s,
-                check=False,
+                stdout=out,
+                stderr=err,
             )
-        except subprocess.TimeoutExpired:
-            raise Stopped(f"gpulaunch {' '.join(words)} did not end within {limit_s:.0f} s") from None
-        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+            code = Patience(limit_s).wait(child)
+            if code is None:
+                child.kill()
+                child.wait()
+                seconds = time.monotonic() - start
+                raise Stopped(f"gpulaunch {' '.join(words)} did not end within {seconds:.0f} s")
+            said, errors = (_from_start(file) for file in (out, err))
+        return Ended(code, said, errors, time.monotonic() - start)
 
     def run(self, *words: str, limit_s: float = 80.0) -> Ended:
         """Run job.yaml to its end."""
@@ -99,9 +107,9 @@ class Launch:
     def ready(self, rank: int) -> dict[str, Any]:
         """Return what a rank wrote of itself. Raises Stopped where it does not come so far."""
         path = self.home / f"ready-{rank}.json"
-        deadline = time.monotonic() + READY_S
+        patience = Patience(READY_S)
         while not path.exists():
-            if time.monotonic() > deadline or (self.started is not None and self.started.poll() is not None):
+            if patience.is_over() or (self.started is not None and self.started.poll() is not None):
                 raise Stopped(f"rank {rank} does not train: {self.client_log()[-400:]}")
             time.sleep(0.05)
         found: dict[str, Any] = json.loads(path.read_text())
@@ -110,10 +118,10 @@ class Launch:
     def wait(self, limit_s: float) -> int:
         """Return the client's exit code. Raises Stopped where it does not end."""
         assert self.started is not None
-        try:
-            return self.started.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            raise Stopped(f"gpulaunch run has not ended after {limit_s:.0f} s") from None
+        code = Patience(limit_s).wait(self.started)
+        if code is None:
+            raise Stopped(f"gpulaunch run has not ended after {limit_s:.0f} s")
+        return code
 
     def client_log(self) -> str:
         path = self.home / "client.log"

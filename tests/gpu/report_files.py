@@ -86,11 +86,19 @@ def _small(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def _masks(board: Board, xml: str) -> dict[str, str]:
     """Return what a report for everybody must not hold, and the words in its place."""
     secrets = {str(board.scratch): "SCRATCH", str(ROOT): "CHECKOUT", str(Path.home()): "HOME"}
-    secrets |= {socket.gethostname(): "HOST", getpass.getuser(): "USER"}
+    secrets |= {socket.gethostname(): "HOST", _user(): "USER"}
     for index, gpu in enumerate(smi.gpus(xml)):
         secrets |= {smi.text(gpu, "uuid"): f"GPU-{index}", smi.text(gpu, "serial"): f"SERIAL-{index}"}
     plain = ("", "/", "root", "localhost")
     return {secret: word for secret, word in secrets.items() if secret not in plain}
+
+
+def _user() -> str:
+    """Return the user's name, "" for a user id without one, as containers have them."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _of_smi(xml: str) -> dict[str, str]:

@@ -5,18 +5,22 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from tests.gpu import smi, strays
 from tests.gpu.board import MARK, Board
 from tests.gpu.case import CANNOT_RUN, Case
 from tests.gpu.ledger import Observation, Verdict, read
+from tests.gpu.patience import Patience
 
 SETTLE_S = 20.0  # a driver may need this long to give back the memory of a process that was killed
 END_S = 8.0  # from the end of a case to that of what it started
+AFTERWARDS = "the machine is as it was: settings, processes, memory"
 FREED_MIB = 64  # the driver's own use of an idle GPU moves by a few MiB
 
 
@@ -41,7 +45,10 @@ class Result:
 
 
 def run_cases(board: Board, cases: Sequence[Case], limit_s: float) -> Iterator[Result]:
-    """Yield each case's result as soon as it is known; the last one is about what the suite left behind."""
+    """Yield each case's result as soon as it is known; the last one is about what the suite left behind.
+
+    A fault of the suite itself is the failure of its case: what follows runs, and is reported.
+    """
     deadline = time.monotonic() + limit_s
     before = board.smi_xml()
     for case in cases:
@@ -50,27 +57,40 @@ def run_cases(board: Board, cases: Sequence[Case], limit_s: float) -> Iterator[R
             text = f"out of time: {max(0.0, left_s):.0f} s of {limit_s:.0f} s were left"
             yield Result(case.name, case.title, Status.CANNOT_RUN, 0.0, text)
             continue
-        yield run_case(board, case, min(case.limit_s, left_s))
-    yield afterwards(board, before)
+        yield _guarded(case.name, case.title, partial(run_case, board, case, left_s))
+    yield _guarded("afterwards", AFTERWARDS, partial(afterwards, board, before))
 
 
-def run_case(board: Board, case: Case, limit_s: float) -> Result:
-    """Run one case; whatever it leaves alive counts as its failure and is ended."""
+def _guarded(name: str, title: str, run: Callable[[], Result]) -> Result:
+    start = time.monotonic()
+    try:
+        return run()
+    except Exception as error:  # noqa: BLE001 - a bug of the suite; the report says where
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{Path(where.filename).name}:{where.lineno}: {type(error).__name__}: {error}"
+        return Result(name, title, Status.FAILED, time.monotonic() - start, text)
+
+
+def run_case(board: Board, case: Case, left_s: float) -> Result:
+    """Run one case; whatever it leaves alive counts as its failure and is ended.
+
+    Its limit is stretched on a busy machine, and `left_s` on the clock is the most.
+    """
     start = time.monotonic()
     place = board.scratch / case.name
     place.mkdir()
     ledger = place / "ledger.jsonl"
-    code, said = _run_child(board, case, (str(ledger), str(place), board.simulated), limit_s)
+    code, said = _run_child(board, case, (str(ledger), str(place), board.simulated), left_s)
     left = strays.wait_gone(board.env[MARK], END_S)
     strays.end_all(board.env[MARK])
     seen = read(ledger)
-    status, reason = _judge(code, said, seen, limit_s)
+    status, reason = _judge(code, said, seen, time.monotonic() - start)
     if left and status is not Status.FAILED:
         status, reason = Status.FAILED, f"it left processes: {_some(left.values())}"
     return Result(case.name, case.title, status, time.monotonic() - start, reason, seen)
 
 
-def _run_child(board: Board, case: Case, words: Sequence[str], limit_s: float) -> tuple[int | None, str]:
+def _run_child(board: Board, case: Case, words: Sequence[str], left_s: float) -> tuple[int | None, str]:
     """Return the exit code, None after the time limit, and the end of stderr."""
     errors = Path(words[1]) / "stderr"
     argv = (sys.executable, "-m", "tests.gpu.child", case.name, *words)
@@ -78,10 +98,8 @@ def _run_child(board: Board, case: Case, words: Sequence[str], limit_s: float) -
         child = subprocess.Popen(
             argv, env=board.env, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
         )
-        try:
-            code: int | None = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            code = None
+        code = Patience(case.limit_s, at_most_s=left_s).wait(child)
+        if code is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     lines = errors.read_text(errors="replace").strip().splitlines()
@@ -131,8 +149,7 @@ def afterwards(board: Board, before: str) -> Result:
     wrong = [each.what for each in seen if each.verdict is Verdict.WRONG]
     status = Status.FAILED if wrong else Status.PASSED
     reason = f"not as expected: {_some(wrong)}" if wrong else ""
-    title = "the machine is as it was: settings, processes, memory"
-    return Result("afterwards", title, status, time.monotonic() - start, reason, seen)
+    return Result("afterwards", AFTERWARDS, status, time.monotonic() - start, reason, seen)
 
 
 def _settled(board: Board, before: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
-from tests.gpu import report, smi, strays, suite
+from tests.gpu import patience, report, smi, strays, suite
 from tests.gpu.board import MARK, ROOT, Board, NoGpu, environment, simulated_environment
 from tests.gpu.case import CANNOT_RUN
 from tests.gpu.cases import CASES
@@ -196,6 +196,61 @@ def test_the_page_about_the_suite_lists_every_case() -> None:
     table = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
     assert set(re.findall(r"`([a-z-]+)`", table)) == {case.name for case in CASES}
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_limits_are_longer_on_a_busy_machine_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert patience.stretch(0.4, 2) == 1.0
+    assert patience.stretch(6.0, 2) == 3.0
+    assert patience.stretch(900.0, 2) == patience.MOST_STRETCH
+    now = [0.0]
+    monkeypatch.setattr("tests.gpu.patience.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(patience, "stretch", lambda: 4.0)
+    waits = patience.Patience(10.0)
+    now[0] = 39.0
+    assert not waits.is_over()
+    now[0] = 40.0
+    assert waits.is_over()
+    assert patience.Patience(10.0, at_most_s=0.0).is_over()
+
+
+def test_a_fault_of_the_suite_fails_its_case_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object) -> suite.Result:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(suite, "run_case", fault)
+    machine = board(tmp_path, (SMI / "titan-rtx.q.xml").read_text())
+    *results, after = suite.run_cases(machine, CASES[:2], 100.0)
+    assert [each.status for each in results] == [Status.FAILED] * 2
+    assert "ValueError: a bug" in results[0].reason
+    assert after.name == "afterwards"
+
+
+def test_what_torch_says_is_asked_once_for_all_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def ask(self: Board) -> dict[str, str]:
+        asked.append(self.scratch)
+        return {"version": "2"}
+
+    monkeypatch.setattr(Board, "_ask_torch", ask)
+    assert board(tmp_path).torch == {"version": "2"}
+    (tmp_path / "case").mkdir()
+    assert board(tmp_path / "case").torch == {"version": "2"}
+    assert asked == [tmp_path]
+
+
+def test_values_that_a_driver_prints_in_another_form_are_named_not_a_crash() -> None:
+    path = SMI / "titan-rtx.q.xml"
+    facts = parse_smi(path.read_text(), "recorded").gpus
+    assert not isinstance(facts, Missing)
+    odd = re.sub("<pci_bus_id>[^<]*", "<pci_bus_id>new-form", path.read_text())
+    odd = odd.replace("minor_number", "minor")
+    element = smi.gpus(odd)[0]
+    found = {what for what, *_ in compare_gpu(facts[0], element, element)}
+    assert "uuid" in found
+    assert not {"pci_bus_id", "minor"} & found
 
 
 @pytest.mark.slow

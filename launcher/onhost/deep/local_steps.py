@@ -60,10 +60,13 @@ def read_pattern(torch: Any, chunk: Any, start: int, *, inverse: bool) -> int:
 
 
 def measure_products(device: Any, seconds: float) -> dict[str, Any]:
-    """Multiply matrices for `seconds`; return a rate in TFLOPS for each window, sensors beside it."""
+    """Multiply matrices for `seconds`; return a rate in TFLOPS for each window, sensors beside it.
+
+    The values are random: with equal ones a GPU needs less power, and is faster than in a training
+    (https://www.thonking.ai/p/strangely-matrix-multiplications).
+    """
     torch, size = device.torch, device.matrix
-    left = torch.full((size, size), 0.5, dtype=device.dtype, device=device.device)
-    right = torch.full((size, size), 0.25, dtype=device.dtype, device=device.device)
+    left, right = (torch.randn((size, size), device=device.device).to(device.dtype) for _ in range(2))
     out = torch.empty_like(left)
     operations = 2.0 * size**3
     multiply(torch, left, right, out, 10)

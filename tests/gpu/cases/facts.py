@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +163,10 @@ GPU_ROWS = (
 )
 
 
+MOVING = frozenset(row.fact for row in GPU_ROWS if row.moves is not None)
+ATTEMPTS = 3
+
+
 def record(board: Board, *words: str, name: str = "facts") -> HostFacts:
     """Return the facts that `gpulaunch record localhost` writes. Raises Stopped."""
     return decode(HostFacts, recorded(board, *words, name=name)["facts"])
@@ -180,26 +185,44 @@ def recorded(board: Board, *words: str, name: str = "facts") -> dict[str, Any]:
 
 def compare_nvml(board: Board, ledger: Ledger) -> None:
     """What the agent reads through NVML."""
-    before = board.smi_xml()
-    facts = record(board)
-    _compare(facts, before, board.smi_xml(), ledger)
+    before, facts, after = _at_rest(board, lambda attempt: record(board, name=f"facts-{attempt}"))
+    _compare(facts, before, after, ledger)
     keep = Path(board.scratch, "nvidia-smi.xml")
     keep.write_text(before)
+
+
+def _at_rest(board: Board, read: Callable[[int], HostFacts]) -> tuple[str, HostFacts, str]:
+    """Return facts between two answers of nvidia-smi, again while only values that move disagree.
+
+    A GPU that wakes up to answer has other clocks and power for a moment.
+    """
+    for attempt in range(ATTEMPTS):
+        before = board.smi_xml()
+        facts = read(attempt)
+        after = board.smi_xml()
+        found = () if isinstance(facts.gpus, Missing) else facts.gpus
+        pairs = zip(found, smi.gpus(before), smi.gpus(after), strict=False)
+        wrong = {what for pair in pairs for what, _, _, ok in compare_gpu(*pair) if not ok}
+        if not wrong or wrong - MOVING:
+            break
+        time.sleep(1.0)
+    return before, facts, after
 
 
 def compare_smi(board: Board, ledger: Ledger) -> None:
     """What the agent reads of nvidia-smi, on a host whose NVML cannot be loaded."""
     from tests.preflight.agent_runs import run_agent  # noqa: PLC0415 - it imports pynvml
 
-    before = board.smi_xml()
     skip = ["python", "processes", "ports", "network", "paths", "kernel_log", "system", "infiniband"]
-    facts = run_agent({"skip": skip}, environ=board.env, pynvml=b"").facts
+    before, facts, after = _at_rest(
+        board, lambda _: run_agent({"skip": skip}, environ=board.env, pynvml=b"").facts
+    )
     source = "missing" if isinstance(facts.driver, Missing) else facts.driver.source
     if source == "nvml":
         ledger.unable("facts through nvidia-smi", "this Python has pynvml, and the agent prefers it")
         return
     ledger.equal("source of the driver's version", source, "nvidia-smi")
-    _compare(facts, before, board.smi_xml(), ledger)
+    _compare(facts, before, after, ledger)
 
 
 def _compare(facts: HostFacts, before: str, after: str, ledger: Ledger) -> None:
@@ -217,6 +240,8 @@ def _compare(facts: HostFacts, before: str, after: str, ledger: Ledger) -> None:
     for gpu, was, now in zip(gpus, first, last, strict=True):
         for what, observed, expected, ok in compare_gpu(gpu, was, now):
             ledger.check(f"gpu{gpu.index} {what}", observed, ok=ok, expected=expected)
+        silent = [row.fact for row in GPU_ROWS if _read(row, was) is None]
+        ledger.note(f"gpu{gpu.index} values that nvidia-smi does not print", ", ".join(silent) or "none")
         held = sorted(name for name in _missing(gpu))
         ledger.note(f"gpu{gpu.index} facts that the driver does not give", ", ".join(held) or "none")
 
@@ -224,11 +249,19 @@ def _compare(facts: HostFacts, before: str, after: str, ledger: Ledger) -> None:
 def compare_gpu(gpu: Any, was: Element, now: Element) -> Iterator[tuple[str, Any, Any, bool]]:
     """Yield name, fact, nvidia-smi's value and whether they agree, for each value that nvidia-smi has."""
     for row in GPU_ROWS:
-        fact, first, last = _fact(gpu, row.fact), row.read(was), row.read(now)
+        fact, first, last = _fact(gpu, row.fact), _read(row, was), _read(row, now)
         if first is None:
             continue
         expected = first if first == last else f"{first} to {last}"
         yield row.fact, fact, expected, _agrees(fact, [first, last], row.moves)
+
+
+def _read(row: Row, gpu: Element) -> Any:
+    """Return what nvidia-smi says, None where it says nothing, or in a form of a driver that is not known."""
+    try:
+        return row.read(gpu)
+    except (ValueError, AttributeError, TypeError):
+        return None
 
 
 def _agrees(fact: Any, said: Sequence[Any], moves: float | None) -> bool:

@@ -1,0 +1,59 @@
+"""`run --deep` on this machine's CPU: it measures first, and launches what nothing critical stops."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import execute
+from launcher.commands import _deep
+from launcher.deep.targets import DeepOptions
+from launcher.exit_codes import ExitCode
+from launcher.report.deep import DeepReport
+from preflight.checks.runner import check_deep
+from tests.preflight.deep_runs import deep_run
+from tests.users import MAIN_PORT
+
+pytestmark = [pytest.mark.train, pytest.mark.slow]
+WORDS = "the script has run"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    job = {"command": "sh hello.sh", "hosts": ["localhost"], "gpus": "none", "main_port": MAIN_PORT}
+    (tmp_path / "job.yaml").write_text(json.dumps(job))
+    (tmp_path / "hello.sh").write_text(f"echo {WORDS}\n")
+    return tmp_path
+
+
+def test_a_launch_is_measured_first_and_keeps_what_was_measured(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_deep, "DeepOptions", partial(DeepOptions, 0.2, 30.0))
+    code = execute(["run", "-c", "job.yaml", "--deep"])
+    said = "".join(capfd.readouterr())
+    assert code == 0, said
+    assert said.index("matrix products: median") < said.index(WORDS)
+    found = sorted(project.glob("gpulaunch-runs/*/deep.json"))
+    assert len(found) == 2  # of the run that measured, and of the one that it was for
+    document = json.loads(found[0].read_text())
+    assert document == json.loads(found[1].read_text())
+    assert [rank["host"] for rank in document["ranks"]] == ["localhost"]
+    assert {value["name"] for value in document["values"]} >= {"gemm_tflops", "memory_gbs", "h2d_gbs"}
+    assert document["ended"] == ""
+
+
+def test_what_is_critical_stops_the_launch(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = deep_run(gpus=1, overlay={"0.memory.bad_words": 3})
+    monkeypatch.setattr(_deep, "measure_hosts", lambda *_: DeepReport.of(wrong, check_deep(wrong)))
+    code = execute(["run", "-c", "job.yaml", "--deep"])
+    said = "".join(capfd.readouterr())
+    assert code == ExitCode.NEGATIVE, said
+    assert "3 words of its memory came back changed" in said
+    assert WORDS not in said
+    assert not (project / "gpulaunch-runs").exists()
