@@ -52,14 +52,20 @@ def run_argument(function: Function) -> Function:
     return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
 
 
-def find_run(word: str, ways: HostAccess, options: FoundRunOptions) -> RemoteRun:
-    """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
+def find_run(
+    word: str, ways: HostAccess, options: FoundRunOptions, *, prefer_live: bool = False
+) -> RemoteRun:
+    """Return the run that a word means; with `prefer_live`, `last` is the last that is live, if any.
+
+    Raises BadInput, or HostError when no host answered.
+    """
     if ways.nodes:
         return find_in_runs(
             LAST, ways.nodes, ways.open, width=ways.width, warn=warn, last=partial(_of_job, word)
         )
     hosts = search_hosts(ways.inventory, options.hosts)
-    last, listed = local_scope(local_runs_dir()).last, ways.inventory.hosts
+    scope, listed = local_scope(local_runs_dir()), ways.inventory.hosts
+    last = scope.last_live if prefer_live else scope.last
     found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
     if word == LAST:
         echo(f"last is {run_line(found, time.time())}", err=True)

@@ -156,6 +156,11 @@ class RemoteRun:
         return len(self.nodes) >= self.total_nodes and self.status not in ("running", "stopping")
 
     @property
+    def is_live(self) -> bool:
+        """Whether something of it may still run, or run again."""
+        return not self.is_over or self.status == "waiting"
+
+    @property
     def started(self) -> float:
         """When it started, by our clock."""
         return min(float(node.state.get("started") or 0.0) - node.clock_offset_s for node in self.nodes)

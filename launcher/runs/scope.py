@@ -45,6 +45,11 @@ class SearchScope:
             )
         return found[-1]
 
+    def last_live(self, runs: Iterable[RemoteRun]) -> RemoteRun:
+        """Return the last run that is live, else the last one. Raises BadInput as `last` does."""
+        runs = tuple(runs)
+        return self.last([run for run in runs if run.is_live] or runs)
+
 
 def local_scope(logs: Path) -> SearchScope:
     """Return the scope of the working directory."""

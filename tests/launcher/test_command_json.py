@@ -70,6 +70,11 @@ def test_stop_and_fetch_say_of_each_host_how_it_went(home: Home) -> None:
     assert document(home, "report", fetched["run_id"])["run_id"] == fetched["run_id"]
 
 
+def test_stop_without_a_name_asks_about_no_run_that_has_ended(home: Home) -> None:
+    stopped = document(home, "stop")
+    assert (stopped["run_id"], stopped["nodes"]) == (None, [])
+
+
 def test_a_recording_is_of_one_host_given_either_way(home: Home) -> None:
     found = document(home, "record", "--hosts", "localhost", "-o", "facts.json")
     assert (found["file"], found["host"], found["masked"]) == ("facts.json", "localhost", False)

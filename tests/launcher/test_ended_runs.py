@@ -136,8 +136,20 @@ def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers()
     by_config = SearchScope(frozenset(), frozenset({"here"}), "ana")
     elsewhere = SearchScope(frozenset(), frozenset({"other"}), "ana")
     assert [scope.last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
+    assert [scope.last_live(runs).run_id for scope in (kept, elsewhere)] == [here, mine]
     with pytest.raises(BadInput, match=f"the newest, {other}, is of bob"):
         SearchScope(frozenset(), frozenset(), "eve").last(runs)
+
+
+def test_the_last_live_run_is_an_older_one_where_the_newest_is_over() -> None:
+    scope = SearchScope(frozenset(), frozenset(), "ana")
+    older = launched_by("ana@x", "a-1", 10.0)
+    newest = [over("b-1", rank) for rank in (0, 1)]
+    for node in newest:
+        node["state"]["started"] = 20.0
+        node["spec"]["launch"]["started_by"] = "ana@x"
+    assert scope.last_live(found((A, [older, newest[0]]), (B, newest[1:]))).run_id == run_id("a-1")
+    assert scope.last_live(found((A, newest[:1]), (B, newest[1:]))).run_id == run_id("b-1")
 
 
 def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
