@@ -122,7 +122,7 @@ def test_a_mistake_on_a_real_command_line_is_one_document() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     document = json.loads(done.stdout)
     assert (done.returncode, document["exit_code"], document["error"]["code"]) == (2, 2, "usage")
-    assert document["error"]["fix"] == "gpulaunch preflight --help"
+    assert document["error"]["fix"] == "did you mean --json?"
     assert "--jsno" in done.stderr
 
 
