@@ -1,0 +1,56 @@
+"""Checks at their limits: what one fact more or less makes of them."""
+
+import random
+
+import pytest
+
+from preflight.checks import deepspeed
+from preflight.checks.runner import check_host
+from preflight.checks.wheels import WHEELS
+from preflight.job import Expect, Job
+from tests.preflight.scenes import Scene
+
+
+def reported(scene: Scene) -> list[tuple[str, str]]:
+    findings = check_host(scene.facts(), Job(), Expect())
+    return [(each.code, each.subject) for each in findings if each.code == "PROC004"]
+
+
+@pytest.mark.parametrize(
+    ("state", "age_s", "is_reported"), [("T", 599.0, True), ("S", 599.0, False), ("T", 600.0, False)]
+)
+def test_a_stopped_process_is_reported_until_it_is_a_leftover(
+    state: str, age_s: float, *, is_reported: bool
+) -> None:
+    scene = Scene(random.Random(1))
+    pid = scene.add(gpus=(0,), state=state, age_s=age_s)
+    assert reported(scene) == ([("PROC004", f"pid {pid}")] if is_reported else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("--steps", "4"), 4),
+        (("--steps=4",), 4),
+        (("--other", "1", "--steps", "4", "--more"), 4),
+        (("--steps", "4", "--steps", "5"), 4),
+        (("--steps",), None),
+        (("--steps", "auto"), None),
+        (("--steps=",), None),
+        (("--steps", "\u0664"), None),
+        (("--stepsize", "4"), None),
+        ((), None),
+    ],
+)
+def test_a_number_among_the_arguments_is_found(words: tuple[str, ...], value: int | None) -> None:
+    assert deepspeed._argument(words, "--steps") == value
+
+
+def test_every_wheel_names_releases_in_order_and_kernels_once() -> None:
+    for wheel in WHEELS:
+        assert (2, 0) < wheel.first <= wheel.last
+        assert sorted(set(wheel.kernels)) == list(wheel.kernels)
+    released = {(wheel.cuda, minor) for wheel in WHEELS for minor in range(wheel.first[1], wheel.last[1] + 1)}
+    assert len(released) == sum(wheel.last[1] - wheel.first[1] + 1 for wheel in WHEELS)
+    for minor in range(3, 15):  # each release of torch has wheels for two to four CUDA versions
+        assert 2 <= sum((cuda, minor) in released for cuda in {wheel.cuda for wheel in WHEELS}) <= 4, minor
