@@ -136,7 +136,7 @@ def watch(client: Client, lab: Lab) -> pyte.Screen:
         os.waitpid(pid, 0)
 
 
-def svg(screen: pyte.Screen) -> str:
+def svg(screen: pyte.Screen, title: str = "gpulaunch top") -> str:
     """Return a screen as a picture that loads nothing from anywhere."""
     text = Text()
     for number in range(screen.lines):
@@ -148,7 +148,7 @@ def svg(screen: pyte.Screen) -> str:
         text.append("\n")
     out = Console(record=True, width=screen.columns, file=StringIO(), force_terminal=True)
     out.print(text, end="")
-    drawn = out.export_svg(title="gpulaunch top", unique_id="top")
+    drawn = out.export_svg(title=title, unique_id="top")
     return re.sub(r"@font-face \{.*?\n    \}\n", "", drawn, flags=re.DOTALL)
 
 
