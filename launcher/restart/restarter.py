@@ -151,7 +151,8 @@ class RestartLoop(Closing):
     def _resume(self, outcome: Outcome) -> Outcome | None:
         """Take the right to start it again; return how it ended where others have made another start."""
         main = outcome.plan.nodes[0].host
-        if outcome.verdict in ("finished", "detached") or main not in outcome.run_dirs:
+        kept = main in outcome.run_dirs and main not in outcome.cleanup.lost
+        if outcome.verdict in ("finished", "detached") or not kept:
             return None
         if self._hold is not None and self._held != outcome.plan.run_id:
             self.close()

@@ -1,6 +1,7 @@
 """A run that fails while no client is there: its host restarts it, or it waits for a client that attaches."""
 
 import base64
+import io
 import json
 import os
 import re
@@ -20,14 +21,24 @@ import pytest
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
+from launcher.follow.outcome import Outcome
+from launcher.launch.request import LaunchRequest
 from launcher.onhost.supervisor import next_start
 from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
 from launcher.remote.client_pack import client_pack
+from launcher.remote.connection_pool import ConnectionPool
+from launcher.restart import restarter
+from launcher.restart.decision import NoRestart
+from launcher.restart.hold import OtherStart
 from launcher.restart.order import LoopHistory, RestartOrder, build_spec, known_history, read_order
+from launcher.restart.restarter import RestartContext, RestartLoop
+from launcher.terminal.screen import Screen
+from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from preflight.facts.host import KernelLog
 from preflight.job import Job
+from tests.launcher.restart_cases import ended, entries
 from tests.launcher.test_restart_decision import start
 from tests.users import User
 
@@ -224,6 +235,45 @@ def test_what_a_person_wanted_is_not_followed_by_a_start(run_dir: str, name: str
     assert next_start.may_follow(run_dir, end) is expected
     Path(run_dir, "detached").unlink()  # its client is there, and alone decides
     assert not next_start.may_follow(run_dir, end)
+
+
+# the client of the launch, when others have decided meanwhile
+
+
+def loop_with(monkeypatch: pytest.MonkeyPatch, found: object, theirs: Outcome | None = None) -> RestartLoop:
+    """Return the loop of a client that gets this when it asks for the right to start a run again."""
+    monkeypatch.setattr(restarter, "take_hold", lambda *_, **__: found)
+    launch = LaunchRequest(entries=entries("a", "b"), job=Job(name="j"), connections=ConnectionPool(refuse))
+    means = RestartContext(
+        RestartOptions(max=1), (), lambda _: None, lambda _: None, follow_other=lambda _: theirs
+    )
+    return RestartLoop(launch, Screen(io.StringIO()), means)
+
+
+def refuse(entry: HostEntry) -> Connection:
+    raise AssertionError(f"{entry.name} is not to be opened")
+
+
+def test_a_client_that_comes_late_follows_the_start_that_others_have_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failed = replace(ended(code=-9), run_dirs={"a": "/r"}, directory=tmp_path)
+    theirs = ended("finished")
+    other = OtherStart("r-20260101-000000-abcdef")
+    assert loop_with(monkeypatch, other, theirs).decide(failed) is theirs
+    left = loop_with(monkeypatch, other).decide(failed)
+    assert isinstance(left, Outcome)
+    assert (left.verdict, left.exit_code) == ("detached", 0)
+
+
+def test_a_run_that_was_stopped_while_it_waited_stays_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failed = replace(ended(code=-9), run_dirs={"a": "/r"}, directory=tmp_path)
+    whole = loop_with(monkeypatch, NoRestart("stopped by ada@pc")).decide(failed)
+    assert isinstance(whole, Outcome)
+    assert whole.restarts is not None
+    assert (whole.restarts.stop_reason, whole.restarts.count) == ("stopped by ada@pc", 0)
 
 
 # what a restart needs, on its way through the memory of a host
