@@ -34,7 +34,8 @@ def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
     late = [rank for rank in run.ranks if step not in rank.begun]
     if late and len(late) < len(run.ranks):
         return tuple(
-            _blame(run, rank, step, "it never began the step that the others were in") for rank in late
+            _blame(run, rank, step, _describe_delay(rank))
+            for rank in [each for each in late if not _waits_for_others(run, each)] or late
         )
     silent = [rank for rank in run.ranks if rank.stuck is None]
     observed = [rank for rank in silent if rank.silent is not None]
@@ -53,6 +54,17 @@ def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
         why = "it stood outside of the collective that the others waited in"
         return tuple(_blame(run, rank, step, why) for rank in apart)
     return ()
+
+
+def _waits_for_others(run: DeepRun, rank: RankDeep) -> bool:
+    """Return whether a rank is still in the barrier of the step before, which lets ranks go in turn."""
+    waits = rank.stuck is not None and rank.stuck.waiting
+    return waits or _in_collective(run.stacks.get(rank.rank, ()))
+
+
+def _describe_delay(rank: RankDeep) -> str:
+    why = "it never began the step that the others were in"
+    return why if rank.silent is None else f"{why}, and {_describe_silence(rank)}"
 
 
 def _describe_silence(rank: RankDeep) -> str:

@@ -125,7 +125,7 @@ class Case:
         if kind == "silent":
             said = reported(self.measure(lambda: stop_ranks(bad), "5s"))
             named = {each for each in said if each[2] == rank and each[1] == names}
-            return named, named if len(named) == 1 else {("DEEP00x", names, rank)}
+            return said, named if len(named) == 1 else {("DEEP00x", names, rank)}
         return reported(self.measure()), set()
 
 

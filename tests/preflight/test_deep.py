@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -243,6 +244,14 @@ def test_a_hang_is_blamed_on_who_stands_apart() -> None:
     assert hung({0: reduces, 1: (steps, "nap (main.py:7)", False), 2: reduces}) == [1]  # outside of it
     assert hung({0: reduces, 1: reduces, 2: reduces}) == []
     assert hung({0: reduces}) == [0]  # there is no other
+
+
+def test_a_rank_in_the_barrier_of_the_step_before_is_not_blamed_beside_a_stopped_one() -> None:
+    overlay: dict[str, Any] = {"0.begun": ["join", "memory"], "1.begun": ["join"], "2.begun": ["join"]}
+    run = deep_run(gpus=3, overlay=overlay, run={"hung": True, "ended": "hung"})
+    run = replace(run, stacks={2: ("barrier (distributed_c10d.py:5356)",)})
+    (culprit,) = find_culprits(run)
+    assert (culprit.rank.rank, culprit.step) == (1, "memory")
 
 
 def test_a_run_that_idles_before_a_deadline_is_judged_by_its_stacks() -> None:
