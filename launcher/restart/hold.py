@@ -109,17 +109,17 @@ def take_hold(
     """
     said = ""
     while True:
-        hold, told = _ask(run_id, entry, open_entry, order=order)
+        hold, answer = _ask(run_id, entry, open_entry, order=order)
         if hold is not None:
             return hold
-        following = told.get("next")
+        following = answer.get("next")
         following = following if isinstance(following, Mapping) else {}
         state, other = following.get("state"), following.get("run_id")
         if state == "restarted" and isinstance(other, str) and is_run_id(other):
             return OtherStart(other)
         if state == "ended":
             return NoRestart(one_line(str(following.get("why") or "it was decided elsewhere"), 300))
-        if not told.get("kept"):
+        if not answer.get("kept"):
             return None
         who = "its host" if following.get("by") == "host" else one_line(str(following.get("by") or "?"), 80)
         if state == "restarting" and who != said:

@@ -48,7 +48,7 @@ def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outc
     """
     first = True
     while True:
-        outcome = _follow(found, to, means, told=first)
+        outcome = _follow(found, to, means, is_shown=first)
         first = False
         if outcome is None:
             return None
@@ -62,11 +62,11 @@ def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outc
         found, to = means.find(following.run_id)
 
 
-def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, told: bool) -> Outcome | None:
+def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, is_shown: bool) -> Outcome | None:
     attachment = AttachedRun(
         to.plan, to.entries, to.open, means.screen, logs=means.logs, run=found, choose=means.choose
     )
-    for line in () if told else render_launch(to.plan, str(means.logs / to.plan.run_id)):
+    for line in () if is_shown else render_launch(to.plan, str(means.logs / to.plan.run_id)):
         means.screen.notify(line)
     try:
         return attachment.follow()

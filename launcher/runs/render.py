@@ -176,12 +176,12 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
 
 def _next_json(run: RemoteRun) -> dict[str, Any] | None:
     """Return what follows a start that has failed, None where nothing was to."""
-    told = next((node.fields["next"] for node in run.nodes if node.fields.get("next")), None)
-    if told is None:
+    decided = next((node.fields["next"] for node in run.nodes if node.fields.get("next")), None)
+    if decided is None:
         return None
     names = ("state", "why", "run_id", "by")
     kept = any(node.fields.get("kept") for node in run.nodes)
-    return {"pending": kept, **{name: one_line(str(told.get(name) or ""), 300) for name in names}}
+    return {"pending": kept, **{name: one_line(str(decided.get(name) or ""), 300) for name in names}}
 
 
 def _node_json(node: NodeRun) -> dict[str, Any]:

@@ -3,18 +3,15 @@
 import contextlib
 import errno
 import os
-import socket
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import paramiko
-from paramiko.agent import AgentSSH
 from paramiko.pkey import PublicBlob, UnknownKeyType
 from paramiko.ssh_exception import PartialAuthentication
 
@@ -24,12 +21,11 @@ from launcher.local.home import at_home
 from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts
 from launcher.transports.ssh.certificates import certified_key
+from launcher.transports.ssh.key_agent import AGENT_TIMEOUT_S, KeyAgent
 from preflight.frozen import dataclass
 
 DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
-_AGENT_TIMEOUT_S = 60.0
-"""A key in a security token waits for its owner's touch."""
 _PASSWORD_TRIES = 3
 
 _CERTIFICATE = "-cert.pub"
@@ -143,7 +139,7 @@ class _Attempts:
 def authenticate(transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing) -> None:
     """Authenticate, keys first. Raises AuthenticationFailed naming what was tried, or a lost connection."""
     attempts = _Attempts()
-    with closing(_LazyAgent(endpoint)) as agent:
+    with closing(KeyAgent(endpoint)) as agent:
         for label, key in _offers(endpoint, ring, attempts, agent):
             if _offer(transport, endpoint, label, key, attempts):
                 return
@@ -192,7 +188,7 @@ def _demand_file(path: str) -> None:
         raise OSError(errno.EFBIG, "too large for a key", path)
 
 
-def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent") -> Iterator[_Offer]:
+def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: KeyAgent) -> Iterator[_Offer]:
     """Yield keys in the order to offer them: named files, the agent's keys, then the default files.
 
     A key that is named but encrypted (or only public) is taken from the agent where that holds it.
@@ -241,9 +237,7 @@ def _with_certificate(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.P
     return copied
 
 
-def _in_order(
-    endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent"
-) -> Iterator[_Offer]:
+def _in_order(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: KeyAgent) -> Iterator[_Offer]:
     for file in endpoint.identity_files:
         yield from _from_file(file, ring, attempts, agent)
     if not endpoint.identities_only:
@@ -255,7 +249,7 @@ def _in_order(
                 yield from _from_file(file, ring, attempts, agent)
 
 
-def _from_file(file: str, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent") -> Iterator[_Offer]:
+def _from_file(file: str, ring: KeyRing, attempts: _Attempts, agent: KeyAgent) -> Iterator[_Offer]:
     keys = ring.keys(file)
     if isinstance(keys, str):
         held = agent.keys.get(_public_blob(file))
@@ -270,28 +264,6 @@ def _from_file(file: str, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent
         yield (f"{file} with its certificate" if key.public_blob else file), key
 
 
-class _LazyAgent:
-    """The agent, asked only when a key of it is wanted."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._agent: _Agent | None = None
-
-    @cached_property
-    def keys(self) -> "dict[bytes, paramiko.AgentKey]":
-        path = _agent_path(self._endpoint)
-        if not path:
-            return {}
-        with contextlib.suppress(OSError, paramiko.SSHException):
-            self._agent = _Agent(path)
-            return {key.blob: key for key in self._agent.get_keys()}
-        return {}
-
-    def close(self) -> None:
-        if self._agent is not None:
-            self._agent.close()
-
-
 def _public_blob(file: str) -> bytes:
     path = at_home(file)
     for candidate in (Path(f"{path}.pub"), path):
@@ -299,31 +271,6 @@ def _public_blob(file: str) -> bytes:
             _demand_file(str(candidate))
             return bytes(PublicBlob.from_string(candidate.read_text("ascii")).key_blob)
     return b""
-
-
-def _agent_path(endpoint: Endpoint) -> str:
-    """Return the agent's socket, or an empty string where there is none or none is wanted."""
-    named = endpoint.identity_agent
-    if named.startswith("$"):  # IdentityAgent $NAME takes the socket from the environment
-        named = os.environ.get(named.lstrip("$").strip("{}"), "none")
-    path = os.environ.get("SSH_AUTH_SOCK", "") if named in ("", "SSH_AUTH_SOCK") else named
-    return "" if path in ("", "none") else str(at_home(path))
-
-
-class _Agent(AgentSSH):
-    """An agent at a given socket (paramiko's own looks only at SSH_AUTH_SOCK), one connection per host."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        conn = socket.socket(socket.AF_UNIX)
-        conn.settimeout(_AGENT_TIMEOUT_S)
-        try:
-            conn.connect(path)
-            self._connect(conn)  # type: ignore[attr-defined]  # absent in the stubs
-        except BaseException:
-            conn.close()
-            raise
-        self.close = conn.close
 
 
 def _offer(
@@ -383,7 +330,7 @@ def _await(
     transport: paramiko.Transport, endpoint: Endpoint, done: threading.Event, attempts: _Attempts
 ) -> bool:
     if not done.wait(
-        max(endpoint.connect_timeout_s, _AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0)
+        max(endpoint.connect_timeout_s, AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0)
     ):
         raise ConnectionTimedOut(
             endpoint.name, "no answer to the authentication in time", "Is its sshd overloaded?"

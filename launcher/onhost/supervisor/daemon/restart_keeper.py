@@ -83,8 +83,8 @@ class RestartKeeper:
                 self._hopeless = "it ran on several hosts, which only a client can start again"
             if not self._hopeless:
                 self._restart()
-            told = read_next(self._dir)
-            if self._hopeless and (told.get("state"), told.get("why")) != (WAITS, self._hopeless):
+            decided = read_next(self._dir)
+            if self._hopeless and (decided.get("state"), decided.get("why")) != (WAITS, self._hopeless):
                 write_next(self._dir, WAITS, why=self._hopeless, by="host")
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
