@@ -1,8 +1,9 @@
 """Judges a training script by reading it: `gpulaunch lint`, and part of every preflight with a script."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
@@ -13,15 +14,14 @@ from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
 from preflight.script.rules import autocast, grad_scaler, models, placement, precision, versions
 from preflight.script.rules import syntax as rules_reading
-from preflight.script.rules.registry import RULES, Level, RuleHit
-from preflight.script.source import Finder, Parser, Source, Sources
+from preflight.script.rules.certainty import OF_ALL_RANKS, UNREAD, doubted, doubts_of
+from preflight.script.rules.registry import RULES, Level, RuleHit, rules_of
+from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
 from preflight.script.target import RankTarget
 
 _ALL = (models, rules_reading, placement, precision, grad_scaler, autocast, versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
-_OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
-"""Faults of ranks that do the same; what rank 0 alone does is none of these."""
 _MOST_SWITCHES = 6
 _MAX_RELATED = 8
 _PROBES = ((7, 5), (8, 0))
@@ -88,8 +88,11 @@ def lint_for(
 ) -> LintResult:
     """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
     try:
-        parsed = Parser()
-        readings = [_read(Sources(find, parsed), text, path, target) for target in targets]
+        fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, Parser())
+        if any(target.processes is None for target in targets):
+            spawns = spawns_ranks(fresh().add(path, text).tree)
+            targets = [replace(target, spawns=spawns) for target in targets]
+        readings = [_read(fresh(), text, path, target) for target in targets]
     except SyntaxError as error:
         return _not_python(path, error)
     except (RecursionError, MemoryError):
@@ -102,7 +105,7 @@ def lint_for(
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
-    with_switches = _with_switches(text, path, readings[-1], targets[-1], find)
+    with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
     merged += [item for item in with_switches if (item.code, item.place) not in _places(merged)]
     merged += _notebook_lines(sources)
     merged += _other_halves(merged)
@@ -120,7 +123,7 @@ def _places(found: Sequence[LintFinding]) -> set[tuple[str, CodeLocation]]:
 
 
 def _with_switches(
-    text: str, path: str, plain: _TargetRun, target: RankTarget, find: Finder | None
+    text: str, path: str, plain: _TargetRun, target: RankTarget, fresh: Callable[[], Sources]
 ) -> list[LintFinding]:
     """Return the faults of branches that the default arguments leave out, with their condition.
 
@@ -132,7 +135,7 @@ def _with_switches(
     found: dict[tuple[str, CodeLocation], LintFinding] = {}
     for flag in plain.switches[:_MOST_SWITCHES]:
         given = replace(target, switches=(flag,))
-        reading = _read(Sources(find, Parser()), text, path, given)
+        reading = _read(fresh(), text, path, given)
         for item in _merged((given,), (reading,), certain=True):
             key = (item.code, item.place)
             if key in plain.hits or item.level is Level.INFO:
@@ -175,13 +178,16 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         if _runs_elsewhere(it):
             return
         first_rank = RANK_0 in it.contexts
-        for code, row in RULES.items():
-            if event.name in row.events and not (first_rank and code in _OF_ALL_RANKS):
+        doubts = doubts_of(it)
+        for code, row in rules_of(event.name):
+            if not (first_rank and code in OF_ALL_RANKS):
                 for hit in row.judge(it, event):
-                    _keep(reading.hits, code, _doubted(hit) if "except" in it.contexts else hit)
+                    _keep(reading.hits, code, doubted(hit, code, doubts))
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
+    if not it.complete:
+        it.contexts.append(UNREAD)
     listen(it, ScriptEvent("end", CodeLocation(path, 1)))
     reading.complete = it.complete
     reading.excesses = tuple(it.excesses)
@@ -194,13 +200,6 @@ def _runs_elsewhere(it: Interpreter) -> bool:
     if ONE_PROCESS in it.contexts and it.target.processes != 1:
         return True
     return CPU in it.contexts and it.target.capability is not None
-
-
-def _doubted(hit: RuleHit) -> RuleHit:
-    """In a handler of exceptions a fault is one that may happen."""
-    if hit.level is not Level.ERROR:
-        return hit
-    return replace(hit, level=Level.WARNING, message=f"{hit.message}, when this exception is handled")
 
 
 def _keep(hits: dict[tuple[str, CodeLocation], RuleHit], code: str, hit: RuleHit) -> None:

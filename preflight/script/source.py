@@ -1,10 +1,12 @@
 """The script's text and the modules of its own that it imports, found beside it. Nothing is executed."""
 
 import ast
+import gc
 import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 from preflight.facts.script import CodeLocation
@@ -60,13 +62,26 @@ class Parser:
             self._words += _count_words(text)
             if self._words > MAX_WORDS:
                 raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
-            self._trees[path, text] = ast.parse(text, filename=path)
+            with _no_collections():
+                self._trees[path, text] = ast.parse(text, filename=path)
         return self._trees[path, text]
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep the garbage collector from looking through a tree while it grows: that takes long."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _count_words(text: str) -> int:
     """Return about how many nodes the tree will have; never far too few."""
-    return sum(1 for _ in _WORD.finditer(text))
+    return _WORD.subn("", text)[1]
 
 
 class Sources:
@@ -76,6 +91,7 @@ class Sources:
         self._find = find
         self._parser = parser or Parser()
         self._read: dict[str, Source | None] = {}
+        self._imported: dict[tuple[str, int, str], Source | None] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
         self.magics: list[CodeLocation] = []  # lines of a notebook, which Python does not read
@@ -117,6 +133,12 @@ class Sources:
 
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
+        key = name, level, importer.path
+        if key not in self._imported:
+            self._imported[key] = self._found(name, level, importer)
+        return self._imported[key]
+
+    def _found(self, name: str, level: int, importer: Source) -> Source | None:
         folder = posixpath.dirname(importer.path)
         if level:
             for _ in range(level - 1):
@@ -192,6 +214,40 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or "", node.level
+
+
+def has_main(tree: ast.Module) -> bool:
+    """Whether a script has a part that runs only when it is the program, and calls a function in it."""
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    guards = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.dump(node.test)]
+    return any(own & used_names(ast.Module(guard.body, [])) for guard in guards)
+
+
+def used_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names that a file reads, in strings too: some programs call a function by its name."""
+    used = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            used.add(node.value)
+    return frozenset(used)
+
+
+def spawns_ranks(tree: ast.Module) -> bool:
+    """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
+    if names.keys() & {"spawn", "start_processes"}:
+        return True
+    if "launch" in names and names["launch"].args and len(_arguments(names["launch"])) > 1:
+        return isinstance(names["launch"].args[0], ast.Name)  # launch(main, gpus, ...) of detectron2
+    target = any(word.arg == "target" for node in calls for word in node.keywords)
+    return target and "Process" in names and bool(names.keys() & {"init_process_group", "set_device"})
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(word.value for word in call.keywords)]
 
 
 def class_names(sources: Sources) -> tuple[str, ...]:

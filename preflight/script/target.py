@@ -22,6 +22,8 @@ class RankTarget:
     versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version, where known
     switches: tuple[str, ...] = ()  # given besides, as "--name": what the script does with them
 
+    spawns: bool = False  # the script starts its ranks itself
+
     @property
     def world(self) -> int:
         """The world size that the script gets: where it is not known, one of several processes."""

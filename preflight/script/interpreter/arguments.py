@@ -51,6 +51,8 @@ def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     options = known if isinstance(known, Seq) else Seq(())
     entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
     it.declared[entry.id] = declared
+    if declared.flags and isinstance(declared.default, Const) and declared.default.place is not None:
+        it.option_places[declared.default.place] = declared.flags[-1]
     it.work.add(len(options.items) // 4)  # all of them are measured again
     it.change(owner.id, options=Seq((*options.items, entry)))
     it.emit(ScriptEvent("option", call.place, entry.id, call, names[0]))
@@ -66,7 +68,8 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     switch = _SWITCHES.get(text_of(action) or "")
     required = call.get("required") == TRUE or not flags
     if switch is not None:
-        return DeclaredOption(flags, dest, given or switch[0], switch[1], "", required=False)
+        default = given or Const(switch[0].value, call.place)
+        return DeclaredOption(flags, dest, default, switch[1], "", required=False)
     if isinstance(action, ExternalName) and action.name == "argparse.BooleanOptionalAction":
         negative = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
         return DeclaredOption((*flags, *negative), dest, given or NONE, TRUE, "", required=False)

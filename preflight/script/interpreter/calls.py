@@ -8,6 +8,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import config_files
 from preflight.script.interpreter.call_cache import is_plain
+from preflight.script.interpreter.contexts import context_of
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, unwrap_value
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -66,6 +67,8 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
     it.captured.discard(frame)
     marks = {getattr(item, "name", "") for item in decorators}
     is_dataclass = bool(marks & {"dataclasses.dataclass", "value.dataclass"})
+    if is_dataclass:
+        it.note_fields(lifted)
     it.classes[id(node)] = ClassInfo(node, it.source, bases, lifted, is_dataclass)
     return Class(id(node), outer)
 
@@ -222,7 +225,15 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
             taint(it, seen)
             return UNKNOWN
         kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
-        signature = (func.bound, func.frame, seen.args, kwargs, seen.open, *it.contexts, it.loop_depth > 0)
+        signature = (
+            func.bound,
+            func.frame,
+            seen.args,
+            kwargs,
+            seen.open,
+            frozenset(it.contexts),
+            it.loop_depth > 0,
+        )
         values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
         plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
         known = it.calls.known(func.key, signature, plain=plain)
@@ -378,21 +389,3 @@ def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> No
             name: value if name in seen.kwargs else join((value, UNKNOWN)) for name, value in values.items()
         }
     it.change(ref.id, **values)
-
-
-def context_kind(it: "Interpreter", node: ast.expr, value: Value) -> str:
-    """Return what kind of `with` block a context expression opens."""
-    if isinstance(value, Ref):
-        return it.kind(value)
-    if isinstance(node, ast.Call):
-        func = it.evaluate(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else UNKNOWN
-        return context_of(func)
-    return ""
-
-
-def context_of(value: Value) -> str:
-    """Return the kind of context that a decorator or context manager of a library is."""
-    name = value.name if isinstance(value, ExternalName) else ""
-    if name.endswith((".no_grad", ".inference_mode")):
-        return "no_grad"
-    return ""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 BUILTINS = frozenset(dir(builtins))
+_MAX_WRITTEN = 200
+"""Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
 
 
 def evaluate(it: "Interpreter", node: ast.expr) -> Value:
@@ -214,8 +216,9 @@ def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
 
 def _sequence(it: "Interpreter", node: ast.expr) -> Value:
     items: list[Value] = []
-    is_open = False
-    for part in getattr(node, "elts", []):
+    parts = getattr(node, "elts", [])
+    is_open = len(parts) > _MAX_WRITTEN
+    for part in parts[:_MAX_WRITTEN]:
         if not isinstance(part, ast.Starred):
             items.append(it.evaluate(part))
             continue
@@ -232,8 +235,8 @@ def _sequence(it: "Interpreter", node: ast.expr) -> Value:
 def _dict(it: "Interpreter", node: ast.Dict) -> Value:
     items: dict[Scalar, Value] = {}
     places: dict[Scalar, CodeLocation] = {}
-    is_open = False
-    for key, part in zip(node.keys, node.values, strict=True):
+    is_open = len(node.keys) > _MAX_WRITTEN
+    for key, part in zip(node.keys[:_MAX_WRITTEN], node.values[:_MAX_WRITTEN], strict=True):
         value = it.evaluate(part)
         if key is None:
             if isinstance(value, Map):

@@ -6,6 +6,10 @@ import re
 RANK_0 = "rank 0"
 ONE_PROCESS = "one process"
 CPU = "cpu"
+MAYBE = "unknown condition"
+UNCALLED = "uncalled"
+WITHOUT = "without "
+"""With the flag after it: the branch of a default, where the other one is that of several ranks."""
 
 _VARIABLE = r"(?:int\()?os\.(?:environ\.get\(|getenv\(|environ\[)'(?:LOCAL_)?RANK'(?:, [\w'-]+)?[\])]\)?"
 _RANK = (
@@ -27,6 +31,24 @@ _OTHERS = re.compile(rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|not {_FIRST_WORD}", 
 _ONE = re.compile(rf"{_COUNT} (?:==|<=) 1|{_COUNT} < 2", re.IGNORECASE)
 _SEVERAL = re.compile(rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2", re.IGNORECASE)
 _NO_CUDA = re.compile(r"not torch\.cuda\.is_available\(\)|torch\.cuda\.device_count\(\) == 0")
+
+
+_OF_RANKS = frozenset(
+    {
+        *("DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "init_process_group"),
+        *("set_device", "local_rank", "LOCAL_RANK", "DistributedSampler", "init_distributed", "spawn"),
+        *("init_distributed_mode", "setup_distributed", "init_dist", "horovod", "hvd", "deepspeed"),
+    }
+)
+_RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horovod|fsdp|deepspeed")
+
+
+def is_of_ranks(body: list[ast.stmt], flag: str) -> bool:
+    """Whether a branch that an option opens is the one of a launch with several ranks."""
+    if _RANKS_OPTION.search(flag):
+        return True
+    nodes = (node for statement in body for node in ast.walk(statement))
+    return any(getattr(node, "attr", getattr(node, "id", "")) in _OF_RANKS for node in nodes)
 
 
 def branch_places(test: ast.expr) -> tuple[str, str]:

@@ -6,15 +6,16 @@ twice (so that what one turn leaves behind meets the next), a call of the script
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import TooLong, WorkBudget, excess, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
+from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
     FALSE,
@@ -27,18 +28,22 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Func,
     HeapObject,
+    Map,
     Module,
+    OneOf,
     Ref,
+    Seq,
     Value,
     float32_of_its_own,
 )
-from preflight.script.source import Source, Sources
+from preflight.script.source import Source, Sources, has_main, used_names
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
 
 MAX_DEPTH = 12
+_OF_ANY_SIZE = frozenset({Const, ExternalName, Seq, Map, OneOf})
 _MAX_PROBLEMS = 20
 
 
@@ -105,6 +110,7 @@ class Interpreter:
         self.modules: dict[str, int] = {}  # path -> frame
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
         self.loop_depth = 0
+        self.repeated = False  # a loop around the current point is being read for the second time
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.stack: list[int] = []
         self.returns: list[tuple[Value, State]] = []
@@ -112,7 +118,10 @@ class Interpreter:
         self.continues: list[State] = []
         self.yields: list[Value] | None = None
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
+        self.turns = 1  # of the loops around the current point whose items are read one by one
+        self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: it is asked at every visit
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
+        self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
         self.requested: dict[
@@ -121,6 +130,7 @@ class Interpreter:
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
+        self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
         self.kept: list[Call] = []  # what functools.partial was given
         self.calls = CallCache()
         self.global_names: dict[int, dict[str, int]] = {}
@@ -139,6 +149,12 @@ class Interpreter:
         for node in ast.walk(test):
             if isinstance(node, ast.Attribute):
                 self.closed[node.attr] = None
+
+    def note_fields(self, names: Mapping[str, Value]) -> None:
+        """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
+        for name, value in names.items():
+            if isinstance(value, Const) and value.place is not None:
+                self.option_places[value.place] = f"--{name}"
 
     def is_named(self, node: ast.AST) -> bool:
         """Whether an expression is what an assignment gives a name to, on one of its paths."""
@@ -171,13 +187,21 @@ class Interpreter:
             self.complete = False
 
     def _run_uncalled(self, source: Source) -> None:
-        """A library of training functions, or a `main` that a tool calls: read each with its defaults."""
+        """A library of training functions, or a `main` that a tool calls: read each with its defaults.
+
+        Of a script that starts something itself only what it names: a branch that is not taken may call it.
+        """
         frame = self.modules[source.path]
         names = dict(self.state.frames[frame])
         order = sorted(names.items(), key=lambda item: item[0] not in ("main", "train"))
-        for _, value in order:
-            if isinstance(value, Func) and value.key not in self.called and value.key in self.functions:
+        mine = {name: value for name, value in order if isinstance(value, Func)}
+        started = has_main(source.tree)
+        used = used_names(source.tree) if started else set(mine)
+        self.contexts += [UNCALLED] if started else []
+        for name, value in mine.items():
+            if name in used and value.key not in self.called and value.key in self.functions:
                 self._run_alone(value, frame)
+        self.contexts.clear()
 
     def _run_alone(self, func: Func, frame: int) -> None:
         before = self.state.fork()
@@ -313,6 +337,8 @@ class Interpreter:
         """Return what an expression may be; what would be too large to hold is not known."""
         self.work.add()
         value = expressions.evaluate(self, node)
+        if type(value) not in _OF_ANY_SIZE:
+            return value
         self.work.copy(weight(value))
         return self.held(value, node)
 

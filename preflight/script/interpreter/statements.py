@@ -2,21 +2,21 @@
 
 import ast
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from preflight.script.interpreter import calls
+from preflight.script.interpreter import calls, loops
 from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.contexts import context_kind
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import branch_places
+from preflight.script.interpreter.guards import MAYBE, WITHOUT, branch_places, is_of_ranks
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
+    Const,
     ExternalName,
     Func,
     Module,
-    Seq,
     Value,
     text_of,
     truth,
@@ -24,9 +24,6 @@ from preflight.script.interpreter.values import (
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
-
-_LOOP_PASSES = 2
-_MAX_UNROLLED = 6
 
 
 def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
@@ -69,20 +66,23 @@ def _if(it: "Interpreter", node: ast.If) -> None:
     if known is not None:
         _known_branch(it, node, known=known)
         return
-    there, elsewhere = branch_places(node.test)
+    if id(node) not in it.branch_places:
+        it.branch_places[id(node)] = branch_places(node.test)
+    there, elsewhere = it.branch_places[id(node)]
     other = it.state.fork()
-    _execute_in(it, node.body, there)
+    maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
+    _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
-    _execute_in(it, node.orelse, elsewhere)
+    _execute_in(it, node.orelse, elsewhere, maybe)
     if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
     it.state = merge_states([taken, it.state])
 
 
-def _execute_in(it: "Interpreter", body: list[ast.stmt], place: str) -> None:
-    """Carry out a branch that runs in one place only; "" for everywhere."""
+def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:
+    """Carry out a branch that runs in some places only; "" for everywhere."""
     depth = len(it.contexts)
-    it.contexts += [place] if place else []
+    it.contexts += [place for place in places if place]
     execute(it, body)
     del it.contexts[depth:]
 
@@ -92,61 +92,31 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
         it.note_closed(node.test)
+    without = _default_of_one_rank(it, node.test, other)
     ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
-    execute(it, body)
+    _execute_in(it, body, without)
     if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
         it.state = before
         execute(it, other)
+
+
+def _default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]) -> str:
+    """Return the context of a branch that an option's default takes and a launch of ranks does not."""
+    if it.target.args is not None or it.target.switches or not it.option_places:
+        return ""
+    for node in ast.walk(test):
+        value = it.evaluate(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
+        if flag is not None and is_of_ranks(other, flag):
+            return f"{WITHOUT}{flag}"
+    return ""
 
 
 def _may_raise(body: list[ast.stmt]) -> bool:
     """Whether a branch ends the path by a raise or a call, seen without following it."""
     last = body[-1] if body else None
     return isinstance(last, ast.Raise | ast.Expr | ast.If | ast.Try | ast.With)
-
-
-def _for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
-    iterable = it.evaluate(node.iter)
-    if isinstance(iterable, Seq) and not iterable.open and len(iterable.items) <= _MAX_UNROLLED:
-        values = list(iterable.items)
-        if not values:
-            execute(it, node.orelse)
-            return
-    else:
-        values = [it.library.element(it, iterable)] * _LOOP_PASSES
-    _loop(it, node, [partial(assign, it, node.target, value) for value in values])
-
-
-def _while(it: "Interpreter", node: ast.While) -> None:
-    if truth(it.evaluate(node.test)) is False:
-        execute(it, node.orelse)
-        return
-    _loop(it, node, [lambda: None] * _LOOP_PASSES)
-
-
-def _loop(
-    it: "Interpreter", node: ast.For | ast.AsyncFor | ast.While, turns: list[Callable[[], None]]
-) -> None:
-    outer, it.breaks = it.breaks, []
-    outer_turns, it.continues = it.continues, []
-    it.loop_depth += 1
-    broken = False
-    for begin in turns:
-        begin()
-        execute(it, node.body)
-        it.state = merge_states([it.state, *it.continues])
-        it.continues = []
-        broken = it.state.dead and bool(it.breaks)
-        if it.state.dead:
-            if not it.breaks:
-                break
-            it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
-    it.loop_depth -= 1
-    breaks, it.breaks, it.continues = it.breaks, outer, outer_turns
-    if not broken:  # else: no path but a break ends it
-        execute(it, node.orelse)
-    it.state = merge_states([it.state, *breaks])
 
 
 def _break(it: "Interpreter", node: ast.Break) -> None:
@@ -221,7 +191,7 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     depth = len(it.contexts)
     for item in node.items:
         value = it.evaluate(item.context_expr)
-        it.contexts.append(calls.context_kind(it, item.context_expr, value))
+        it.contexts.append(context_kind(it, item.context_expr, value))
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
     execute(it, node.body)
@@ -353,9 +323,9 @@ _HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
     ast.If: _if,
-    ast.For: _for,
-    ast.AsyncFor: _for,
-    ast.While: _while,
+    ast.For: loops.read_for,
+    ast.AsyncFor: loops.read_for,
+    ast.While: loops.read_while,
     ast.Break: _break,
     ast.Continue: _continue,
     ast.Return: _return,

@@ -198,6 +198,9 @@ def alternatives(value: Value) -> Iterator[Value]:
 
 def join(values: Iterable[Value]) -> Value:
     """Return the value that is one of these."""
+    values = list(values)
+    if values and all(value is values[0] for value in values):
+        return values[0]
     flat = {item for value in values for item in alternatives(value)}
     if len(flat) == 1:
         return flat.pop()
@@ -215,8 +218,8 @@ def truth(value: Value) -> bool | None:
 def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
-    if isinstance(value, Unknown | RankValue):
-        return None
+    if isinstance(value, Unknown | RankValue | ExternalName):
+        return None  # a library's name may be a setting
     if isinstance(value, Seq | Map):
         return True if value.items else (None if value.open else False)
     return True

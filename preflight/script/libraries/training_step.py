@@ -81,8 +81,14 @@ class TrainingStep:
         return self.model.get("touched") == TRUE
 
 
-def trainings(it: "Interpreter", event: ScriptEvent) -> Iterator[TrainingStep]:
-    """Yield what an event trains."""
+def trainings(it: "Interpreter", event: ScriptEvent) -> tuple[TrainingStep, ...]:
+    """Return what an event trains; several rules ask that of one event."""
+    if it.judged[0] is not event:
+        it.judged = event, tuple(_trainings(it, event))
+    return it.judged[1]
+
+
+def _trainings(it: "Interpreter", event: ScriptEvent) -> Iterator[TrainingStep]:
     thing = it.thing(event.ref)
     if thing is None:
         return

@@ -29,12 +29,19 @@ if TYPE_CHECKING:
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
 _MADE = "device made "
+_OWN_GPU = "own gpu"
+"""A rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0."""
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
 def _level(it: "Interpreter") -> Level | None:
-    """An error where several ranks are sure, nothing where there is one, a warning where it is not known."""
-    if it.target.capability is None or it.target.processes == 1:
+    """An error where several ranks are sure, nothing where there is one, a warning where it is not known.
+
+    Of a script that starts its ranks itself there is one, unless the launch says otherwise.
+    """
+    if it.target.capability is None or it.target.processes == 1 or it.notes.get(_OWN_GPU):
+        return None
+    if it.target.processes is None and it.target.spawns:
         return None
     return Level.ERROR if it.target.processes else Level.WARNING
 
@@ -139,11 +146,16 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
     It overrules the launch: ranks share GPUs (accelerate maps by modulo) or have none.
     Source: accelerate/state.py.
     """
-    if event.what != "CUDA_VISIBLE_DEVICES" or isinstance(event.values.get("value"), RankValue):
+    value = event.values.get("value")
+    if event.what != "CUDA_VISIBLE_DEVICES":
+        return
+    if any(isinstance(item, RankValue) for item in alternatives(value or NONE)):
+        it.notes.setdefault(_OWN_GPU, []).append(event.place)
         return
     level = _level(it)
-    value = event.values.get("value")
     if level is not None and isinstance(value, Const):
+        if len(str(value.value).split(",")) >= it.target.world:
+            level = Level.WARNING  # enough for the ranks, though not those that were chosen
         message = f"CUDA_VISIBLE_DEVICES={value.value!s} overrules the launch's choice of GPUs"
         yield RuleHit(event.place, message, "remove it; choose GPUs with --gpus", level)
 
@@ -195,7 +207,7 @@ def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: CodeLocat
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
         yield RuleHit(place, message, _MAP_FIX, level, related)
         return
-    for item in options:
+    for item in () if it.notes.get(_OWN_GPU) else options:
         index = _map_index(item)
         if index is not None and several:
             level = Level.ERROR if it.target.processes else Level.WARNING

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
@@ -63,3 +64,9 @@ def rule(code: str, *events: str) -> Callable[[Judge], Judge]:
         return judge
 
     return register
+
+
+@lru_cache(maxsize=64)
+def rules_of(event: str) -> tuple[tuple[str, LintRule], ...]:
+    """Return the rules that judge events of a name; all rules are registered by then."""
+    return tuple((code, row) for code, row in RULES.items() if event in row.events)

@@ -1,0 +1,80 @@
+"""Loops of the language: a body is read twice, so that what one turn leaves behind meets the next."""
+
+import ast
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.state import merge_states
+from preflight.script.interpreter.values import Seq, truth
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_LOOP_PASSES = 2
+"""What a loop does once may change what it does the next time. In a repeated loop, one inside runs once."""
+_MAX_UNROLLED = 6
+"""Turns that are read one by one, those of loops in loops multiplied."""
+
+
+def read_for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
+    """Carry out a loop over items: those that are known one by one, others as one that stands for all."""
+    iterable = it.evaluate(node.iter)
+    exact = isinstance(iterable, Seq) and not iterable.open
+    if isinstance(iterable, Seq) and exact and not iterable.items:
+        it.execute(node.orelse)
+        return
+    outer_turns = it.turns
+    if isinstance(iterable, Seq) and exact and it.turns * len(iterable.items) <= _MAX_UNROLLED:
+        values = list(iterable.items)
+        it.turns *= len(values)
+    else:
+        values = [it.library.element(it, iterable)] * _passes(it)
+    same = it.turns == outer_turns
+    _loop(it, node, [partial(assign, it, node.target, value) for value in values], same=same)
+    it.turns = outer_turns
+
+
+def read_while(it: "Interpreter", node: ast.While) -> None:
+    """Carry out a loop with a condition."""
+    if truth(it.evaluate(node.test)) is False:
+        it.execute(node.orelse)
+        return
+    _loop(it, node, [lambda: None] * _passes(it), same=True)
+
+
+def _passes(it: "Interpreter") -> int:
+    return 1 if it.repeated else _LOOP_PASSES
+
+
+def _loop(
+    it: "Interpreter",
+    node: ast.For | ast.AsyncFor | ast.While,
+    turns: list[Callable[[], None]],
+    *,
+    same: bool,
+) -> None:
+    """Carry out the turns of a loop; `same`: all but the first repeat what was read already."""
+    outer, it.breaks = it.breaks, []
+    outer_turns, it.continues = it.continues, []
+    it.loop_depth += 1
+    broken = False
+    outer_repeated = it.repeated
+    for number, begin in enumerate(turns):
+        it.repeated = outer_repeated or (same and number > 0)
+        begin()
+        it.execute(node.body)
+        it.state = merge_states([it.state, *it.continues])
+        it.continues = []
+        broken = it.state.dead and bool(it.breaks)
+        if it.state.dead:
+            if not it.breaks:
+                break
+            it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
+    it.loop_depth -= 1
+    it.repeated = outer_repeated
+    breaks, it.breaks, it.continues = it.breaks, outer, outer_turns
+    if not broken:  # else: no path but a break ends it
+        it.execute(node.orelse)
+    it.state = merge_states([it.state, *breaks])

@@ -1,0 +1,49 @@
+"""How sure a finding is: an error is one on every path that runs by default, under the launch as it is known.
+
+What only some condition, default or caller brings about is one level lower, and its message says which.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.guards import MAYBE, UNCALLED, WITHOUT
+from preflight.script.rules.registry import Level, RuleHit
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
+"""Faults of ranks that do the same; what rank 0 alone does is none of these."""
+UNREAD = "unread"
+_LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
+
+
+def doubts_of(it: "Interpreter") -> tuple[str, ...]:
+    """Return why what is being read may not run, or may not be all that runs."""
+    return tuple(
+        name
+        for name in dict.fromkeys(it.contexts)
+        if name in ("except", MAYBE, UNCALLED, UNREAD) or name.startswith(WITHOUT)
+    )
+
+
+def doubted(hit: RuleHit, code: str, doubts: Sequence[str]) -> RuleHit:
+    """Return a hit at the level that its doubts leave."""
+    for doubt in doubts:
+        hit = _lowered(hit, code, doubt)
+    return hit
+
+
+def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
+    """Training is judged by its values, wherever it stands; placement is a matter of the branch it is in."""
+    if doubt == UNCALLED:
+        return replace(hit, level=_LOWER[hit.level], message=f"{hit.message}, if it is called")
+    if doubt == UNREAD:
+        return replace(hit, level=Level.INFO, message=f"{hit.message}, as far as the script was read")
+    if hit.level is not Level.ERROR or (doubt != "except" and code not in OF_ALL_RANKS):
+        return hit
+    condition = {"except": "when this exception is handled", MAYBE: "where this branch is taken"}.get(
+        doubt, doubt
+    )
+    return replace(hit, level=Level.WARNING, message=f"{hit.message}, {condition}")

@@ -1,0 +1,180 @@
+"""How sure lint is: an error runs by default in every rank, anything less certain says on what it depends."""
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from preflight.script import bounds
+from preflight.script.lint import LintFinding, lint, lint_for
+from preflight.script.rules.registry import Level
+from preflight.script.target import RankTarget
+
+PARALLEL = """
+    import argparse, os, torch
+    def wrap(model, distributed=False):
+        if distributed:
+            return torch.nn.parallel.DistributedDataParallel(model)
+        return torch.nn.DataParallel(model)
+    def build(several):
+        if several:
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+        else:
+            model = torch.nn.DataParallel(torch.nn.Linear(1, 1))
+        return model
+"""
+OPTION = f"""{PARALLEL}
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--cluster", action="store_true")
+        args = parser.parse_args()
+        build(args.cluster)
+"""
+FIELD = f"""{PARALLEL}
+    from dataclasses import dataclass
+    @dataclass
+    class Options:
+        cluster: bool = False
+    if __name__ == "__main__":
+        build(Options().cluster)
+"""
+UNCALLED = """
+    import torch
+    def main():
+        print("trains elsewhere")
+    def demo():
+        torch.zeros(1).to("cuda:0")
+    if __name__ == "__main__":
+        main()
+"""
+NAMED = """
+    import torch, sys
+    def main(mode):
+        if mode == "demo":
+            demo()
+    def demo():
+        torch.zeros(1).to("cuda:0")
+    if __name__ == "__main__":
+        main("train")
+"""
+UNKNOWN_BRANCH = """
+    import os, torch, settings
+    if settings.single:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+"""
+RANK_VISIBLE = """
+    import os, torch
+    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
+    device = torch.device("cuda:0")
+    torch.cuda.set_device(device)
+    model = torch.nn.Linear(1, 1).to(device)
+"""
+SPAWNED = """
+    import torch
+    import torch.multiprocessing as mp
+    def run(rank, world_size):
+        device = torch.device("cuda", rank)
+        torch.nn.Linear(1, 1).to(device)
+    if __name__ == "__main__":
+        gpus = torch.cuda.device_count()
+        if gpus == 8:
+            mp.spawn(run, args=(gpus,), nprocs=gpus)
+        else:
+            run(0, 1)
+"""
+VISIBLE = 'import os, torch\nos.environ["CUDA_VISIBLE_DEVICES"] = "{}"\n'
+
+
+def _found(
+    text: str, *, processes: int | None = 4, args: tuple[str, ...] | None = None
+) -> list[tuple[str, Level, str]]:
+    target = RankTarget(capability=(8, 0), processes=processes, args=args)
+    found = lint_for(dedent(text), "train.py", [target], certain=True).findings
+    return [_plain(item) for item in found if item.part_of is None and not item.code.startswith("V")]
+
+
+def _plain(item: LintFinding) -> tuple[str, Level, str]:
+    return item.code, item.level, item.message
+
+
+@pytest.mark.parametrize("text", [OPTION, FIELD], ids=["argparse", "dataclass"])
+def test_the_branch_of_a_default_is_doubted_where_the_option_opens_that_of_several_ranks(text: str) -> None:
+    [(code, level, message)] = _found(text)
+    assert (code, level) == ("D206", Level.WARNING)
+    assert message.endswith("without --cluster")
+
+
+def test_known_arguments_leave_no_doubt() -> None:
+    [(code, level, _)] = _found(OPTION, args=())
+    assert (code, level) == ("D206", Level.ERROR)
+    assert _found(OPTION, args=("--cluster",)) == []
+
+
+def test_what_nothing_names_is_not_judged_beside_a_main_part() -> None:
+    assert _found(UNCALLED) == []
+    alone = dedent(UNCALLED).partition("if __name__")[0]
+    assert [code for code, _, _ in _found(alone)] == ["D201"]
+
+
+def test_what_only_an_untaken_branch_calls_is_one_level_lower() -> None:
+    [(code, level, message)] = _found(NAMED)
+    assert (code, level) == ("D201", Level.WARNING)
+    assert message.endswith("if it is called")
+
+
+def test_placement_under_an_unknown_condition_is_no_error() -> None:
+    [(code, level, message)] = _found(UNKNOWN_BRANCH)
+    assert (code, level) == ("D203", Level.WARNING)
+    assert "where this branch is taken" in message
+
+
+def test_a_rank_that_sees_only_its_own_gpu_may_call_it_0() -> None:
+    assert _found(RANK_VISIBLE) == []
+    [(code, level, _)] = _found(RANK_VISIBLE.replace('os.environ["LOCAL_RANK"]', '"1"'))[:1]
+    assert (code, level) == ("D203", Level.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("value", "level"), [("0", Level.ERROR), ("0,1", Level.ERROR), ("0,1,2,3", Level.WARNING)]
+)
+def test_enough_visible_gpus_for_the_ranks_are_no_error(value: str, level: Level) -> None:
+    assert [(code, found) for code, found, _ in _found(VISIBLE.format(value))] == [("D203", level)]
+
+
+def test_a_script_that_starts_its_ranks_is_one_process_unless_the_launch_says_otherwise() -> None:
+    assert not [item.code for item in lint(dedent(SPAWNED), "train.py").findings if item.code[0] == "D"]
+    plain = dedent(SPAWNED).replace("mp.spawn", "print")
+    assert {item.code for item in lint(plain, "train.py").findings if item.code[0] == "D"} == {"D201"}
+
+
+def test_what_was_not_read_to_its_end_proves_no_absence(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'import torch\ndevice = torch.device("cuda:0")\nprint(device)\n'
+    assert _found(text)[0][:2] == ("D201", Level.ERROR)
+    long = text + "print(1 + 1)\n" * 50
+    monkeypatch.setattr(bounds, "MAX_STEPS", 100)
+    [(code, level, message)] = _found(long)
+    assert (code, level) == ("D201", Level.INFO)
+    assert "as far as the script was read" in message
+
+
+def test_loops_in_loops_are_not_read_twice_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = "    " * 12
+    heads = ["    " * depth + f"for x{depth} in load():\n" for depth in range(12)]
+    body = "".join(heads) + inner
+    setup = "import torch\nmodel = torch.nn.Linear(1, 1)\nopt = torch.optim.AdamW(model.parameters())\n"
+    monkeypatch.setattr(bounds, "MAX_STEPS", 3000)
+    found = _found(f"{setup}{body}opt.step()\n{inner}model.half()\n", processes=1)
+    assert ("P111", Level.ERROR) in [(code, level) for code, level, _ in found]
+
+
+def test_the_readings_of_a_script_share_its_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, texts = ast.parse, []
+
+    def parse_and_note(text: str, filename: str) -> ast.Module:
+        texts.append(text)
+        return parse(text, filename)
+
+    monkeypatch.setattr(ast, "parse", parse_and_note)
+    option = dedent(OPTION).replace("build(args.cluster)", "if args.cluster:\n        build(True)")
+    _found(option)
+    assert texts == [option]
