@@ -62,6 +62,17 @@ UNKNOWN_BRANCH = """
     if settings.single:
         os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 """
+BOTH_BACKWARDS = """
+    import torch
+    def train(model, opt, batches, amp, scaler):
+        for batch in batches:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch)
+            if not amp:
+                loss.backward()
+            else:
+                scaler.scale(loss).backward()
+"""
 RANK_VISIBLE = """
     import os, torch
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
@@ -132,6 +143,12 @@ def test_a_rank_that_sees_only_its_own_gpu_may_call_it_0() -> None:
     assert _found(RANK_VISIBLE) == []
     [(code, level, _)] = _found(RANK_VISIBLE.replace('os.environ["LOCAL_RANK"]', '"1"'))[:1]
     assert (code, level) == ("D203", Level.ERROR)
+
+
+def test_a_plain_backward_beside_a_scaled_one_is_that_of_another_run() -> None:
+    assert _found(BOTH_BACKWARDS) == []
+    plain = BOTH_BACKWARDS.replace("scaler.scale(loss).backward()", "pass")
+    assert [(code, level) for code, level, _ in _found(plain)] == [("P114", Level.WARNING)]
 
 
 @pytest.mark.parametrize(

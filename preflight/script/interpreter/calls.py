@@ -9,7 +9,7 @@ from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import config_files
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of
-from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, unwrap_value
+from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     FALSE,
@@ -84,6 +84,8 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
         return NONE
     func = it.evaluate(node.func)
     seen = _arguments(it, node)
+    if isinstance(func, Unknown) and _scales(node):
+        return NONE
     if (
         isinstance(func, ExternalName)
         and func.name.startswith("value.")
@@ -96,13 +98,16 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
 
 
 def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
-    """Whether this is, or may be, what a GradScaler gave for a loss."""
+    """Whether this may be what a GradScaler gave for a loss."""
     return any(isinstance(item, Map) and item.get("__scaled__") for item in alternatives(it.evaluate(node)))
 
 
-def call_simple(it: "Interpreter", func: Func, node: ast.AST) -> Value:
-    """Call with no arguments, as a property is."""
-    return call_function(it, func, unwrap_value(it, node, ()))
+def _scales(node: ast.Call) -> bool:
+    """Whether some scaler scales this: scaler.scale(loss).backward(), y.backward(scaler.scale(grad))."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "backward":
+        return False
+    parts = (node.func.value, *node.args)
+    return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)
 
 
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
@@ -381,8 +386,7 @@ def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> No
         for statement in info.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 values.setdefault(statement.target.id, UNKNOWN)
-    fields = list(values)
-    values |= dict(zip(fields, seen.args, strict=False))
+    values |= dict(zip(list(values), seen.args, strict=False))
     values |= seen.kwargs
     if seen.open:
         values = {

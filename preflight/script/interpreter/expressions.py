@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, operators
 from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -142,7 +143,7 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
                     return value
                 bound = Func(value.key, value.frame, owner)
                 if _has_decorator(it, value, "property"):
-                    return calls.call_simple(it, bound, node)
+                    return calls.call_function(it, bound, unwrap_value(it, node, ()))
                 return bound
     return it.library.attribute(it, owner, name, it.place(node))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.values import TRUE, Dtype, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -35,7 +36,7 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             )
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
-        training = training and not _in_validation(it)
+        training = training and MAYBE not in it.contexts and not _in_validation(it)
         if training and event.values.get("enabled") == TRUE and event.what == "cuda":
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):

@@ -1,6 +1,7 @@
 """Rules P114 to P131: scaling, autocast, clipping, and who decides the precision."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
+_SCALES = re.compile(r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\(")
+
+
 @rule("P114", "autocast", "backward")
 def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Autocast to fp16 around a loss that is not scaled.
@@ -41,6 +45,8 @@ def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
         return
     if it.notes.get("scaler") or it.notes.get("accelerator") or it.notes.get("sharded"):
         return
+    if _SCALES.search(it.source.text):
+        return  # this is the backward() of a run without autocast, or of another scaler's loss
     message = "the forward runs in float16 and the loss is not scaled: small gradients vanish"
     fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"
     for place in it.notes["autocast fp16"]:
