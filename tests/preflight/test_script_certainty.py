@@ -62,6 +62,14 @@ UNKNOWN_BRANCH = """
     if settings.single:
         os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 """
+BESIDE_RANKS = """
+    import torch, settings
+    model = torch.nn.Linear(1, 1)
+    if settings.several:
+        model = torch.nn.parallel.DistributedDataParallel(model.cuda())
+    else:
+        model = torch.nn.DataParallel(model)
+"""
 BOTH_BACKWARDS = """
     import torch
     def train(model, opt, batches, amp, scaler):
@@ -143,6 +151,15 @@ def test_a_rank_that_sees_only_its_own_gpu_may_call_it_0() -> None:
     assert _found(RANK_VISIBLE) == []
     [(code, level, _)] = _found(RANK_VISIBLE.replace('os.environ["LOCAL_RANK"]', '"1"'))[:1]
     assert (code, level) == ("D203", Level.ERROR)
+
+
+def test_beside_the_branch_of_several_ranks_is_that_of_one() -> None:
+    assert [(code, level) for code, level, _ in _found(BESIDE_RANKS)] == [("D206", Level.INFO)]
+
+
+@pytest.mark.parametrize("value", ["", "-1"])
+def test_no_visible_gpu_is_a_run_on_the_cpu(value: str) -> None:
+    assert _found(VISIBLE.format(value)) == []
 
 
 def test_a_plain_backward_beside_a_scaled_one_is_that_of_another_run() -> None:

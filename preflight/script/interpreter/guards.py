@@ -7,6 +7,7 @@ RANK_0 = "rank 0"
 ONE_PROCESS = "one process"
 CPU = "cpu"
 MAYBE = "unknown condition"
+ONE_RANK = "beside the branch of several ranks"
 UNCALLED = "uncalled"
 WITHOUT = "without "
 """With the flag after it: the branch of a default, where the other one is that of several ranks."""
@@ -36,8 +37,8 @@ _NO_CUDA = re.compile(r"not torch\.cuda\.is_available\(\)|torch\.cuda\.device_co
 _OF_RANKS = frozenset(
     {
         *("DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "init_process_group"),
-        *("set_device", "local_rank", "LOCAL_RANK", "DistributedSampler", "init_distributed", "spawn"),
-        *("init_distributed_mode", "setup_distributed", "init_dist", "horovod", "hvd", "deepspeed"),
+        *("set_device", "init_distributed", "init_distributed_mode", "setup_distributed", "init_dist"),
+        *("spawn", "horovod", "hvd", "deepspeed"),
     }
 )
 _RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horovod|fsdp|deepspeed")
@@ -60,6 +61,17 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
     places = [_places(ast.unparse(part)) for part in parts]
     body = next((place for place, _ in places if place), "")
     return body, places[0][1] if len(parts) == 1 else ""
+
+
+def places_of(node: ast.If) -> tuple[str, str]:
+    """Return where the body and the `else` run: beside the branch of several ranks is that of one."""
+    body, other = branch_places(node.test)
+    of_ranks = is_of_ranks(node.body, ""), is_of_ranks(node.orelse, "")
+    if of_ranks == (True, False):
+        other = other or ONE_RANK
+    elif of_ranks == (False, True):
+        body = body or ONE_RANK
+    return body, other
 
 
 def _places(text: str) -> tuple[str, str]:

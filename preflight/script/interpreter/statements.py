@@ -8,7 +8,7 @@ from preflight.script.interpreter import calls, loops
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.contexts import context_kind
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import MAYBE, WITHOUT, branch_places, is_of_ranks
+from preflight.script.interpreter.guards import MAYBE, WITHOUT, is_of_ranks, places_of
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -67,7 +67,7 @@ def _if(it: "Interpreter", node: ast.If) -> None:
         _known_branch(it, node, known=known)
         return
     if id(node) not in it.branch_places:
-        it.branch_places[id(node)] = branch_places(node.test)
+        it.branch_places[id(node)] = places_of(node)
     there, elsewhere = it.branch_places[id(node)]
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.guards import MAYBE, UNCALLED, WITHOUT
+from preflight.script.interpreter.guards import MAYBE, ONE_RANK, UNCALLED, WITHOUT
 from preflight.script.rules.registry import Level, RuleHit
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
 """Faults of ranks that do the same; what rank 0 alone does is none of these."""
+_OF_ORDER = frozenset({"D202", "D205"})
+"""Faults of what comes first, or never: what calls a function may come before all of it."""
 UNREAD = "unread"
 _LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
 
@@ -24,7 +26,7 @@ def doubts_of(it: "Interpreter") -> tuple[str, ...]:
     return tuple(
         name
         for name in dict.fromkeys(it.contexts)
-        if name in ("except", MAYBE, UNCALLED, UNREAD) or name.startswith(WITHOUT)
+        if name in ("except", MAYBE, ONE_RANK, UNCALLED, UNREAD) or name.startswith(WITHOUT)
     )
 
 
@@ -36,12 +38,15 @@ def doubted(hit: RuleHit, code: str, doubts: Sequence[str]) -> RuleHit:
 
 
 def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
-    """Training is judged by its values, wherever it stands; placement is a matter of the branch it is in."""
+    """Training is judged by its values, wherever it is; placement is a matter of the branch it is in."""
     if doubt == UNCALLED:
-        return replace(hit, level=_LOWER[hit.level], message=f"{hit.message}, if it is called")
+        level = Level.INFO if code in _OF_ORDER else _LOWER[hit.level]
+        return replace(hit, level=level, message=f"{hit.message}, if it is called")
+    if doubt == ONE_RANK and code in OF_ALL_RANKS:
+        return replace(hit, level=Level.INFO, message=f"{hit.message}, in a launch of ranks")
     if doubt == UNREAD:
         return replace(hit, level=Level.INFO, message=f"{hit.message}, as far as the script was read")
-    if hit.level is not Level.ERROR or (doubt != "except" and code not in OF_ALL_RANKS):
+    if hit.level is not Level.ERROR or doubt == ONE_RANK or (doubt != "except" and code not in OF_ALL_RANKS):
         return hit
     condition = {"except": "when this exception is handled", MAYBE: "where this branch is taken"}.get(
         doubt, doubt

@@ -153,7 +153,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
         it.notes.setdefault(_OWN_GPU, []).append(event.place)
         return
     level = _level(it)
-    if level is not None and isinstance(value, Const):
+    if level is not None and isinstance(value, Const) and value.value not in ("", "-1"):
         if len(str(value.value).split(",")) >= it.target.world:
             level = Level.WARNING  # enough for the ranks, though not those that were chosen
         message = f"CUDA_VISIBLE_DEVICES={value.value!s} overrules the launch's choice of GPUs"
