@@ -15,6 +15,11 @@ whose number is not known: what depends on either is at most a warning, or an in
 `--capability X.Y`, `--precision`, `--args`, `--version PACKAGE=X.Y` and `-c CONFIG` say more; then what is
 known to be wrong is an error. The exit code is 1 for errors, or when something was not judged.
 
+A fault of placement is an error where every rank does it by default. Under a condition that is not known, in
+the branch of a default (`without --ddp`) or in a function that the script names and never calls it is a
+level lower, and the message says on what it depends; beside a branch that wraps the model for several ranks,
+or where the script was not read to its end, it is an info.
+
 Reading has bounds: 400,000 steps, 400,000 words and signs in 60 modules, values of 20,000 items, strings of
 65,536 characters, integers of 4,096 bits. What lies beyond them is reported as `not judged:`, in JSON under
 `problems`, in SARIF as a notification, and by preflight as an unknown SCR001.
