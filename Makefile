@@ -71,7 +71,7 @@ docs: $(VENV)/.docs
 
 soak: $(VENV)/.dev tools
 	$(BIN)/python -m tests.lab.soak --each $(or $(EACH),100) $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m pytest -q tests/lab/soak_slurm.py
+	$(BIN)/python -m pytest -q tests/lab/soak_slurm.py tests/lab/soak_slurm_settings.py tests/lab/soak_commands.py
 
 # With the torch of the machine: nothing is installed.
 test-gpu:

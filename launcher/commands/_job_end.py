@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from launcher.commands._launch_request import RunRequest
@@ -13,7 +14,7 @@ from launcher.launch.signals import TIME_LIMIT
 from launcher.restart.decision import RunFailure, classify_failure
 from launcher.restart.replacement import HostAssignment, host_faults
 from launcher.slurm.allocation import Allocation
-from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is
+from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is, save_record
 
 Say = Callable[[str], None]
 _OF_NODES = ("host", "gpu")
@@ -22,6 +23,14 @@ _OF_NODES = ("host", "gpu")
 def record_path(logs: Path, job: Allocation) -> Path:
     """Return where it is kept what a job goes without."""
     return logs / f"slurm-{job.job}.json"
+
+
+def keep_first_start(job: Allocation, logs: Path) -> None:
+    """Keep since when a job runs: where Slurm itself requeues it (preemption, a node that failed), the next
+    start then knows which checkpoints are its own. A directory that cannot be written is reported elsewhere.
+    """
+    with suppress(OSError):
+        save_record(record_path(logs, job), job, excluded="", reasons={})
 
 
 def refuse_bad_nodes(

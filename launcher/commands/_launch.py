@@ -11,7 +11,7 @@ from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
-from launcher.commands._job_end import conclude_job, record_path, refuse_bad_nodes
+from launcher.commands._job_end import conclude_job, keep_first_start, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._preflight_report import todays_report
 from launcher.config.inventory import HostEntry
@@ -140,7 +140,10 @@ def _launch_and_report(
 def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:
     """Return the launch as a job continues that Slurm has started again."""
     job, spec = what.slurm_job, what.config.restart
-    if job is None or spec is None or not spec.resume_args or not (job.restarts or job.resubmits):
+    if job is None or spec is None or not spec.resume_args:
+        return prepared
+    if not (job.restarts or job.resubmits):
+        keep_first_start(job, prepared.launch.follow.logs)
         return prepared
     began = read_began(record_path(prepared.launch.follow.logs, job))
     if not began:  # not requeued by gpulaunch: which checkpoints are its own is not known

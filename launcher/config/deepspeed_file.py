@@ -1,4 +1,4 @@
-"""The DeepSpeed config of a launch, read from where the job names it: script arguments, accelerate's file."""
+"""The DeepSpeed config of a launch: named by arguments or accelerate's file, or held by the script itself."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.local.home import at_home
+from preflight.decide.deepspeed_in_script import find_script_config
 from preflight.job import DeepSpeedConfig
 
 _OPTIONS = ("--deepspeed", "--deepspeed_config", "--deepspeed-config", "--ds_config", "--ds-config")
@@ -25,6 +26,16 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
             if text is not None:
                 return DeepSpeedConfig(name, text)
     return None
+
+
+def script_config(script: Path, name: str) -> DeepSpeedConfig | None:
+    """Return the config that a local script holds or names itself, None where reading it shows none."""
+    text = _text(script)
+    found = find_script_config(text, name) if text is not None else None
+    if found is None or not found.file:
+        return None if found is None else found.config
+    content = _text(at_home(found.file))
+    return None if content is None else DeepSpeedConfig(found.file, content)
 
 
 def section_config(config: Mapping[str, Any], source: str) -> DeepSpeedConfig | None:

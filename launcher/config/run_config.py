@@ -18,7 +18,7 @@ from launcher.config.command_config import (
     missing_keys,
     read_command,
 )
-from launcher.config.deepspeed_file import argument_config
+from launcher.config.deepspeed_file import argument_config, script_config
 from launcher.config.disconnect_options import (
     DEFAULT_GRACE_S,
     DEFAULT_TIMEOUT_S,
@@ -183,6 +183,8 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         given=data,
     )
     data.setdefault("deepspeed", argument_config(data["args"], entered))
+    if data["deepspeed"] is None and data.get("script"):
+        data["deepspeed"] = script_config(here or entered / data["script"], data["script"])
     job = Job(name=path.stem, **data)
     return RunConfig(
         path.stem,

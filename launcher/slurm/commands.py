@@ -13,6 +13,15 @@ from launcher.transports.local import LocalConnection
 TIMEOUT_S = 60.0
 _ABSENT = 127
 _NO_SLURM = "load the site's Slurm module, or go to a login node (`which srun` must find it)"
+_REMEDIES = (
+    (
+        "configuration source",
+        "this machine is not in the cluster: use a login node, or name the site's slurm.conf in SLURM_CONF",
+    ),
+    ("contact slurm controller", "is the controller up? `scontrol ping` says so"),
+    ("invalid account", "`sacctmgr show assoc user=$USER` lists your accounts and partitions"),
+    ("munge", "munge must run on this machine with the cluster's key: `munge -n | unmunge` says so"),
+)
 _PREFIX = re.compile(r"^\w+: (?:error: )?", re.MULTILINE)
 
 
@@ -34,8 +43,13 @@ def run_slurm(
         raise missing_command(argv[0])
     if done.exit_status:
         said = last_words(done.stderr or done.stdout) or f"exit status {done.exit_status}"
-        raise SlurmError(f"{argv[0]}: {said}", "")
+        raise SlurmError(f"{argv[0]}: {said}", _remedy(said))
     return done.stdout.decode("utf-8", "replace")
+
+
+def _remedy(said: str) -> str:
+    """Return what helps where a command of Slurm cannot reach the controller, "" for any other words."""
+    return next((fix for words, fix in _REMEDIES if words in said.lower()), "")
 
 
 def missing_command(name: str) -> BadInput:

@@ -31,7 +31,7 @@ AuthType=auth/munge
 AuthInfo=socket=/run/munge.sock,cred_expire=5
 CredType=cred/munge
 MpiDefault=none
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 SwitchType=switch/none
 ReturnToService=2
@@ -57,6 +57,22 @@ PropagateResourceLimits=NONE
 """
 
 
+FREEZER = "/sys/fs/cgroup/freezer"
+
+
+def without_cgroups() -> str:
+    """Return why Slurm cannot track processes by control groups here, "" when it can.
+
+    Slurm's cgroup/v1 plugin needs the freezer hierarchy. Its cgroup/v2 plugin needs systemd, which no host of
+    the lab runs (slurm.conf, CgroupPlugin).
+    """
+    if Path(FREEZER, "cgroup.procs").exists():
+        return ""
+    return (
+        "proctrack/cgroup: this kernel mounts no freezer hierarchy of cgroups v1, and cgroup/v2 needs systemd"
+    )
+
+
 def missing() -> str:
     """Return why Slurm cannot run in a lab here, "" when it can."""
     absent = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
@@ -66,8 +82,9 @@ def missing() -> str:
 class Slurm:
     """A cluster in a lab. `head` is its login node, `nodes` run the jobs."""
 
-    def __init__(self, lab: Lab, extra: str = "") -> None:
+    def __init__(self, lab: Lab, extra: str = "", proctrack: str = "linuxproc") -> None:
         self.lab = lab
+        self.proctrack = proctrack
         self.head, *self.nodes = lab.hosts
         self.conf = Path(lab.spec.out) / "shared" / "slurm.conf"
         self.env = {"SLURM_CONF": str(self.conf)}
@@ -82,7 +99,8 @@ class Slurm:
 
     def _write(self, extra: str) -> None:
         address = self.head.address
-        text = CONTROLLER.format(head=self.head.name, head_address=address) + extra
+        text = CONTROLLER.format(head=self.head.name, head_address=address, proctrack=self.proctrack)
+        text += extra
         for node in self.nodes:
             text += (
                 f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} RealMemory=2000 Gres=gpu:{GPUS}\n"
@@ -106,6 +124,10 @@ class Slurm:
         """Start a node's daemon."""
         for number in range(GPUS):
             node.run(["mknod", "-m", "666", f"/dev/labgpu{number}", "c", "1", "3"], check=False)
+        if self.proctrack == "cgroup":
+            node.run(["mount", "-t", "tmpfs", "none", "/sys/fs/cgroup"])
+            node.run(["mkdir", FREEZER])
+            node.run(["mount", "-t", "cgroup", "-o", "freezer", "freezer", FREEZER])
         self._daemons.append(node.popen(["slurmd", "-D", "-N", node.name], env=self.env))
 
     def run(
@@ -131,7 +153,7 @@ class Slurm:
         """Wait until so many nodes are idle."""
         deadline = time.monotonic() + timeout_s
         while True:
-            done = self.run("sinfo", "-h", "-t", "idle", "-o", "%D", check=False)
+            done = self.run("sinfo", "-h", "-p", "main", "-t", "idle", "-o", "%D", check=False)
             if done.stdout.split() == [str(count)]:
                 return
             assert time.monotonic() < deadline, self.run("sinfo", "-R", check=False).stdout + self.log()
@@ -171,3 +193,5 @@ class Slurm:
         for daemon in self._daemons:
             daemon.kill()
             daemon.close()
+        for node in self.nodes if self.proctrack == "cgroup" else ():  # the hierarchy is the machine's own
+            node.run(["find", f"{FREEZER}/slurm_{node.name}", "-depth", "-type", "d", "-delete"], check=False)

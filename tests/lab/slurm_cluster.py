@@ -59,8 +59,8 @@ RUN = "./gpulaunch run {} --gpus none --guard off --no-restart"
 class Cluster(Slurm):
     """A Slurm whose users have gpulaunch."""
 
-    def __init__(self, lab: Lab) -> None:
-        super().__init__(lab)
+    def __init__(self, lab: Lab, extra: str = "", proctrack: str = "linuxproc") -> None:
+        super().__init__(lab, extra, proctrack)
         self.work = Path(lab.spec.out) / "shared" / "work"
         self.work.mkdir()
         command = f'#!/bin/sh\nPYTHONPATH={CHECKOUT} exec {sys.executable} -m launcher.cli "$@"\n'
@@ -130,16 +130,21 @@ class Cluster(Slurm):
 
 
 @contextmanager
-def slurm_cluster(place: Path) -> Iterator[Cluster]:
-    """Bring a login node and four nodes up; skip where Slurm cannot run, and fail in CI."""
+def slurm_cluster(place: Path, extra: str = "", proctrack: str = "linuxproc") -> Iterator[Cluster]:
+    """Bring a login node and four nodes up; skip where Slurm cannot run, and fail in CI.
+
+    `extra` are more lines of slurm.conf.
+    """
     if reason := slurm_lab.missing():
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
     with Lab.up(["head", "n1", "n2", "n3", "n4"], place / "lab", one_home=True) as lab:
-        found = Cluster(lab)
-        yield found
-        found.down()
+        found = Cluster(lab, extra, proctrack)
+        try:
+            yield found
+        finally:
+            found.down()
 
 
 ENDS = 'import os; print("up", os.environ["RANK"], "on", os.uname().nodename, flush=True)\n'

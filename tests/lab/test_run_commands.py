@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.train, pytest.mark.slow]
 SHOW = """
 import os, sys
 told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "LT_NUM_NODES", "COLOUR")}
-print("saw", *told.values(), sys.argv[1:], flush=True)
+print("saw", *told.values(), os.path.basename(os.getcwd()), sys.argv[1:], flush=True)
 """
 # A program of the user's that starts torchrun itself, as llamafactory-cli does: torchrun takes what it is not
 # given from PET_*.
@@ -82,12 +82,14 @@ def cli(lab: Lab, tmp_path: Path) -> Iterator[Cli]:
     project.mkdir()
     files = {
         "show.py": SHOW,
+        "sub/show.py": SHOW,
         "trainer-cli": WRAPPER,
         "train.sh": 'exec ./trainer-cli train "$@"\n',
         "accelerated.py": ACCELERATE,
         "zero.py": DEEPSPEED,
     }
     for name, text in (*files.items(), ("ds.json", json.dumps(ZERO_2))):
+        (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(text)
     (project / "trainer-cli").chmod(0o755)
     (cli.home / "fsdp.yaml").write_text(FILE)
@@ -116,12 +118,12 @@ def test_commands_of_five_launchers_run_on_two_hosts(cli: Cli) -> None:
     output = run(cli, f"export COLOUR=red\nsrun -N 2 bash -c '{launch}'")
     assert "4 ranks on node-1 (2), node-2 (2)" in output
     for rank in range(4):
-        assert f"saw {rank} 4  red ['--local-rank={rank % 2}', 'a']" in output
-    output = run(cli, "fabric run --accelerator cpu --devices 1 --num-nodes 2 show.py 'a b'")
-    assert [f"saw {rank} 2 2  ['a b']" in output for rank in range(2)] == [True, True]
+        assert f"saw {rank} 4  red commands ['--local-rank={rank % 2}', 'a']" in output
+    output = run(cli, "cd sub && fabric run --accelerator cpu --devices 1 --num-nodes 2 show.py 'a b'")
+    assert [f"saw {rank} 2 2  sub ['a b']" in output for rank in range(2)] == [True, True]
     output = run(cli, "NPROC_PER_NODE=2 bash train.sh 'a b'")
     assert [f"wrapper {node} 2 2" in output for node in range(2)] == [True, True]
-    assert [f"saw {rank} 4   ['train', 'a b']" in output for rank in range(4)] == [True] * 4
+    assert [f"saw {rank} 4   commands ['train', 'a b']" in output for rank in range(4)] == [True] * 4
     assert "no process of the run is left on any host" in output
     output = run(cli, "accelerate launch --config_file fsdp.yaml --num_processes 1 accelerated.py")
     assert output.count("DistributedType.MULTI_CPU of 2") == 2

@@ -1,5 +1,6 @@
 """Pasted commands whose training is sharded, over real SSH on simulated hosts, with gloo."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,4 +96,6 @@ def test_fsdp_1_and_2_are_stopped_and_resume_in_a_world_of_another_size(lab: Lab
     code, output = running.end()
     assert code == 130, output
     assert f"3 ranks on {first} (1), {second} (2)" in output
+    plans = [json.loads(path.read_text()) for path in cli.home.glob("gpulaunch-runs/*/plan.json")]
+    assert sorted(plan["engine"] for plan in plans) == ["accelerate", "torchrun"]
     assert "no process of the run is left on any host" in output

@@ -19,7 +19,10 @@ from launcher.planning.planner import build_plan
 from launcher.report.command import command_lines, correction
 from launcher.report.plan import plan_text
 from launcher.restart.checkpoints import checkpoint_dir
+from preflight.checks.deepspeed import deepspeed_batch_sizes_fit
 from preflight.decide.gpu_selection import select_gpus
+from preflight.decide.rank_assignment import map_ranks
+from preflight.job import DeepSpeedConfig
 from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
 from tests.launcher.command_plans import busy_titan, plan, planned, ranks, read
@@ -364,6 +367,20 @@ def test_a_command_runs_in_the_directory_that_it_enters(home: Path) -> None:
     entry = HostEntry("titan", workdir="/w")
     assert agent_request(entry, job).paths["workdir"] == "/w/proj/sub"
     assert checkpoint_dir(entry, job) == "/w/proj/sub"
+
+
+def test_a_deepspeed_config_in_the_script_is_read(home: Path) -> None:
+    text = "import deepspeed\ndeepspeed.initialize(config={'train_batch_size': 7})\n"
+    (home / "train.py").write_text(text)
+    job = lone_command(["deepspeed", "--num_gpus", "2", "train.py"], Overrides()).job
+    ranks = {"titan": map_ranks(titan(2), replace(job, gpus="all"))}
+    (problem,) = deepspeed_batch_sizes_fit(job, ranks, None)
+    assert "the DeepSpeed config of train.py:2" in problem.subject
+    assert "7" in problem.message
+    (home / "train.py").write_text(text.replace("{'train_batch_size': 7}", "'ds.json'"))
+    (home / "ds.json").write_text('{"train_batch_size": 8}')
+    job = lone_command(["deepspeed", "--num_gpus", "2", "train.py"], Overrides()).job
+    assert job.deepspeed == DeepSpeedConfig("ds.json", '{"train_batch_size": 8}')
 
 
 def test_a_directory_that_is_entered_must_be_here_and_may_be_this_one(

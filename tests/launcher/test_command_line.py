@@ -146,6 +146,14 @@ def of_kind(parsed: ParsedCommand) -> tuple[str, str, str]:
         ("$ torchrun a.py \\\n  --lr 1\nstep 1 loss 2\n(done) [ok]", ("torchrun", "script", "a.py")),
         ("torchrun a.py\n# torchrun b.py", ("torchrun", "script", "a.py")),
         ("# torchrun a.py --x 1", ("torchrun", "script", "a.py")),
+        (
+            'export CMD="torchrun --role $(hostname) a.py"\nsrun bash -c "$CMD"',
+            ("torchrun", "script", "a.py"),
+        ),
+        (
+            "function port() {\n  ss | head\n}\nP=$(port)\ntorchrun --master_port $P a.py",
+            ("torchrun", "script", "a.py"),
+        ),
         ("%cd x\n%env A=1\n!accelerate launch a.py", ("accelerate", "script", "a.py")),
         ("PS C:\\x> $env:A = '1'; python .\\tools\\train.py", ("python", "script", "./tools/train.py")),
         ("accelerate config\naccelerate launch a.py", ("accelerate", "script", "a.py")),
@@ -356,6 +364,11 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("mpirun -x PATH python a.py", "PATH: that of each host"),
         ('torchrun a.py "$@"', "$@: the text has no arguments of its own"),
         ("bash -c 'torchrun a.py'", "bash: its text is the command"),
+        (
+            "#SBATCH --nodes=4\nexport H=`scontrol show hostnames $SLURM_JOB_NODELIST`\ntorchrun a.py",
+            "export H: the hosts are those of --hosts",
+        ),
+        ("#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py", "#SBATCH -N, --time=9: for sbatch alone"),
         ("cd x; torchrun a.py; cd ..", "cd: it has no effect after the launch"),
         ("torchrun --role $(hostname): a.py", "--role $(hostname):: only a word in front"),
         (

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from launcher.commands._job_end import keep_first_start
 from launcher.commands._job_hosts import step_python
 from launcher.config.inventory import HostEntry, local_python
 from launcher.config.run_config import load_run_config
 from launcher.config.slurm_options import SlurmSpec
-from launcher.errors import ConfigError
+from launcher.errors import ConfigError, SlurmError
+from launcher.slurm.allocation import Allocation
+from launcher.slurm.commands import local_commands, run_slurm
 from launcher.slurm.environment import step_environment
-from launcher.slurm.requeue import resource_options
+from launcher.slurm.requeue import read_began, resource_options
 from launcher.slurm.sbatch import read_job_id, sbatch_text
 
 FULL = """\
@@ -149,3 +152,27 @@ def test_a_wrong_interpreter_of_one_node_starts_no_task_of_the_others(listed: li
     plain = HostEntry("n", in_inventory=False)
     nodes = [replace(plain, python=python, in_inventory=True) if python else plain for python in listed]
     assert step_python(nodes) == (local_python() if chosen == "ours" else chosen)
+
+
+def test_the_first_start_of_a_job_is_kept_once(tmp_path: Path) -> None:
+    keep_first_start(Allocation("17", ("n1",), {}, began=100.0), tmp_path / "logs")
+    keep_first_start(Allocation("17", ("n1",), {}, began=200.0), tmp_path / "logs")
+    assert read_began(tmp_path / "logs" / "slurm-17.json") == 100.0
+    (tmp_path / "file").touch()
+    keep_first_start(Allocation("17", ("n1",), {}), tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        ("fatal: Could not establish a configuration source", "name the site's slurm.conf in SLURM_CONF"),
+        ("error: Unable to contact slurm controller (connect failure)", "`scontrol ping`"),
+        ("error: Munge decode failed: Invalid credential", "`munge -n | unmunge`"),
+        ("something else", ""),
+    ],
+)
+def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, fix: str) -> None:
+    with pytest.raises(SlurmError, match=r"^sh: ") as failed:
+        run_slurm(local_commands(), ("sh", "-c", 'echo "sinfo: $0" >&2; exit 1', words))
+    assert fix in failed.value.fix
+    assert bool(fix) == bool(failed.value.fix)

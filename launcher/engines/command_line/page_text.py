@@ -16,6 +16,10 @@ _PROMPT = re.compile(
 _SHELL_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\$)[ \t]+")
 _ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={_LAUNCH}\b)")
 _LAUNCH_LINE = re.compile(rf"^[ \t]*{_LAUNCH}\b", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"^(?:function[ \t]+[\w-]+[ \t]*(?:\(\))?|[\w-]+[ \t]*\(\))\s*\{[ \t]*\n(?P<body>.*?)^\}[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
 _FENCE = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*|%%(?:bash|sh|shell|script\b.*))[ \t]*$", re.MULTILINE)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
@@ -30,9 +34,13 @@ _MAGICS = (
 
 
 def commands_text(text: str) -> str:
-    """Return the commands of a text that was copied from a page, a terminal or a notebook."""
+    """Return the commands of a text that was copied from a page, a terminal or a notebook.
+
+    Functions of a script that launch nothing are left out: a launch that needs one lacks a value then.
+    """
     code = _CODE.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
+    text = _FUNCTION.sub(lambda found: found[0] if _LAUNCH_LINE.search(found["body"]) else "", text)
     root = _ROOT_PROMPT.match(text)
     if root is not None and _is_one_command(text[root.end() :]):
         text = text[root.end() :]

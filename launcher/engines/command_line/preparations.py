@@ -38,6 +38,8 @@ LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test"
 _RC_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", "conda.sh", "mamba.sh", "modules.sh")
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
+_OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b")
+_LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP = frozenset(
     (
@@ -169,6 +171,19 @@ class FoundCommand:
 
     words: tuple[Word, ...]
     ended: str
+
+
+def needless(value: Word) -> str:
+    """Return why no rank needs an exported variable whose value is not known; "" where one may.
+
+    `$(scontrol show hostnames ...)` lists the nodes of a Slurm job; `CMD="torchrun ..."` is run later.
+    """
+    if value.is_known:
+        return ""
+    if all(_OF_JOB.search(part) for part in value.unresolved):
+        return "the hosts are those of --hosts, or of the job that gpulaunch runs in"
+    is_launch = any(map(_LAUNCHER.fullmatch, value.text.split(maxsplit=1)[:1]))
+    return "it holds the launch, which gpulaunch reads" if is_launch else ""
 
 
 def is_of_shell(words: tuple[Word, ...]) -> bool:

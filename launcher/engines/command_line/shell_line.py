@@ -25,6 +25,7 @@ _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", 
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _AFTER = "it has no effect after the launch"
+_SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 _DETACH = "a run continues without its client; --detach leaves at once"
 
@@ -64,6 +65,8 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
             if launch is None and preparations.is_launch(words):
                 launch = shell.line(words)
         ended = end.replace("|&", "|")
+    if asked := re.findall(r"^[ \t]*#SBATCH[ \t]+(\S+)", text, re.MULTILINE):
+        shell.dropped.append(f"#SBATCH {', '.join(dict.fromkeys(asked))}: {_SBATCH}")
     if _ARGUMENTS.search(text):
         shell.dropped.append(_NO_ARGUMENTS)
     if not found:
@@ -174,7 +177,9 @@ class _Shell:
             if equals:
                 self.values.pop(name, None)  # one of this machine's environment is not meant
                 self.values[name] = assigned.text if assigned.is_known else assigned
-            if is_exported and (equals or isinstance(before, str)):
+            if is_exported and (why := preparations.needless(assigned)):
+                self.dropped.append(f"export {name}: {why}")
+            elif is_exported and (equals or isinstance(before, str)):
                 self.exports[name] = assigned if equals else Word(str(before))
             elif name in self.exports:
                 self.exports[name] = assigned

@@ -1,0 +1,65 @@
+"""DeepSpeed configs that scripts hold themselves."""
+
+import json
+
+import pytest
+
+from preflight.decide.deepspeed_in_script import find_script_config
+
+GIVEN = "deepspeed.initialize(config=c)"
+
+
+def said(text: str) -> object:
+    found = find_script_config(f"import deepspeed\n{text}", "train.py")
+    if found is None:
+        return None
+    return found.file or (found.config is not None and json.loads(found.config.text))
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        ("deepspeed.initialize(model=m, config={'train_batch_size': 8})", {"train_batch_size": 8}),
+        (
+            "N = 4\nc = {'train_batch_size': 2 * N}\ndeepspeed.initialize(config_params=c)",
+            {"train_batch_size": 8},
+        ),
+        (
+            "c = {}\nc['bf16'] = {'enabled': True}\ndeepspeed.initialize(config=c)",
+            {"bf16": {"enabled": True}},
+        ),
+        (
+            "TrainingArguments('out', deepspeed={'zero_optimization': {'stage': 3}})",
+            {"zero_optimization": {"stage": 3}},
+        ),
+        ("HfDeepSpeedConfig({'steps_per_print': -1})", {"steps_per_print": -1}),
+        ("deepspeed.initialize(config='ds.json')", "ds.json"),
+        (
+            "c = {'train_batch_size': a.b, 'train_micro_batch_size_per_gpu': 2, 'z': 1}\n" + GIVEN,
+            {"z": 1},
+        ),
+        (
+            "c = {'fp16': {'enabled': args.fp16, 'loss_scale': 0}}\ndeepspeed.initialize(config=c)",
+            {"fp16": {"loss_scale": 0}},
+        ),
+        ("c = {'a': {'b': 1}, 'd': 2}\nc['a']['b'] = x\ndeepspeed.initialize(config=c)", {"d": 2}),
+        ("c = {'a': 1}\nc[k] = 2\ndeepspeed.initialize(config=c)", None),
+        ("c = {'a': 1}\nc.update(more)\ndeepspeed.initialize(config=c)", None),
+        ("c = {'a': 1}\nc = {'a': 2}\ndeepspeed.initialize(config=c)", None),
+        ("c = {**base, 'a': 2}\ndeepspeed.initialize(config=c)", None),
+        ("def f(c):\n    deepspeed.initialize(config=c)\nc = {'a': 1}", None),
+        ("deepspeed.initialize(args=args)", None),
+        ("wandb.initialize(config={'lr': 1})", None),
+        ("wandb.init(config={'lr': 1})", None),
+        ("deepspeed.initialize(config={'a': 1}", None),
+    ],
+)
+def test_what_a_script_says_for_certain(text: str, config: object) -> None:
+    assert said(text) == config
+
+
+def test_a_config_is_named_by_its_place() -> None:
+    found = find_script_config("import deepspeed\ndeepspeed.initialize(config={'a': 1})\n", "pkg/train.py")
+    assert found is not None
+    assert found.config is not None
+    assert found.config.source == "the DeepSpeed config of pkg/train.py:2"
