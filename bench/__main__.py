@@ -42,6 +42,7 @@ class Row:
 SCRIPTS = (
     Script("help_start", short=("--rounds", "3")),
     Script("report_growth", short=("--hosts", "150", "--fleet", "100")),
+    Script("diagnose_logs", short=("--megabytes", "10")),
     Script("guard_steps", short=("--seconds", "1", "--sizes", "1", "10")),
     Script("warm_start"),
     Script("run_start", short=("--rounds", "1")),

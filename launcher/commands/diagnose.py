@@ -40,6 +40,3 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         echo_json({**diagnosis_json(found, read), "exit_code": int(ExitCode.OK)})
         return
     echo_lines(render_diagnosis(found))
-    for log in read:
-        if log.unread:
-            echo(f"{log.name}: {log.unread / 1e6:.0f} MB in its middle were not read")

@@ -62,7 +62,6 @@ def diagnosis_json(diagnosis: Diagnosis, logs: Sequence[Log]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "sources": [log.name for log in logs],
-        "unread_bytes": {log.name: log.unread for log in logs if log.unread},
         "verdict": diagnosis.verdict,
         "causes": [_cause(cause) for cause in diagnosis.causes],
         "warnings": [

@@ -1,5 +1,6 @@
 """Logs to diagnose: a file, standard input, or all logs of a run that was kept locally."""
 
+import codecs
 import re
 import sys
 from collections.abc import Sequence
@@ -9,12 +10,10 @@ from typing import BinaryIO
 
 from launcher.errors import BadInput
 from launcher.rundir.run_id import started_text
+from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
-# A log is read whole up to this; of a longer one the start and the end, where causes are.
-HEAD_BYTES = 16 << 20
-TAIL_BYTES = 48 << 20
-_BLOCK = 8 << 20
+_BLOCK = 1 << 20
 LAST = "last"
 _RANK = re.compile(r"rank-(\d+)\.log$")
 
@@ -26,7 +25,7 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
 
 def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
-        return [read_head_and_tail(sys.stdin.buffer, Log("", "stdin"))]
+        return [read_log(sys.stdin.buffer, Log("", "stdin"))]
     path = Path(word)
     if not word:
         return _of_run(find_local_run(word, runs))
@@ -83,38 +82,20 @@ def _of_file(path: Path, name: str) -> Log:
     host = path.parent.name if rank or path.name == "launcher.log" else ""
     try:
         with path.open("rb") as file:
-            return read_head_and_tail(file, Log("", name, int(rank[1]) if rank else None, host))
+            return read_log(file, Log("", name, int(rank[1]) if rank else None, host))
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", "name a log file, a run id, or - for stdin") from None
 
 
-def read_head_and_tail(
-    file: BinaryIO,
-    log: Log,
-    *,
-    head_bytes: int = HEAD_BYTES,
-    tail_bytes: int = TAIL_BYTES,
-    block: int = _BLOCK,
-) -> Log:
-    """Return the log with its text: whole, or the start and the end of what is longer."""
-    head = file.read(head_bytes)
-    tail = bytearray()
-    unread = lines = 0
-    while data := file.read(block):
-        tail += data
-        spare = max(0, len(tail) - tail_bytes)
-        lines += tail.count(b"\n", 0, spare)
-        unread += spare
-        del tail[:spare]
-    if not unread:
-        return replace(log, text=_text(head + tail))
-    # The end starts on a line of its own in this text, and somewhere in a line of the file.
-    cut_after = head.count(b"\n") + 1
-    text = _text(head + b"\n" + tail)
-    return replace(log, text=text, cut_after=cut_after, cut_lines=lines - 1, unread=unread)
-
-
-def _text(data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    return data.decode("utf-8", "replace").replace("\x00", "")
+def read_log(file: BinaryIO, log: Log, *, block: int = _BLOCK) -> Log:
+    """Return the log with its text, or with what a long one is condensed to: memory is bounded."""
+    start = file.read(MOST_WHOLE + 1)
+    wide = start.startswith((b"\xff\xfe", b"\xfe\xff"))
+    decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")("replace")
+    if len(start) <= MOST_WHOLE:
+        return replace(log, text=decoder.decode(start, final=True).replace("\x00", ""))
+    condenser = LogCondenser()
+    while start:
+        condenser.feed(decoder.decode(start).encode("utf-8", "replace") if wide else start)
+        start = file.read(block)
+    return replace(log, kept=condenser.lines())

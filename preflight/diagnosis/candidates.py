@@ -11,7 +11,7 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
-from preflight.diagnosis.signature_matcher import SignatureHit, first_match
+from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 from preflight.frozen import dataclass
@@ -26,6 +26,10 @@ LAUNCHER_ERRORS = frozenset(
         "SystemExit",
         "ProcessExitedException",
         "ProcessRaisedException",
+        "ActorUnavailableError",
+        "ActorDiedError",
+        "RayActorError",
+        "WorkerCrashedError",
     }
 )
 _READING_ERRORS = frozenset(
@@ -39,10 +43,15 @@ _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.I
 _WATCHDOG = "S54"
 _MISSING_MODULE = "S89"
 _KILLS = frozenset({"S70", "S71", "S72", "S74"})
+# Messages of kernels, GPU code and libraries that no exception carries.
+_UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: ")
+# The c10d store writes these also where the script catches the exception, or takes another port.
+_SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
+_NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
 _KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
 _CONFIDENCE: Mapping[CausalDepth, Confidence] = {
     CausalDepth.ROOT: "certain",
@@ -84,8 +93,10 @@ def candidates(
     last = max((line.order for line in course.failing), default=-1)
     if course.failing and course.continued(last):
         return []
-    hits = _messages(hits, raised, course)
+    raised = [each for each in raised if each.line.order >= course.start]
     chains = _chains(raised)
+    hits = _messages([hit for hit in hits if hit.line.order >= course.start], raised, course)
+    hits = _not_overtaken(hits, chains)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
     open_ends = [chain for chain in chains if not course.moved(chain[-1].line.order, last)]
@@ -93,7 +104,11 @@ def candidates(
     found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
         found = [each for each in found if _is_failure_alone(each) and not course.continued(each.first.order)]
-    found = [_raised_above_waits(each, found) for each in found]
+    anchored = {
+        order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
+    }
+    anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
+    found = [_raised_above_waits(_unanchored(each, [*found, *own], anchored), found) for each in found]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
 
@@ -105,7 +120,11 @@ def _messages(
 
     Where a log ends within a traceback, the `raise` that it shows last is all that is left of the message.
     """
-    shown = [hit for hit in hits if not is_quoted(course.lines, hit.line)]
+    shown = [
+        hit
+        for hit in hits
+        if not is_quoted(course.lines, hit.line) and not _NOTEBOOK_HEAD.match(hit.line.text)
+    ]
     orders = {hit.line.order for hit in hits}
     for each in raised:
         below = range(each.line.order, each.line.order + MOST_BELOW + 1)
@@ -115,6 +134,42 @@ def _messages(
     if shown or raised:
         return shown
     return [hit for hit in hits if hit.line.text.lstrip().startswith("raise ")]
+
+
+def _not_overtaken(
+    hits: Sequence[SignatureHit], chains: Sequence[Sequence[ParsedException]]
+) -> list[SignatureHit]:
+    """Return the hits without general ones on exceptions that were only being handled when an unknown one ended the run."""
+    matched = {hit.line.order for hit in hits}
+    overtaken: set[int] = set()
+    for chain in chains:
+        last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
+        end = chain[last:]
+        if not any(_is_known(each, matched) or each.name in LAUNCHER_ERRORS for each in end):
+            overtaken.update(each.line.order for each in chain[:last])
+    return [hit for hit in hits if hit.row.depth is CausalDepth.ROOT or hit.line.order not in overtaken]
+
+
+def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
+    """Let what only a plain line says rank behind an exception, a launcher's or the kernel's message about something else."""
+    if (
+        candidate.depth >= CausalDepth.ENDING
+        or candidate.first.order in anchored
+        or _UNCARRIED.search(candidate.first.text)
+    ):
+        return candidate
+    firm = [
+        each
+        for each in others
+        if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
+    ]
+    if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
+        cause = replace(candidate.cause, confidence="possible")
+        return replace(candidate, cause=cause, depth=CausalDepth.VICTIM, warning_only=True)
+    if any(each.depth is CausalDepth.ROOT for each in firm):
+        cause = replace(candidate.cause, confidence="possible")
+        return replace(candidate, cause=cause, depth=CausalDepth.GENERAL, warning_only=True)
+    return candidate
 
 
 def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
@@ -240,9 +295,14 @@ def _user_exceptions(
     found: dict[str, Candidate] = {}
     for chain in chains:
         members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
-        if not members or any(_is_known(each, matched) for each in chain):
+        last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
+        if not members or any(_is_root(each, matched) for each in chain[:last]):
+            continue
+        if any(_is_known(each, matched) for each in chain[last:]):
             continue
         root = _innermost(members)
+        if is_harmless(root.line.text):
+            continue
         row = _row_of_place(chain)
         made = (
             _of_exception(root, chain)
@@ -263,6 +323,11 @@ def _row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
 
 def _is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
     return (raised.line.order in matched and not wraps_another(raised)) or _row_of(raised) is not None
+
+
+def _is_root(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
+    row = _row_of(raised)
+    return _is_known(raised, matched) and (row is None or row.depth is CausalDepth.ROOT)
 
 
 def _row_of(raised: ParsedException) -> Signature | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from preflight.diagnosis import trends
 from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
+from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.rank_exits import exit_candidates
@@ -35,7 +36,7 @@ def diagnose(text: str, context: Context | None = None) -> Diagnosis:
 
 def diagnose_logs(logs: Sequence[Log], context: Context | None = None) -> Diagnosis:
     """Read several logs of one run and say what killed it."""
-    return diagnose_lines(read_logs(tuple(logs)), context)
+    return diagnose_lines(read_logs(tuple(map(condense, logs))), context)
 
 
 def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Diagnosis:
@@ -85,7 +86,7 @@ def _warnings(lines: Sequence[Line]) -> tuple[BenignWarning, ...]:
     seen: dict[str, BenignWarning] = {}
     for line in _one_of_each_shape(lines):
         for notice in NOTICES:
-            if notice.code not in seen and notice.pattern.search(line.text):
+            if notice.code not in seen and notice.pattern.found_in(line.text):
                 seen[notice.code] = BenignWarning(notice.code, notice.safe, notice.verdict, line.number)
     return tuple(seen.values())
 

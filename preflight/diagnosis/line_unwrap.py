@@ -27,15 +27,15 @@ _BAR = re.compile(r"\d%\||(?:it/s|s/it)\b.{0,120}\]?$")
 _INDENTED_CODE = re.compile(r"\s{2,}\S")
 
 
-def unwrap_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Return the lines with those put together that were one; each has the number of its first part."""
+def unwrap_lines(lines: Iterable[tuple[int, str, int]]) -> Iterator[tuple[int, str, int]]:
+    """Return (number, text, count) of lines with those put together that were one: number and count of its first part."""
     whole = list(lines)
-    texts = [text for _, text in whole]
+    texts = [text for _, text, _ in whole]
     width = _width(texts)
     after_box = _box_widths(texts)
     index = 0
     while index < len(whole):
-        number, text = whole[index]
+        number, text, count = whole[index]
         taken = 1
         while index + taken < len(whole) and taken < _MOST_JOINED:
             last, following = whole[index + taken - 1][1], whole[index + taken][1]
@@ -44,7 +44,7 @@ def unwrap_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
                 break
             text = text.rstrip("\n") + glue + following.lstrip() if glue else text + following
             taken += 1
-        yield number, text
+        yield number, text, count
         index += taken
 
 

@@ -1,7 +1,8 @@
 """A log as lines without what launchers, terminals and collectors put around them. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.timestamps import parse_timestamp
@@ -61,7 +62,8 @@ _MOST_PREFIXES = 4
 class Line:
     """One line. `number` counts the lines of its text from 1; `order` those of all logs that are read together.
 
-    `rank` is None where nothing says it; `at` is its stamp, or the one before it in the same log.
+    `rank` is None where nothing says it; `at` is its stamp, or the one before it in the same log. `stands_for`: how many
+    lines of the same shape it is left of, where a long log was condensed.
     """
 
     number: int
@@ -71,23 +73,29 @@ class Line:
     host: str = ""
     order: int = 0
     at: float | None = None
+    stands_for: int = 1
+
+
+class KeptLine(NamedTuple):
+    """A line of a condensed log. `number` is its place in the whole one; `stands_for`: see `Line`."""
+
+    number: int
+    text: str
+    stands_for: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
     """The text of one log, and what is known about it from outside: a file's name, whose it is.
 
-    Of a very long log the middle is left out: after line `cut_after` of the text come lines whose numbers are
-    `cut_lines` greater than their places, and `unread` bytes were not read.
+    A long log has the lines that `condensed_log` `kept` instead, and its `text` is empty.
     """
 
     text: str
     name: str = ""
     rank: int | None = None
     host: str = ""
-    cut_after: int = 0
-    cut_lines: int = 0
-    unread: int = 0
+    kept: tuple[KeptLine, ...] = ()
 
 
 def read_lines(text: str) -> tuple[Line, ...]:
@@ -106,29 +114,28 @@ def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
 def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
-    for number, raw in unwrap_lines(_physical(log.text)):
-        place = number + log.cut_lines if log.cut_lines and number > log.cut_after else number
+    lines = log.kept or (KeptLine(number, raw) for number, raw in enumerate(log.text.split("\n"), 1))
+    for number, raw, count in unwrap_lines(_physical(lines)):
         if stamped:
             at = parse_timestamp(raw) or at
         rank, bar, bare = unwrap(raw)
         rank = log.rank if rank is None else rank
         for text in (bar, bare) if bar else (bare,):
-            yield Line(place, text, rank, name, log.host, order, at)
+            yield Line(number, text, rank, name, log.host, order, at, count)
             order += 1
 
 
-def _physical(text: str) -> Iterator[tuple[int, str]]:
-    """Return (number, text) of every line that holds something, colours gone."""
-    coloured = "\x1b" in text or "m" in text
-    for number, raw in enumerate(text.split("\n"), 1):
+def _physical(lines: Iterable[KeptLine]) -> Iterator[KeptLine]:
+    """Return every line that holds something, colours gone."""
+    for number, raw, count in lines:
         raw = _BACKSPACES.sub("\r", raw) if "\b" in raw else raw  # noqa: PLW2901 - Keras goes back by them
         for part in (raw,) if "\r" not in raw else raw.split("\r"):
             if not part or part.isspace():
                 continue
             part = part[:MAX_LINE]  # noqa: PLW2901 - the rest is not read
-            if coloured and ("\x1b" in part or "m" in part):
-                part = _BARE_COLOUR.sub("", _ANSI.sub("", part)) if "[" in part or "\x1b" in part else part  # noqa: PLW2901
-            yield number, part
+            if "\x1b" in part or ("m" in part and "[" in part):
+                part = _BARE_COLOUR.sub("", _ANSI.sub("", part))  # noqa: PLW2901
+            yield KeptLine(number, part, count)
 
 
 def unwrap(text: str) -> tuple[int | None, str, str]:

@@ -6,9 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.run_starts import last_start
+from preflight.diagnosis.signature_matcher import is_harmless
+from preflight.diagnosis.signatures.model import AnyOf
 
 # Something ended badly, whatever it was.
-_FAILED = re.compile(
+_FAILED = AnyOf(
     r"Traceback \(most recent call last\)|^\S+ FAILED$|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
@@ -18,14 +21,15 @@ _FAILED = re.compile(
     r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^\S*python\S*: (?:error|can't open)|stopping training\b|command not found"
 )
 # It went through to its end. Said by trainers, not by launchers.
-_DONE = re.compile(
+_DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
-    r"|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
+    r"|\d+ epochs completed in|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
 )
+END_PATTERNS = (_FAILED, _DONE)
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
-_SOFT = re.compile(
-    r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|[Hh]andled\b"
+_SOFT = AnyOf(
+    r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
@@ -39,6 +43,8 @@ ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 """Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
 _MOVES_ENOUGH = 3
+_LONGEST = 2000
+"""Characters of a line in which signs are looked for."""
 _BELOW = 4
 
 
@@ -51,12 +57,14 @@ class RunProgress:
         self._moves: list[int] = []
         self.done: list[int] = []
         for line, kind in zip(lines, _kinds(lines), strict=True):
-            if kind == "failed" and _FAILED.search(line.text):
+            if kind == "failed" and _FAILED.found_in(line.text[:_LONGEST]) and not is_harmless(line.text):
                 self.failing.append(line)
             elif kind == "done":
                 self.done.append(line.order)
             elif kind == "moves":
                 self._moves.append(line.order)
+        self.start = last_start(lines, self.failing)
+        self.failing = [line for line in self.failing if line.order >= self.start]
 
     def continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
@@ -90,17 +98,18 @@ def _kinds(lines: Sequence[Line]) -> Iterator[str]:
     """Yield what each line is about; lines that differ only in digits are looked at once."""
     known: dict[bytes, str] = {}
     for line in lines:
-        alike = same_format(line.text)
+        text = line.text[:_LONGEST]
+        alike = same_format(text)
         kind = known.get(alike)
         if kind is None:
-            kind = known[alike] = _kind(line.text.translate(ONES))
+            kind = known[alike] = _kind(text.translate(ONES))
         yield kind
 
 
 def _kind(text: str) -> str:
-    if _FAILED.search(text) and not is_warning_line(text):
+    if _FAILED.found_in(text) and not is_warning_line(text):
         return "failed"
-    if _DONE.search(text):
+    if _DONE.found_in(text):
         return "done"
     moves = ("oss" in text or "LOSS" in text) and _MOVES.search(text) and _written_at_once(text)
     return "moves" if moves else ""
@@ -108,7 +117,8 @@ def _kind(text: str) -> str:
 
 def is_warning_line(text: str) -> bool:
     """Whether a line only warns, tries again or informs: nothing ends by it."""
-    return _SOFT.search(text) is not None and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
+    text = text[:_LONGEST]
+    return _SOFT.found_in(text) and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
 
 
 _IS_EXCEPTION = re.compile(r"(?:\w+\.)*\w+(?:Error|Exception|Interrupt): ")

@@ -43,6 +43,7 @@ _NOT_A_MESSAGE = re.compile(
 )
 MOST_BELOW = 6
 """Lines below the first one of a message that are read."""
+_IN_THREAD = ("Exception in thread", "Exception ignored in")
 _CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
 _RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
 _DEEPEST_SOURCE = 10
@@ -122,16 +123,17 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
         if _HEADER.search(text):
             linked = follows or ("cause" if _is_inner(lines, index) else "")
             chain += 0 if linked else 1
+            in_thread = index > 0 and lines[index - 1].text.startswith(_IN_THREAD)  # the process lives on
             raised, index = _one(lines, index)
             if raised is not None:
-                yield replace(raised, follows=linked, chain=chain)
+                yield replace(raised, follows=linked, chain=chain, bare=in_thread)
                 follows = ""
             continue
         if _CAUSE in text or _CONTEXT in text:
             follows = "cause" if _CAUSE in text else "context"
         elif _BARE.match(text):
             chain += 0 if follows else 1
-            yield replace(_bare(lines[index], text), follows=follows, chain=chain)
+            yield replace(_bare(lines, index), follows=follows, chain=chain)
             follows = ""
         index += 1
 
@@ -142,9 +144,19 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
     return any(_INNER.search(text) for text in above) and index > 0
 
 
-def _bare(line: Line, text: str) -> ParsedException:
-    kind, _, message = text.partition(": ")
-    return ParsedException(kind, message, line, (), bare=True)
+def _bare(lines: Sequence[Line], index: int) -> ParsedException:
+    """Return an exception with no traceback above it, or with the frames of one whose start is cut off."""
+    kind, _, message = lines[index].text.partition(": ")
+    frames: list[TracebackFrame] = []
+    for line in reversed(lines[max(0, index - _LONGEST) : index]):
+        frame = _FRAME.match(line.text)
+        if frame:
+            frames.insert(
+                0, TracebackFrame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"]))
+            )
+        elif not line.text[:1].isspace():
+            break
+    return ParsedException(kind, message, lines[index], tuple(frames), bare=not frames)
 
 
 def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int]:

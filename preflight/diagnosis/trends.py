@@ -52,7 +52,7 @@ def _zero_with_nan(points: Sequence[Point]) -> Anomaly | None:
     """Trainer logs the average of the losses that are not NaN: 0.0 when none is left."""
     hits = tuple(point for point in points if point.loss == 0 and is_bad(point.norm))
     pairs = [point for point in points if point.loss is not None and point.norm is not None]
-    if not hits or not (hits[-1] is pairs[-1] or (len(hits) > 1 and len(hits) >= _SHARE * len(pairs))):
+    if not hits or not (hits[-1] is pairs[-1] or (len(hits) > 1 and _count(hits) >= _SHARE * _count(pairs))):
         return None
     return Anomaly(
         ZERO_CODE, "the loss is logged as 0.0 while the gradient norm is NaN: every step's loss was NaN", hits
@@ -65,13 +65,18 @@ def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
     if not hits:
         return None
     ends_bad = hits[-1] is losses[-1]
-    often = len(hits) >= 2 and len(hits) >= _SHARE * len(losses)
+    often = len(hits) >= 2 and _count(hits) >= _SHARE * _count(losses)
     stays = len(_bad_tail(losses)) >= _LOSSES
     if ends_bad or (often and not _recovered(losses, hits)):
         return Anomaly(
             NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often or stays else "likely"
         )
     return None
+
+
+def _count(points: Sequence[Point]) -> int:
+    """Return how many steps of the log some points stand for."""
+    return sum(point.line.stands_for for point in points)
 
 
 def _bad_tail(losses: Sequence[Point]) -> list[Point]:
@@ -82,7 +87,7 @@ def _bad_tail(losses: Sequence[Point]) -> list[Point]:
 def _recovered(losses: Sequence[Point], hits: Sequence[Point]) -> bool:
     """Whether only the search for a loss scale at the start printed them: all sound since, and for long."""
     last = next(index for index, point in enumerate(losses) if point is hits[-1])
-    sound = len(losses) - 1 - last
+    sound = _count(losses[last + 1 :])
     return (
         len(hits) == last + 1 - _first(losses, hits) and sound >= 3 * len(hits) and _first(losses, hits) <= 2
     )
@@ -122,9 +127,9 @@ def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
 
 def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
     skipped = tuple(_skipped_at_the_end(points))
-    steps = sum(1 for point in points if point.overflow or point.loss is not None)
+    steps = _count([point for point in points if point.overflow or point.loss is not None])
     if (
-        len(skipped) >= max(_SKIPPED, _SHARE * steps)
+        _count(skipped) >= max(_SKIPPED, _SHARE * steps)
         or [p for p in skipped[-2:] if p.scale is not None and p.scale <= 1][1:]
     ):
         return Anomaly(COLLAPSE_CODE, _COLLAPSED, skipped[-5:])

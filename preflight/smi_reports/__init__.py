@@ -6,6 +6,7 @@ into facts, so that a file and a live host are read by the same code.
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from preflight.agent import AGENT_VERSION
@@ -28,6 +29,10 @@ EXPECTED = (
 )
 Facts = dict[str, Any]
 
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
+# In front of every line: a quote's marks or a block's blanks, known by the first line of a known form.
+_AROUND = re.compile(r"^([> \t]{1,12})(?:\| NVIDIA-SMI [\d.]+ |=+NVSMI LOG=|GPU 0: .*\(UUID: )", re.MULTILINE)
+_TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
@@ -37,7 +42,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
 
     Raises BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED` or is cut.
     """
-    text = text.replace("\0", "").removeprefix("\ufeff").replace("\r\n", "\n")
+    text = plain_text(text)
     try:
         facts = _read(text)
     except ValueError as error:
@@ -49,6 +54,18 @@ def parse_smi(text: str, host: str) -> HostFacts:
     blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms", "reused")}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
+
+
+def plain_text(text: str) -> str:
+    """Return a text without what terminals, quotes and indented blocks put around its lines."""
+    text = (
+        _ANSI.sub("", text.replace("\0", "").removeprefix("\ufeff")).replace("\r\n", "\n").replace("\r", "\n")
+    )
+    found = _AROUND.search(text)
+    if found is None:
+        return text
+    around = found[1]
+    return "\n".join(line.removeprefix(around) for line in text.split("\n"))
 
 
 def _read(text: str) -> Facts | None:
@@ -103,8 +120,22 @@ def _q(text: str) -> Facts:
 
 
 def _table(text: str) -> Facts:
-    tree = table_tree(text)
+    """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
+    starts = [match.start() for match in _TABLE_HEAD.finditer(text)]
+    texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    trees = [(table_tree(each), each) for each in texts]
+    trees = [each for each in trees if each[0]["gpu"]] or trees[:1]
+    ids = {tuple(gpu["@id"] for gpu in tree["gpu"]) for tree, _ in trees}
+    longest = max(ids, key=len)
+    if any(shorter != longest[: len(shorter)] for shorter in ids):
+        raise ValueError(f"it holds {len(trees)} tables of different hosts, and each needs a file of its own")
+    tree, text = [each for each in trees if len(each[0]["gpu"]) == len(longest)][-1]
     facts = _tree_facts(tree)
+    if "rocesses:" not in text:  # "Compute processes:" before driver 346
+        count = len(facts["gpus"])
+        reason = f"the file is cut before its list of processes: the host has at least {_counted(count)}"
+        for gpu in facts["gpus"]:
+            gpu["processes"] = missing(reason, "not-asked")
     cut = missing("the file is cut at this value", "not-asked")
     for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
         for process in gpu["processes"] if isinstance(gpu["processes"], list) else ():
@@ -113,6 +144,11 @@ def _table(text: str) -> Facts:
         if "processes" in row and "fb_memory_usage" not in row:
             gpu["memory"] = cut
     return facts
+
+
+def _counted(count: int) -> str:
+    """Return a number of GPUs in words."""
+    return f"{count} GPU{'' if count == 1 else 's'}"
 
 
 def _csv(text: str) -> Facts:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.errors import BadInput
-from launcher.rundir.log_files import read_head_and_tail
+from launcher.rundir.log_files import read_log
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.docs import render_page, signature_codes
 from preflight.diagnosis.lines import Log, read_logs
@@ -41,18 +41,18 @@ def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
     assert any(line.startswith("  fix: ") for line in printed)
 
 
-@pytest.mark.parametrize("block", [7, 1000])
-def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int) -> None:
-    text = "".join(f"step {n}: {'-' * (n % 9)}\n" for n in range(1, 400)) + OOM
-    file = io.BytesIO(text.encode())
-    log = read_head_and_tail(file, Log("", "train.log"), head_bytes=100, tail_bytes=300, block=block)
-    assert log.unread == len(text) - 400
+@pytest.mark.parametrize("block", [4099, 1 << 20])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int, encoding: str) -> None:
+    text = "".join(f"step {n}: {'-' * (n % 9)}\n" for n in range(1, 20_000)) + OOM
+    log = read_log(io.BytesIO(text.encode(encoding)), Log("", "train.log"), block=block)
+    assert not log.text
+    assert len(log.kept) < 2000
     evidence = diagnose_logs([log]).causes[0].evidence[0]
     assert text.split("\n")[evidence.number - 1] == evidence.text == OOM.splitlines()[-1]
-    for line in read_logs((log,))[:3]:
-        assert text.split("\n")[line.number - 1] == line.text
-    whole = read_head_and_tail(io.BytesIO(text.encode()), Log("", "train.log"))
-    assert (whole.text, whole.unread, whole.cut_lines) == (text, 0, 0)
+    for line in read_logs((log,)):
+        assert text.split("\n")[line.number - 1].rstrip() == line.text
+    assert read_log(io.BytesIO(OOM.encode(encoding)), Log("")).text == OOM
 
 
 def test_the_json_document_has_the_documented_keys() -> None:

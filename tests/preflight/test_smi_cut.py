@@ -2,6 +2,7 @@
 
 import pytest
 
+from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_smi
 from tests.hardware import gpus_of
@@ -105,3 +106,45 @@ def test_desktop_programs_and_the_mps_server_hold_nothing() -> None:
         (2142, "mps"),
         (2143, "mps"),
     ]
+
+
+_TABLE = """Mon Sep 18 22:56:55 2023
+| NVIDIA-SMI 525.60.13    Driver Version: 525.60.13    CUDA Version: 12.0     |
+|-------------------------------+----------------------+----------------------+
+|   0  NVIDIA A100-SXM...  On   | 00000000:07:00.0 Off |                    0 |
+| N/A   31C    P0    62W / 400W |  20000MiB / 81920MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+|   1  NVIDIA A100-SXM...  On   | 00000000:0F:00.0 Off |                    0 |
+| N/A   31C    P0    62W / 400W |  20000MiB / 81920MiB |      0%      Default |
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [(9, "at least 2 GPUs"), (7, "at least 2 GPUs"), (6, "at least 1 GPU"), (4, "at least 1 GPU")],
+)
+def test_a_table_that_ends_among_its_gpus_says_that_there_may_be_more(lines: int, told: str) -> None:
+    found = gpus_of(parse_smi("".join(_TABLE.splitlines(keepends=True)[:lines]), "host"))
+    assert {str(gpu.processes) for gpu in found if told in str(gpu.processes)} == {str(found[0].processes)}
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        _TABLE.replace("\n", "\r\n"),
+        _TABLE.replace("\n", "\r"),
+        _TABLE.replace("|", "\x1b[1m|\x1b(B\x1b[m"),
+        "> " + _TABLE.replace("\n", "\n> "),
+        "    " + _TABLE.replace("\n", "\n    "),
+        f"Every 2.0s: nvidia-smi   node-1: Mon\n\n{_TABLE}{_TABLE.replace('20000MiB', '21000MiB')}",
+    ],
+    ids=["Windows", "old Mac", "colours", "quoted", "indented", "watched"],
+)
+def test_a_pasted_table_is_read_through_what_stands_around_it(pasted: str) -> None:
+    found = gpus_of(parse_smi(pasted, "host"))
+    assert [gpu.name for gpu in found] == ["NVIDIA A100-SXM..."] * 2
+
+
+def test_tables_of_two_hosts_in_one_file_are_not_taken_for_one_host() -> None:
+    with pytest.raises(BadInput, match="2 tables of different hosts"):
+        parse_smi(_TABLE + _TABLE.replace(":07:", ":17:"), "host")

@@ -38,4 +38,8 @@ ROWS: tuple[Notice, ...] = (
     notice("W22", r"NaN or Inf found in input tensor", "a value written to TensorBoard is NaN: see the losses", safe=False),
     notice("W23", r"thrown while requesting (?:HEAD|GET) https?://", "harmless when it succeeds in the end: the Hub was slow",
            safe=True),
+    notice("W24", r"Flash ?Attention 2(?:\.0)? (?:only supports .{0,60}but the current dy?t?ype in|without specifying a torch dtype)|Flash Attention 2\.0 with a model not initialized on GPU",
+           "harmless under mixed precision: the model is in float32 and is cast", safe=True),
+    notice("W25", r"CondaError: Run 'conda init' before|Failed to set NUMA affinity|Unable to initialize backend '(?:tpu|rocm|cuda)': ",
+           "harmless: a module or device that this run does not use", safe=True),
 )  # fmt: skip

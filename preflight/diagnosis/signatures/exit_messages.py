@@ -43,11 +43,11 @@ ROWS: tuple[Signature, ...] = (
               r"CANCELLED AT|scancel|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^KeyboardInterrupt\b|Received SIGTERM|SIGTERM received|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED|Killed by signal 15|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
-    Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b|\bSIGTERM\b|Sending process \d+ closing signal|" + _signal(15, "SIGTERM"),
+    Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b(?! at )|\bSIGTERM\b|Sending process \d+ closing signal|" + _signal(15, "SIGTERM"),
               "the launcher stopped this rank because another one failed", "look at the rank that failed first", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
               r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:exited unexpectedly|is killed by signal)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died"
-              r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",
+              r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorUnavailableError|[Aa] worker died or was killed while executing a task|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",
               "a worker process ended; this line does not say why", "read that worker's own traceback; num_workers=0 shows it", "run"),
     Signature("S99", "unknown", VICTIM,
               r"ChildFailedError|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job terminated normally, but|mpirun (?:noticed|detected)|task \d+: Exited with exit code",

@@ -35,7 +35,7 @@ ROWS: tuple[Signature, ...] = (
               "the checkpoint is cut off, a Git LFS pointer, or another format", "git lfs pull, or copy it again and compare"
               " sha256; take an earlier checkpoint", "run"),
     Signature("S84", "bad-checkpoint", ROOT,
-              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|does not appear to have (?:a file named|files named) (?:pytorch_model|model|\('?pytorch|\('?model)"
+              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
               r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)",
               "the model directory holds no weights", "copy or download it again", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
@@ -62,9 +62,9 @@ ROWS: tuple[Signature, ...] = (
     Signature("S82", "hf-hub-auth", ROOT,
               r"couldn't connect to 'https?://|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|Cannot reach https?://|(?:MaxRetryError|ProxyError|SSLError|ConnectError|ConnectTimeout|ReadTimeout|ConnectionError).{0,300}(?:huggingface\.co|hf\.co|hf-mirror)"
               r"|HTTPS?ConnectionPool\(host='(?:huggingface\.co|cdn-lfs\S*|\S*hf\.co|hf-mirror\.com|datasets-server\S*)'|There was a specific connection error when trying to load|cannot find the (?:appropriate snapshot|requested files) in|[Cc]annot find the requested files in the (?:local|disk) cache"
-              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't"
+              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't|URLError: <urlopen error|requests\.exceptions\.(?:ConnectionError|ConnectTimeout|ReadTimeout|SSLError|ProxyError): "
               r"|(?:huggingface\.co|hf\.co).{0,200}(?:timed out|Name or service not known|Temporary failure in name resolution|certificate verify failed|Connection reset|unreachable)|unable to access 'https://huggingface\.co|xet.{0,80}(?:Request error|timed out|failed)|CAS (?:service|client) error",
-              "the Hub cannot be reached (or offline mode is on) and the file is not in this host's cache",
+              "the Hub, or another server that files come from, cannot be reached (or offline mode is on), and the file is not on this host",
               "download it on that host first: hf download REPO", "run"),
     Signature("S83", "missing-file", ROOT, r"Repo id must (?:be in the form|use alphanumeric)|not a valid model identifier|is not a local folder|Incorrect path_or_model_id|HFValidationError",
               "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),

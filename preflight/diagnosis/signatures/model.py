@@ -39,11 +39,7 @@ class Signature:
     @cached_property
     def alternatives(self) -> "tuple[Alternative, ...]":
         """The pattern's branches, each with a literal that a line must hold to match it."""
-        return tuple(
-            Alternative(longest_literal(branch), re.compile(branch))
-            for whole in branches(self.pattern)
-            for branch in expanded(whole)
-        )
+        return AnyOf(self.pattern).alternatives
 
     def matches(self, text: str) -> bool:
         """Whether the row's pattern is in a line."""
@@ -58,12 +54,32 @@ class Alternative:
     pattern: re.Pattern[str]
 
 
+class AnyOf:
+    """A pattern of many branches, searched for fast: each branch only where its literal is."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+
+    @cached_property
+    def alternatives(self) -> "tuple[Alternative, ...]":
+        """The branches, compiled when they are first needed."""
+        return tuple(
+            Alternative(longest_literal(branch), re.compile(branch))
+            for whole in branches(self.pattern)
+            for branch in expanded(whole)
+        )
+
+    def found_in(self, text: str) -> bool:
+        """Whether one of the branches is in a text."""
+        return any(each.literal in text and each.pattern.search(text) for each in self.alternatives)
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A line that looks alarming. `safe` says whether it may be ignored, `verdict` why."""
 
     code: str
-    pattern: re.Pattern[str]
+    pattern: AnyOf
     safe: bool
     verdict: str
 
@@ -73,7 +89,7 @@ ROOT, GENERAL, ENDING, VICTIM = CausalDepth.ROOT, CausalDepth.GENERAL, CausalDep
 
 def notice(code: str, pattern: str, verdict: str, *, safe: bool) -> Notice:
     """Return a row of the notices."""
-    return Notice(code, re.compile(pattern), safe, verdict)
+    return Notice(code, AnyOf(pattern), safe, verdict)
 
 
 def branches(pattern: str) -> list[str]:

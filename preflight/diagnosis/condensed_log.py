@@ -1,0 +1,250 @@
+"""A log of any size as the lines that can matter to its diagnosis: read once, in bounded memory. Pure.
+
+Training logs repeat few lines many times. Lines that differ only in their numbers have one shape, and of each shape
+the first, the last and a sample between them are kept, with how many lines each stands for. Where there are too many
+shapes (generated texts, random words) a new one is kept only if it holds a word that a pattern needs.
+"""
+
+import re
+from collections import deque
+from dataclasses import replace
+
+from preflight.diagnosis.failure_vocabulary import failure_vocabulary
+from preflight.diagnosis.lines import KeptLine, Log
+from preflight.diagnosis.signature_matcher import shape_of_bytes
+
+MOST_WHOLE = 256 << 10
+"""Bytes of a log that is diagnosed as it is."""
+_ALLOTMENTS = ((150, 48), (600, 12))
+"""(shapes, lines): of so many shapes that repeat, so many lines are kept at their start and again at their end."""
+_FEW = 4
+"""Lines of each further shape."""
+SAMPLE = 64
+"""Of the lines between them every this many-th is kept."""
+_AROUND = 6
+"""Lines kept before and behind one of a new shape, whatever they are: messages and tracebacks are read with them."""
+_FREE_SHAPES, _FREE_BYTES = 1000, 250_000
+"""Shapes that are kept without a look at their words."""
+_MOST_EVENTS, _EVENT_BYTES = 1000, 250_000
+"""Of later shapes that hold a failure's word, how much is kept from the start, and again from the log's end."""
+_LATE_BYTES = 1_000_000
+"""Bytes of new shapes at the log's end that are then still looked at."""
+_MOST_SHAPES = 30_000
+_MOST_SAMPLED = 20_000
+_BLOCK = 1 << 20
+_LONGEST = 16_384
+"""Bytes of a line that are kept."""
+_ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+_SAME_NUMBER = b"\x0b"
+"""Starts what stood behind a carriage return: it has the number of the line before it."""
+
+
+class _Shape:
+    """How often lines of one shape came, and the last of them."""
+
+    __slots__ = ("last", "limit", "sampled", "seen")
+
+    def __init__(self) -> None:
+        self.seen = 1
+        self.limit = _FEW
+        self.sampled = 0
+        self.last: list[tuple[int, int, bytes]] = []
+
+
+class LogCondenser:
+    """Takes a log block by block; gives the lines that are left of it."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._place = 0  # lines so far, those behind carriage returns included
+        self._number = 0  # lines so far
+        self._shapes: dict[bytes, _Shape | None] = {}
+        self._free = self._free_bytes = 0
+        self._events = self._event_bytes = 0
+        self._repeating = 0
+        self._sampled = 0
+        self._behind = 0
+        self._kept: dict[int, tuple[int, bytes]] = {}
+        self._late: deque[tuple[int, int, bytes]] = deque()  # of new shapes, when there were too many before
+        self._late_bytes = 0
+
+    def feed(self, block: bytes) -> None:
+        """Read the next block. Lines may be cut anywhere between two blocks."""
+        block = self._rest + block
+        last = len(block) - 1  # a carriage return at it may be half of a line's end
+        end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, last)) + 1
+        if not end:
+            self._rest = block[:_LONGEST] if len(block) > 2 * _LONGEST else block
+            return
+        self._rest = block[end:]
+        if block[end - 1 : end] == b"\r":
+            self._rest = _SAME_NUMBER + self._rest
+        self._take(block[: end - 1] + b"\n")
+
+    def lines(self) -> tuple[KeptLine, ...]:
+        """Return what was kept, in the order of the log, when all blocks were read."""
+        if self._rest:
+            self._take(self._rest + b"\n")
+            self._rest = b""
+        kept = {place: (number, text, 1) for place, (number, text) in self._kept.items()}
+        kept.update({place: (number, text, 1) for place, number, text in self._last_events()})
+        for each in self._shapes.values():
+            if each is not None and each.last:
+                ring = sorted(each.last)
+                left_out = each.seen - each.limit - len(ring) - each.sampled
+                for index, (place, number, text) in enumerate(ring):
+                    kept[place] = (number, text, 1 + left_out if not index else 1)
+        return tuple(
+            KeptLine(number, text.decode("utf-8", "replace"), count)
+            for _, (number, text, count) in sorted(kept.items())
+        )
+
+    def _take(self, block: bytes) -> None:
+        """Read whole lines."""
+        block = _plain(block)
+        lines = block.split(b"\n")
+        lines.pop()
+        forms = shape_of_bytes(block).split(b"\n")
+        forms.pop()
+        numbers = self._numbers(lines, behind_returns=_SAME_NUMBER in block)
+        keep, fresh = self._repeated(lines, forms, numbers)
+        self._behind = 0
+        for at in self._chosen(fresh, forms, lines, numbers):
+            keep.update(range(max(0, at - _AROUND), min(len(lines), at + _AROUND + 1)))
+            self._behind = max(0, at + _AROUND + 1 - len(lines))
+        self._keep(keep, lines, numbers)
+        self._place += len(lines)
+
+    def _numbers(self, lines: list[bytes], *, behind_returns: bool) -> "range | list[int]":
+        start = self._number
+        if not behind_returns:
+            self._number += len(lines)
+            return range(start + 1, start + 1 + len(lines))
+        found = []
+        for line in lines:
+            start += not line.startswith(_SAME_NUMBER)
+            found.append(start)
+        self._number = start
+        return found
+
+    def _repeated(
+        self, lines: list[bytes], forms: list[bytes], numbers: "range | list[int]"
+    ) -> tuple[set[int], list[int]]:
+        """Count the lines of known shapes; return the places of those to keep, and of new shapes' lines."""
+        shapes, place = self._shapes, self._place
+        keep, fresh = set(range(min(self._behind, len(lines)))), list[int]()
+        for index, form in enumerate(forms):
+            known = shapes.get(form, self)
+            if known is None:
+                continue
+            if not isinstance(known, _Shape):
+                shapes[form] = _Shape()
+                fresh.append(index)
+                continue
+            seen = known.seen
+            known.seen = seen + 1
+            if seen < known.limit:
+                keep.add(index)
+                continue
+            last = known.last
+            if len(last) < known.limit:
+                if seen == _FEW and self._allot(known):
+                    keep.add(index)
+                else:
+                    last.append((place + index, numbers[index], lines[index][:_LONGEST]))
+                continue
+            at = seen % known.limit
+            if not seen % SAMPLE and self._sampled < _MOST_SAMPLED:
+                self._sampled += 1
+                known.sampled += 1
+                self._kept[last[at][0]] = last[at][1:]
+            last[at] = (place + index, numbers[index], lines[index][:_LONGEST])
+        return keep, fresh
+
+    def _allot(self, shape: _Shape) -> bool:
+        """Give a shape that repeats its room; return whether that is more than it had."""
+        self._repeating += 1
+        shape.limit = next((lines for shapes, lines in _ALLOTMENTS if self._repeating <= shapes), _FEW)
+        return shape.limit > _FEW
+
+    def _chosen(
+        self, fresh: list[int], forms: list[bytes], lines: list[bytes], numbers: "range | list[int]"
+    ) -> list[int]:
+        """Return which lines of new shapes are kept, and forget the other shapes."""
+        free = 0
+        while free < len(fresh) and self._free < _FREE_SHAPES and self._free_bytes < _FREE_BYTES:
+            self._free += 1
+            self._free_bytes += len(forms[fresh[free]])
+            free += 1
+        rest = fresh[free:]
+        if not rest:
+            return fresh
+        if self._events >= _MOST_EVENTS or self._event_bytes >= _EVENT_BYTES:
+            self._postpone(rest, forms, lines, numbers)
+            return fresh[:free]
+        events = [rest[index] for index in failure_vocabulary().lines_with([forms[at] for at in rest])]
+        if len(events) > _MOST_EVENTS:
+            end = rest.index(events[_MOST_EVENTS])
+            self._postpone(rest[end:], forms, lines, numbers)
+            rest, events = rest[:end], events[:_MOST_EVENTS]
+        self._events += len(events)
+        self._event_bytes += sum(len(forms[at]) for at in events)
+        room = len(self._shapes) < _MOST_SHAPES
+        for at in set(rest).difference(events):
+            if room:
+                self._shapes[forms[at]] = None
+            else:
+                del self._shapes[forms[at]]
+        return fresh[:free] + events
+
+    def _postpone(
+        self, places: list[int], forms: list[bytes], lines: list[bytes], numbers: "range | list[int]"
+    ) -> None:
+        """Put lines aside that are looked at only if the log ends soon."""
+        for at in places:
+            line = lines[at][:_LONGEST]
+            del self._shapes[forms[at]]
+            self._late.append((self._place + at, numbers[at], line))
+            self._late_bytes += len(line)
+        while self._late_bytes > _LATE_BYTES:
+            self._late_bytes -= len(self._late.popleft()[2])
+
+    def _last_events(self) -> list[tuple[int, int, bytes]]:
+        """Return the last lines of those put aside that hold a failure's word."""
+        if not self._late:
+            return []
+        found = failure_vocabulary().lines_with([shape_of_bytes(line) for _, _, line in self._late])
+        kept, size = list[tuple[int, int, bytes]](), 0
+        for index in reversed(found[-_MOST_EVENTS:]):
+            kept.append(self._late[index])
+            size += len(kept[-1][2])
+            if size > _EVENT_BYTES:
+                break
+        return kept
+
+    def _keep(self, places: set[int], lines: list[bytes], numbers: "range | list[int]") -> None:
+        for index in places:
+            self._kept[self._place + index] = (numbers[index], lines[index][:_LONGEST])
+
+
+def _plain(block: bytes) -> bytes:
+    """Return a block without zeros and colours, in which carriage returns end lines too."""
+    if b"\x00" in block:
+        block = block.replace(b"\x00", b"")
+    if b"\x1b" in block:
+        block = _ANSI.sub(b"", block)
+    if b"\b" in block:
+        block = re.sub(rb"\x08+", b"\r", block)
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n" + _SAME_NUMBER)
+    return block
+
+
+def condense(log: Log) -> Log:
+    """Return a log with a long text condensed, another one as it is."""
+    if len(log.text) <= MOST_WHOLE:
+        return log
+    condenser = LogCondenser()
+    for start in range(0, len(log.text), _BLOCK):
+        condenser.feed(log.text[start : start + _BLOCK].encode("utf-8", "replace"))
+    return replace(log, text="", kept=condenser.lines())

@@ -1,0 +1,126 @@
+"""Which lines of a text hold a word that a pattern of the diagnosis needs, found in one pass over bytes. Pure."""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import accumulate
+
+from preflight.diagnosis import run_progress
+from preflight.diagnosis.signature_matcher import shape
+from preflight.diagnosis.signatures.model import AnyOf, Signature
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES
+
+# Of tracebacks, torch's table of failed ranks and logged steps, which are read without a pattern's literal.
+_STRUCTURE = (
+    "Traceback", 'File "', "During handling", "The above exception", "Original Traceback", "Failures:", "exitcode",
+    "Error", "Exception", "Interrupt", "loss", "Loss", "LOSS", "grad_norm", "loss_scale", "OVERFLOW", "Root Cause",
+)  # fmt: skip
+# Words of every text. A literal of such words alone marks no line; a pattern that has no other finds its lines among
+# the first of their shape only.
+_EVERYDAY_WORDS = (
+    "the with for not and has been have was are is from this that train training model step rank file input data using your"
+    " type both could can you will python expected return version node needs require requires failed installed were use only"
+    " but out such done time line last than call need get sure after before"
+)
+_EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
+# Found anywhere in a word, such as in CudaError and SIGNALException.
+_INSIDE = ("Error", "Exception", "CUDA", "cuda", "NCCL", "nccl", "rrno")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+
+
+class FailureVocabulary:
+    """The words of many literals as one pattern, and for each word the literals that it stands for."""
+
+    def __init__(self, literals: Iterable[tuple[str, str]]) -> None:
+        """Take (literal, pattern that it is of)."""
+        self._inside: list[bytes] = [word.encode() for word in _INSIDE]
+        by_word: dict[str, list[bytes]] = defaultdict(list)
+        for literal, pattern in literals:
+            if any(word in literal for word in _INSIDE):
+                continue
+            words = _words_of(literal, pattern, by_word)
+            if not words and not literal.isascii():
+                self._inside.append(literal.encode())
+            for word in words:
+                by_word[word].append(literal.encode())
+        self._literals = {
+            word.encode(): tuple(
+                each for end in range(len(word)) for each in by_word.get(word[: end + 1], ())
+            )
+            for word in list(
+                by_word
+            )  # the longest word is what is found: it stands for those that it starts with
+        }
+        self._pattern = re.compile(rf"\b(?:{_trie(by_word)})".encode())
+
+    def lines_with(self, lines: Sequence[bytes]) -> list[int]:
+        """Return the places of the lines, as `shape` writes them, that hold one of the literals."""
+        ends = list(accumulate(len(line) + 1 for line in lines))
+        text = b"\n".join(lines)
+        found: set[int] = set()
+        for word in self._inside:
+            at = text.find(word)
+            while at >= 0:
+                place = bisect_right(ends, at)
+                found.add(place)
+                at = text.find(word, ends[place])
+        place, tried = -1, set[bytes]()
+        for match in self._pattern.finditer(text):
+            if place < 0 or match.start() >= ends[place]:
+                place, tried = bisect_right(ends, match.start()), set()
+            word = match[0]
+            if word in tried or place in found:
+                continue
+            tried.add(word)
+            if any(literal in lines[place] for literal in self._literals[word]):
+                found.add(place)
+        return sorted(found)
+
+
+@cache
+def failure_vocabulary() -> FailureVocabulary:
+    """Return the vocabulary of the whole diagnosis; made when a long log first needs it."""
+    every: list[Signature | AnyOf] = [
+        *SIGNATURES,
+        *(notice.pattern for notice in NOTICES),
+        *run_progress.END_PATTERNS,
+    ]
+    literals = {(each.literal, each.pattern.pattern) for row in every for each in row.alternatives}
+    literals.update((literal, "") for literal in _STRUCTURE)
+    return FailureVocabulary(sorted((shape(literal), pattern) for literal, pattern in literals if literal))
+
+
+def _words_of(literal: str, pattern: str, known: Iterable[str]) -> list[str]:
+    """Return the words of which one is where a literal is: one within it, known ones first, else its start."""
+    found = [match for match in _WORD.finditer(literal) if match[0].lower() not in _EVERYDAY]
+    within = [match[0] for match in found if match.start() and not _is_word(literal[match.start() - 1])]
+    if within:
+        return [next((word for word in within if word in known), max(within, key=len))]
+    if not found:
+        return []
+    word = found[0][0]
+    cased = re.search(rf"\[([A-Za-z]+)\]{re.escape(literal)}", pattern) if not found[0].start() else None
+    return [first + word for first in cased[1]] if cased else [word]
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _trie(words: Iterable[str]) -> str:
+    """Return a pattern for any of the words in which those that start alike share their start."""
+    by_first: dict[str, list[str]] = defaultdict(list)
+    whole = ""
+    for word in sorted(words):
+        if word:
+            by_first[word[0]].append(word[1:])
+        else:
+            whole = "|"
+    parts = [re.escape(first) + _suffix(rest) for first, rest in by_first.items()]
+    return "|".join(parts) + whole if parts else "(?!)"
+
+
+def _suffix(rest: Sequence[str]) -> str:
+    return re.escape(rest[0]) if len(rest) == 1 else f"(?:{_trie(rest)})"

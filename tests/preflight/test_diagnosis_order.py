@@ -1,0 +1,78 @@
+"""Which of several messages is believed: the last run's, an exception's, not what the run survived."""
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+
+BANNER = "Loaded module: python/3.11 for user alice\nStarting the job 12 on node-3 at 08:00:01\n"
+STEPS = "".join(f"2024-05-01 08:0{n}:00 step {n} loss: {2 - n / 10}\n" for n in range(9))
+TYPE_ERROR = """Traceback (most recent call last):
+  File "train.py", line 12, in <module>
+    main()
+  File "train.py", line 7, in main
+    update(1)
+TypeError: update() missing 1 required positional argument: 'scale'
+"""
+SOCKET = "[E socket.cpp:500] [c10d] The server socket has failed to listen on any local network address.\n"
+CANCELLED = "slurmstepd: error: *** JOB {} ON node-3 CANCELLED AT 2024-07-09T14:25:08 ***\n"
+NO_GIT = """Traceback (most recent call last):
+  File "/usr/lib/python3.11/subprocess.py", line 1026, in __init__
+    self._execute_child(args)
+FileNotFoundError: [Errno 2] No such file or directory: 'git-lfs'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    login()
+ValueError: no credentials for the model registry
+"""
+OWN_IMPORT = """Traceback (most recent call last):
+  File "train.py", line 1, in <module>
+    from utils.general import masks
+ImportError: cannot import name 'masks' from 'utils.general' (/home/alice/yolo/utils/general.py)
+"""
+
+
+OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory\n"
+CONFIG = "[INFO] [config.py:958:print]   float16_config ... enabled=True loss_scale=0.0 scale_power=16\n"
+NO_TPU = (
+    "05:12:08 [I] Unable to initialize backend 'tpu': Failed to open libtpu.so: cannot open shared object"
+    " file: No such file or directory\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "codes"),
+    [
+        (BANNER + STEPS + TYPE_ERROR + BANNER + STEPS * 2, []),
+        (BANNER + STEPS + OOM + BANNER + STEPS + TYPE_ERROR, ["S00"]),
+        (TYPE_ERROR + CANCELLED.format(1) + STEPS * 2 + CANCELLED.format(2), ["S78"]),
+        (SOCKET + "Initialized (rank/world-size) 0/1\n" + CANCELLED.format(7), ["S78", "S50"]),
+        (SOCKET + "RuntimeError: The server socket has failed to listen: EADDRINUSE\n", ["S50"]),
+        ("Flash Attention 2 only supports torch.float16 and torch.bfloat16 dtypes, but the current dype in"
+         " Qwen2ForCausalLM is torch.float32.\n" + TYPE_ERROR, ["S00"]),
+        ("Disk quota exceeded while the cache was written\n" + TYPE_ERROR, ["S00", "S76"]),
+        (NO_GIT, ["S00"]),
+        (OWN_IMPORT, ["S00"]),
+        (OWN_IMPORT.replace("/home/alice/yolo", "/opt/venv/lib/python3.11/site-packages"), ["S89"]),
+        ("nohup: ignoring input\n" + TYPE_ERROR + "nohup: ignoring input\n" + STEPS * 2, []),
+        ("CondaError: Run 'conda init' before 'conda deactivate'\n" + STEPS, []),
+        ("".join(TYPE_ERROR.splitlines(keepends=True)[1:]), ["S00"]),
+        (CONFIG * 4, []),
+        (NO_TPU + STEPS + CANCELLED.format(3), ["S78"]),
+        ("Terminated at Fri Apr 25 11:32:20 2025\nExited with exit code 1.\n", ["S99"]),
+        ("urllib.error.URLError: <urlopen error [Errno 101] Network is unreachable>\n", ["S82"]),
+    ],
+    ids=[
+        "a second run that is well", "the second run's own failure", "jobs appended",
+        "a socket that was not needed", "a socket that was", "a warning of dtypes",
+        "a plain line before an exception", "an exception while one is handled",
+        "an own module", "a package's module", "nohup twice", "conda's word",
+        "a traceback without its head",
+        "a printed config", "a backend that is not there",
+        "the scheduler's summary", "no way to a server",
+    ],
+)  # fmt: skip
+def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:
+    assert [cause.code for cause in diagnose(log).causes] == codes
