@@ -17,7 +17,7 @@ class LiveLogScanner:
     """Cuts logs into lines as their bytes come and reads those about training."""
 
     def __init__(self) -> None:
-        self._diagnosis = LiveDiagnosis()
+        self._diagnosis = LiveDiagnosis(keeps_lines=False)
         self._rests: dict[tuple[str, str], bytes] = {}
 
     def feed(self, host: str, log: str, data: bytes, at_s: float) -> list[str]:

@@ -14,6 +14,11 @@ class HostLiveness:
     def __init__(self) -> None:
         self._last: dict[str, HostReport] = {}
 
+    @property
+    def is_any_idle(self) -> bool:
+        """Whether a host has said that it is quiet, and not that it lives again."""
+        return bool(self._last)
+
     def update(self, report: HostReport) -> str:
         """Take "idle" or "active"; return what a person should hear of it, "" for nothing."""
         if report.event == "active":

@@ -65,7 +65,9 @@ _HOPELESS = (
     HostNotContacted,
 )
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-_POLL_S = 0.1
+POLL_S = 0.1
+_MOST_POLLS_EACH_S = 2000
+_LONGEST_POLL_S = 1.0
 QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
@@ -80,6 +82,14 @@ class ResumePoint:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
+def poll_interval(nodes: int) -> float:
+    """Return how long a client of so many nodes waits for a host before it looks for words to send.
+
+    A thousand threads that wake ten times a second keep half a core busy while nothing happens.
+    """
+    return min(_LONGEST_POLL_S, max(POLL_S, nodes / _MOST_POLLS_EACH_S))
+
+
 class NodeClient(threading.Thread):
     """Puts everything that happens on one host into the run's queue, until the run has ended on it."""
 
@@ -88,23 +98,25 @@ class NodeClient(threading.Thread):
         run_id: str,
         node: NodePlan,
         open_way: Callable[[], Connection],
-        start: bytes | ResumePoint,
+        start: "Callable[[], bytes] | ResumePoint",
         *,
         patience_s: float,
         events: "queue.Queue[RunEvent]",
         awake: AwakeClock | None = None,
     ) -> None:
-        """`patience_s`: how long, awake, it may be silent; then its supervisor has ended its part of the
-        run.
+        """`start` returns the request that starts the node, for one that does not run yet.
+
+        `patience_s`: how long, awake, it may be silent; then its supervisor has ended its part of the run.
         """
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
         self._node = node
         self._open_way = open_way
-        self._start_request = start if isinstance(start, bytes) else None
+        self._start_request = None if isinstance(start, ResumePoint) else start
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
         self._events = events
+        self.poll_s = POLL_S  # how long a host is waited for before words are sent to it
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
@@ -184,7 +196,7 @@ class NodeClient(threading.Thread):
         assert self._start_request is not None  # noqa: S101 - run() has asked
         try:
             with self._open_way() as connection:
-                self._converse(connection, argv, self._start_request, self._on_start)
+                self._converse(connection, argv, self._start_request(), self._on_start)
         except HostError as error:
             if not self._running_there:
                 self._finish(StartRefused(self.host, error.detail, error.fix))
@@ -252,7 +264,7 @@ class NodeClient(threading.Thread):
         answered, stderr = False, b""
         heard = self._awake.now()
         while not self._done:
-            data = stream.read(_POLL_S)
+            data = stream.read(self.poll_s)
             stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
             now = self._awake.now()
             if data == b"":

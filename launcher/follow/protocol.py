@@ -14,7 +14,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.restart_spec import RestartSpec
-from launcher.planning.run_record import build_run_record
+from launcher.planning.run_record import build_record_head, build_record_nodes, build_run_record
 from launcher.remote import supervisor_program
 from launcher.remote.client_pack import PACK_NAME, client_pack
 from launcher.remote.programs import program_source
@@ -48,6 +48,35 @@ def request(document: Mapping[str, Any]) -> bytes:
     return supervisor_program.compress_supervisor("supervisor", json.dumps(document).encode())
 
 
+class StartRequests:
+    """The requests that start the nodes of a plan. What is the same in all of them is written once.
+
+    That is how every node is reached (`entries`), which each host keeps for clients that look for the run on
+    it: 1,000 times 1,000 nodes would take longer to write than all else of a launch together.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        disconnect: DisconnectOptions,
+        entries: Iterable[HostEntry] = (),
+        restart: RestartSpec | None = None,
+    ) -> None:
+        self._plan = plan
+        self._disconnect = disconnect
+        self._restart = restart
+        nodes = json.dumps(build_record_nodes(plan, entries))
+        rank = json.dumps(program_source("rank").decode())
+        start = f'{{"mode": "start", "spec": {{"rank_source": {rank}, "launch": {{"nodes": {nodes}, '
+        self._start = supervisor_program.SharedStart(start.encode())
+
+    def of(self, node: NodePlan) -> bytes:
+        """Return the request that starts one node."""
+        head = json.dumps(build_record_head(self._plan, node))
+        spec = json.dumps(_spec(self._plan, node, self._disconnect, self._restart))
+        return self._start.frame("supervisor", f"{head[1:]}, {spec[1:]}}}".encode())
+
+
 def start_request(
     plan: Plan,
     node: NodePlan,
@@ -55,11 +84,8 @@ def start_request(
     entries: Iterable[HostEntry] = (),
     restart: RestartSpec | None = None,
 ) -> bytes:
-    """Return the request that starts one node of a plan.
-
-    `entries` are how every node is reached: the host keeps them, for clients that look for the run on it.
-    """
-    return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries, restart)})
+    """Return the request that starts one node of a plan, alone."""
+    return StartRequests(plan, disconnect, entries, restart).of(node)
 
 
 def warm_start_order(
@@ -70,17 +96,16 @@ def warm_start_order(
     restart: RestartSpec | None = None,
 ) -> bytes:
     """Return what a node that has started early waits for."""
-    body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries, restart)}).encode()
+    spec = _spec(plan, node, disconnect, restart)
+    spec |= {"launch": build_run_record(plan, node, entries), "rank_source": program_source("rank").decode()}
+    body = json.dumps({"mode": "start", "spec": spec}).encode()
     return b"%d\n" % len(body) + body
 
 
 def _spec(
-    plan: Plan,
-    node: NodePlan,
-    disconnect: DisconnectOptions,
-    entries: Iterable[HostEntry],
-    restart: RestartSpec | None = None,
+    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, restart: RestartSpec | None = None
 ) -> dict[str, Any]:
+    """Return what the supervisor of a node is to do, without the launch's record and the rank's program."""
     return {
         "run_id": plan.run_id,
         "job": plan.job_name,
@@ -103,9 +128,7 @@ def _spec(
         "hang_timeout_s": plan.hang_timeout_s,
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": list(node.gpus) or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
-        "launch": build_run_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
-        "rank_source": program_source("rank").decode(),
         "restart": None if restart is None else restart.known,
         "restart_order": restart.order if restart is not None and node.node_rank == 0 else None,
     }

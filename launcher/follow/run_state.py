@@ -76,6 +76,7 @@ class RunState:
         self._over = over
         self._after_main_s = after_main_s
         self.hosts = tuple(node.host for node in plan.nodes)
+        self._plan_nodes = {node.host: node for node in plan.nodes}
         self.verification = Verifier(plan)
         self.guarding = GuardReports(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
         self.deep = DeepReports()
@@ -221,8 +222,10 @@ class RunState:
 
     def _judge_quiet(self, now: float) -> Iterator[Action]:
         """End a run of several hosts when nothing lives on any of them; one host judges itself."""
+        if len(self.hosts) < 2 or not self._quiet.is_any_idle:
+            return
         hosts = [host for host in self.open_hosts if not self._all_left(host)]
-        seconds = self._quiet.idle_seconds(hosts, now) if len(self.hosts) > 1 else 0.0
+        seconds = self._quiet.idle_seconds(hosts, now)
         if seconds:
             why = f"hung: no output, no optimizer step, no use of GPU or CPU on any host for {seconds:.0f} s"
             yield from self._hung(why, hosts[0], now)
@@ -240,7 +243,7 @@ class RunState:
 
     def _all_left(self, host: str) -> bool:
         """Return whether every rank of a host has ended."""
-        (node,) = (node for node in self.plan.nodes if node.host == host)
+        node = self._plan_nodes[host]
         return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
     def _stopped_there(self, report: HostReport) -> Iterator[Action]:

@@ -73,6 +73,9 @@ class UsageTracker:
             for node in plan.nodes
             for slot in node.ranks.slots
         }
+        self._ranks_of: dict[str, list[int]] = {}
+        for rank, (host, _) in self._slots.items():
+            self._ranks_of.setdefault(host, []).append(rank)
         self._series = {rank: {name: _Series() for name in _NAMES} for rank in self._slots}
         self._samples = dict.fromkeys(self._slots, 0)
         self._steps: dict[int, int] = {}
@@ -92,9 +95,8 @@ class UsageTracker:
         if sample.get("gpus_missing"):
             self.missing[host] = str(sample["gpus_missing"])
         gpus, ranks = _mapping(sample.get("gpus")), _mapping(sample.get("ranks"))
-        for rank, (where, uuid) in self._slots.items():
-            if where != host:
-                continue
+        for rank in self._ranks_of.get(host, ()):
+            uuid = self._slots[rank][1]
             both = {**_mapping(gpus.get(uuid or "")), **_mapping(ranks.get(str(rank)))}
             self._samples[rank] += bool(both)
             if isinstance(both.get("step"), int):

@@ -90,22 +90,27 @@ class Verifier:
         self._expected = expectations(plan)
         self._reported: dict[int, dict[str, Any]] = {}
         self._said: set[str] = set()
+        # The ranks that have not reported it yet: each report is judged in the same time for any number.
+        self._unheard = set(self._expected)
+        self._without_world = set(self._expected)
+        self._without_place = set(self._expected)
+        self._without_precision = set(self._expected)
         self.mismatches: tuple[str, ...] = ()
 
     @property
     def devices_verified(self) -> bool:
         """Whether every rank has reported that world, rank and device are as planned."""
-        return not self.unreported_ranks() and not self.ranks_without_device() and not self.mismatches
+        return not self._without_world and not self._without_place and not self.mismatches
 
     @property
     def all_reported(self) -> bool:
         """Whether every rank has started and reported who it is, and none contradicts the plan."""
-        return self._all(bool) and not self.mismatches
+        return not self._unheard and not self.mismatches
 
     @property
     def precision_verified(self) -> bool:
         """Whether every rank has reported that its mixed precision is as planned."""
-        return self._all(lambda reported: "mixed_precision" in reported) and not self.mismatches
+        return not self._without_precision and not self.mismatches
 
     def update(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str]:
         """Take what a rank reported; yield sentences worth saying now. Contradictions go to `mismatches`."""
@@ -115,6 +120,7 @@ class Verifier:
             return
         reported = self._reported.setdefault(rank, {})
         reported.update(fields)
+        self._note(expected, reported)
         wrong = tuple(mismatches_of(expected, host, reported))
         if wrong:
             self.mismatches = wrong
@@ -128,19 +134,22 @@ class Verifier:
 
     def unreported_ranks(self) -> tuple[int, ...]:
         """Return the ranks that never reported their world."""
-        return tuple(rank for rank in self._expected if "world_rank" not in self._reported.get(rank, {}))
+        return tuple(rank for rank in self._expected if rank in self._without_world)
 
     def ranks_without_device(self) -> tuple[int, ...]:
         """Return the ranks that reported their world, but not which device they use."""
-        reported = {rank: self._reported.get(rank, {}) for rank in self._expected}
-        return tuple(
-            rank
-            for rank, expected in self._expected.items()
-            if "world_rank" in reported[rank] and not has_device(expected, reported[rank])
-        )
+        known = self._without_place - self._without_world
+        return tuple(rank for rank in self._expected if rank in known)
 
-    def _all(self, done: Any) -> bool:
-        return all(done(self._reported.get(rank, {})) for rank in self._expected)
+    def _note(self, expected: ExpectedRank, reported: Mapping[str, Any]) -> None:
+        if reported:
+            self._unheard.discard(expected.rank)
+        if "world_rank" in reported:
+            self._without_world.discard(expected.rank)
+        if has_device(expected, reported):
+            self._without_place.discard(expected.rank)
+        if "mixed_precision" in reported:
+            self._without_precision.discard(expected.rank)
 
     def _placed_words(self) -> str:
         size = self._plan.world_size

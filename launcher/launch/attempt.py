@@ -19,7 +19,7 @@ from launcher.follow.events import Interrupted, LogOutput, RunEvent, Tick
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.failures import is_port_conflict
 from launcher.follow.hang_stacks import add_stacks
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, poll_interval
 from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
@@ -92,6 +92,9 @@ class Attempt:
         self._silence = ClientTimeout(self._state, launch.follow.disconnect.timeout_s, self._awake)
         self._vigil = PeerCheck(targets or {}, self._knock)
         self._vigil_begun = False
+        self._requests = protocol.StartRequests(
+            plan, launch.follow.disconnect, launch.entries, launch.restart
+        )
         self._followers = {
             node.host: self._follower(node, entry)
             for node, entry in zip(plan.nodes, launch.entries, strict=True)
@@ -101,18 +104,24 @@ class Attempt:
         launch, plan = self._launch, self._plan
         way = partial(launch.connections.acquire, entry)
         early = launch.warm_starts.claim(node.host, plan.run_id) if launch.warm_starts else None
-        start = protocol.start_request if early is None else protocol.warm_start_order
-        return NodeClient(
+        disconnect = launch.follow.disconnect
+        if early is None:
+            start = partial(self._requests.of, node)
+        else:
+            start = partial(protocol.warm_start_order, plan, node, disconnect, launch.entries, launch.restart)
+        client = NodeClient(
             plan.run_id,
             node,
             way if early is None else partial(_first, [early], way),
-            start(plan, node, launch.follow.disconnect, launch.entries, launch.restart),
+            start,
             patience_s=float("inf")
             if launch.follow.disconnect.continues
             else launch.follow.disconnect.timeout_s + FAILURE_GRACE_S,
             events=self._events,
             awake=self._awake,
         )
+        client.poll_s = poll_interval(len(plan.nodes))
+        return client
 
     def start_and_follow(self) -> Outcome:
         """Start every node at once, follow them, return how it ended."""
@@ -170,21 +179,27 @@ class Attempt:
 
     def _loop(self, interrupts: "SignalCounter") -> None:
         ticking = TickerQueue(self._events)
-        while not self._state.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
+        while not self._state.done and not self._left and not self._hurry.leaves(time.monotonic()):
             try:
                 if by := interrupts.pop():
                     self._interrupted(by, asks=not interrupts.waiting)
-                self._act(ticking.get())
-                self._look_after_the_silent()
-                if asleep := self._awake.slept():
-                    words = f"this client was asleep or stopped for {duration(asleep)}; looking again"
-                    self._screen.notify(words)
+                event = ticking.get()
+                self._act(event)
+                if isinstance(event, Tick):
+                    self._look_at_all_hosts()
             except OSError as error:
                 if self._terminal_closed or not is_terminal_closed(error):
                     raise
                 self._interrupted(TERMINAL_CLOSED, asks=False)
-            if self._promise is not None and self._promise.due(time.monotonic()):
-                self._send_detach()
+
+    def _look_at_all_hosts(self) -> None:
+        """Do what looks at every host: ten times a second, however many events of however many hosts come."""
+        self._look_after_the_silent()
+        if asleep := self._awake.slept():
+            self._screen.notify(f"this client was asleep or stopped for {duration(asleep)}; looking again")
+        if self._promise is not None and self._promise.due(time.monotonic()):
+            self._send_detach()
+        self._leave_if_due()
 
     def _interrupted(self, by: str, *, asks: bool) -> None:
         """Do what a signal asks for: a person at a terminal is asked, a closed terminal ends no run.
@@ -231,8 +246,8 @@ class Attempt:
         with self._launch.connections.borrow(entry) as connection:
             return probe_targets(connection, entry.python, targets)
 
-    def _may_leave(self) -> bool:
-        """Return whether a detached run continues without us; take the steps that lead to that."""
+    def _leave_if_due(self) -> None:
+        """Leave a detached run that continues without us; take the steps that lead to that."""
         step = self._departure.step(time.monotonic()) if self._departure is not None else "wait"
         if step == "detach":
             self._send_detach()
@@ -245,7 +260,6 @@ class Attempt:
                 )
                 self._screen.notify(f"{silent}: {words} unless a client attaches", bad=True)
             self._leave()
-        return self._left
 
     def _leave(self) -> None:
         self._left = True

@@ -18,6 +18,8 @@ from launcher.text import duration, one_line
 
 USAGE_EVERY_S = 1.0
 """How often the screen gets what ranks use; many hosts measure at moments of their own."""
+STALLED_EVERY_S = 1.0
+"""How often all ranks are looked at for one that logs no more steps."""
 _LINE_END = re.compile(rb"[\r\n]")
 _SAVED = re.compile(rb"sav(?:ing|ed)\b.{0,80}checkpoint", re.IGNORECASE)
 _MOST_CHECKPOINTS = 200
@@ -48,7 +50,7 @@ class RunReporter:
         self._phase = ("", 0.0)
         self._start_told = False
         self._failure_said = False
-        self._told_usage = float("-inf")
+        self._told_usage = self._judged_steps = float("-inf")
         self._checkpoints: set[str] = set()
 
     def output(self, output: LogOutput, *, shown_from: int = 0, new_from: int = 0) -> None:
@@ -75,7 +77,9 @@ class RunReporter:
             now = self._clock()
             self._screen.tick(now)
             self._say_what_failed()
-            for text in () if self._over else self._live.stalled(now):
+            due = not self._over and now - self._judged_steps >= STALLED_EVERY_S
+            self._judged_steps = now if due else self._judged_steps
+            for text in self._live.stalled(now) if due else ():
                 self.say(text, bad=True)
         elif isinstance(event, HostReport) and event.event == "usage":
             self._take_usage(event)

@@ -95,7 +95,17 @@ class _RecordShape:
 
 def build_run_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
     """Return the record that goes to one node. No argument and no variable of the script's is in it."""
+    return {**build_record_head(plan, node), "nodes": build_record_nodes(plan, entries)}
+
+
+def build_record_nodes(plan: Plan, entries: Iterable[HostEntry]) -> list[dict[str, Any]]:
+    """Return what the records of all nodes have in common: how each node is planned and reached."""
     ways = {entry.name: entry for entry in entries}
+    return [_node(each, ways.get(each.host)) for each in plan.nodes]
+
+
+def build_record_head(plan: Plan, node: NodePlan) -> dict[str, Any]:
+    """Return a node's record but for what it says of all nodes."""
     return {
         "schema": SCHEMA,
         "run_id": plan.run_id,
@@ -109,7 +119,6 @@ def build_run_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -
         "engine": plan.engine,
         "guard": node.env.get("GPULAUNCH_GUARD", ""),
         "output": node.output_dir,
-        "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
     }
 
 

@@ -11,8 +11,21 @@ _LEVEL_EACH = 1
 
 def compress_supervisor(name: str, body: bytes) -> bytes:
     """Return what the command reads first: a program of launcher/onhost/, and the request to it."""
-    request = zlib.compress(body, _LEVEL_EACH)
-    return packed_program(program_source(name), name + ".py") + b"%d\n" % len(request) + request
+    return SharedStart(b"").frame(name, body)
+
+
+class SharedStart:
+    """The start that the requests to many hosts have in common, compressed once for all of them."""
+
+    def __init__(self, start: bytes) -> None:
+        self._packer = zlib.compressobj(_LEVEL_EACH)
+        self._packed = self._packer.compress(start)
+
+    def frame(self, name: str, rest: bytes) -> bytes:
+        """Return what the command reads first: a program, and the request that begins with the start."""
+        packer = self._packer.copy()
+        request = b"".join((self._packed, packer.compress(rest), packer.flush()))
+        return packed_program(program_source(name), name + ".py") + b"%d\n" % len(request) + request
 
 
 def supervisor_argv(python: str, mode: str, run_id: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class LoggedEvent:
     at: float
     text: str
     bad: bool
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int] | None  # of logs that have grown since the one before; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,8 @@ def _events(path: Path) -> tuple[LoggedEvent, ...]:
     for line in lines:
         try:
             said = safe_json.loads(line)
-            sizes = {str(name): int(size) for name, size in said["sizes"].items()}
+            grown = said["sizes"]
+            sizes = None if grown is None else {str(name): int(size) for name, size in grown.items()}
             at = float(said["at"])
             if math.isfinite(at):
                 found.append(LoggedEvent(at, str(said["text"]), bool(said.get("bad")), sizes))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import PathRefused
+from launcher.local.descriptors import descriptor_limit, raise_descriptor_limit
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
@@ -20,8 +21,9 @@ from launcher.text import one_line, sanitize
 EVENTS = "events.jsonl"
 EVENT_SCHEMA = "gpulaunch.event/1"
 LAST_BYTES = 16 << 10
-MAX_OPEN = 256
-"""Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
+MAX_OPEN = 16384
+"""Files at once, half of this process' descriptors at most: 1,000 hosts of 8 ranks have 9,000 logs, and
+to open one for each write costs ten times as much as the write."""
 _UNSAFE = re.compile(r"[^\w.@+-]")
 _LONGEST_NAME = 160
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -45,6 +47,8 @@ class LogStore:
         self._files: dict[tuple[str, str], int] = {}  # open ones, the one not used for longest first
         self._sizes: dict[tuple[str, str], int] = {}
         self._tails: dict[tuple[str, str], bytes] = {}
+        self._grown: set[tuple[str, str]] = set()  # since the last note
+        self._most_open = 0
 
     def begin(self) -> None:
         """Make the directory. Raises OSError and PathRefused where it cannot be, unless the disk is full."""
@@ -92,10 +96,12 @@ class LogStore:
                 raise OSError(error.errno, error.strerror, str(self.path(*key))) from None
             view, offset = view[written:], offset + written
         self._sizes[key] = max(self._sizes[key], offset)
+        self._grown.add(key)
 
     def add_event(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
-        """Keep what was reported of the run, with the time and how long each log is by now (events.jsonl).
+        """Keep what was reported of the run, with the time and how long logs are by now (events.jsonl).
 
+        Only logs that have grown since the last note are in it: of 8,000 ranks each says when it ends.
         `at`: when it happened. How long the logs were before this book was opened is not known.
         Only a report wants it, so what cannot be kept is not a reason to end a run.
         """
@@ -104,14 +110,17 @@ class LogStore:
             return
         if past and text in self._noted:
             return
-        sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}
         when = time.time() if at is None else at
         event = {"schema": EVENT_SCHEMA, "at": when, "text": text, "bad": bad}
-        line = json.dumps({**event, "sizes": {} if past else sizes})
+        line = json.dumps({**event, "sizes": None if past else self._take_grown()})
         with suppress(OSError, PathRefused):
             fd = open_below(self.directory, EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(line + "\n")
+
+    def _take_grown(self) -> dict[str, int]:
+        grown, self._grown = self._grown, set()
+        return {_name(*key): self._sizes[key] for key in sorted(grown)}
 
     def path(self, host: str, log: str) -> Path:
         """Return where a log lies. Raises PathRefused where a link lies in its way."""
@@ -140,7 +149,10 @@ class LogStore:
             fd = self._open(*key)
             self._sizes.setdefault(key, os.fstat(fd).st_size)
         self._files[key] = fd
-        if len(self._files) > MAX_OPEN:
+        if len(self._files) > self._most_open:
+            raise_descriptor_limit(2 * min(2 * len(self._files), MAX_OPEN))
+            self._most_open = max(1, min(MAX_OPEN, descriptor_limit() // 2))
+        if len(self._files) > self._most_open:
             os.close(self._files.pop(next(iter(self._files))))
         return fd
 

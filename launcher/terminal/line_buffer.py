@@ -39,6 +39,11 @@ class LineBuffer:
         self._rows.draw(rest, now)
         return lines
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits for its end."""
+        return self._rows.is_empty
+
     def unfinished(self, now: float) -> list[str]:
         """Return the current state of lines that have been without end for a while, once per state."""
         lines = self.flush_idle(now)

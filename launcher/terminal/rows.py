@@ -99,6 +99,11 @@ class TerminalRows:
         """Whether only a line has started."""
         return len(self.rows) == 1 and not self._half and self.rows[0].plain
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been drawn on them."""
+        return self.simple and not self.rows[0].text and not self.rows[0].before
+
     def draw(self, data: bytes, now: float) -> list[str]:
         """Take bytes in whatever pieces; return the lines that they finish."""
         data = self._half + data

@@ -36,6 +36,7 @@ class Screen:
         self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
         self._stopping = False
         self._cutters: dict[tuple[str, str], LineBuffer] = {}
+        self._begun: dict[tuple[str, str], LineBuffer] = {}  # of them those with a line without end
         self._launcher_quiet = False
         self._ends_patience_s = ENDS_PATIENCE_S
 
@@ -56,10 +57,14 @@ class Screen:
             return
         cutter = self._cutters.setdefault((host, log), LineBuffer())
         self._lines(host, log, cutter.feed(data, now), now)
+        if cutter.is_empty:
+            self._begun.pop((host, log), None)
+        else:
+            self._begun[host, log] = cutter
 
     def tick(self, now: float) -> None:
         """Show lines that have been unfinished for a while: progress bars and prompts."""
-        for (host, log), cutter in self._cutters.items():
+        for (host, log), cutter in self._begun.items():
             self._lines(host, log, cutter.unfinished(now), now)
 
     def mute_launcher(self) -> None:
@@ -117,6 +122,7 @@ class Screen:
         for (host, log), cutter in self._cutters.items():
             self._lines(host, log, cutter.flush(), float("inf"))
         self._cutters.clear()
+        self._begun.clear()
         self._launcher_quiet = False
         self.clear()
 

@@ -38,7 +38,9 @@ class LiveWarning:
 class LiveDiagnosis:
     """Reads lines as they come; memory stays bounded however long the run is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_lines: bool = True) -> None:
+        """`keeps_lines`: for `finish`; without it a line costs a tenth, and only warnings come of it."""
+        self._keeps_lines = keeps_lines
         self._recent: deque[Line] = deque(maxlen=KEPT_LINES)
         self._definitive: deque[Line] = deque(maxlen=KEPT_DEFINITIVE)
         self._points: dict[tuple[str, int | None], deque[Point]] = {}
@@ -88,14 +90,18 @@ class LiveDiagnosis:
         host, shown = key
         self._order += 1
         line = Line(self._order, bare, shown, host, host, self._order, parse_timestamp(part))
-        self._recent.append(line)
-        if any(header in bare for header in _HEADERS):
-            self._remaining[key] = _AFTER_HEADER
-        if self._remaining.get(key, 0) > 0 or first_match(bare) is not None:
-            self._definitive.append(line)
-            self._remaining[key] = self._remaining.get(key, 0) - 1
+        if self._keeps_lines:
+            self._keep(line, key)
         point = self._reader.point_of(line)
         return self._step(key, point, at_s) if point is not None else []
+
+    def _keep(self, line: Line, key: tuple[str, int | None]) -> None:
+        self._recent.append(line)
+        if any(header in line.text for header in _HEADERS):
+            self._remaining[key] = _AFTER_HEADER
+        if self._remaining.get(key, 0) > 0 or first_match(line.text) is not None:
+            self._definitive.append(line)
+            self._remaining[key] = self._remaining.get(key, 0) - 1
 
     def _step(self, key: tuple[str, int | None], point: Point, at_s: float | None) -> list[LiveWarning]:
         points = self._points.setdefault(key, deque(maxlen=_KEPT_POINTS))

@@ -86,9 +86,11 @@ def _marks(
 ) -> Iterator[EventMark]:
     """Yield where events lie: behind the last value that had come when they were reported."""
     offsets = [sample.offset for sample in samples]
+    size: int | None = None
     for number, event in enumerate(events[:MOST_EVENTS], 1):
-        size = event.sizes.get(log)
-        if size is not None:
+        if event.sizes is not None:
+            size = max(size or 0, event.sizes[log]) if log in event.sizes else size
+        if event.sizes is not None and size is not None:
             place = bisect.bisect_left(offsets, size)
             yield EventMark(xs[max(0, place - 1)], number, sanitize(event.text), event.bad)
 
