@@ -4,13 +4,13 @@
 puts that project first. So the two are found where this package lies, whatever the path says.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
-from pathlib import Path
 
 _OURS = frozenset({"launcher", "preflight"})
-_TOP = str(Path(__file__).resolve().parents[1])
+_TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - pathlib is slow to import
 
 
 class OwnPackages:

@@ -7,26 +7,26 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import chain, repeat, takewhile
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
-from click.shell_completion import CompletionItem
 
 from launcher.commands._usage_errors import WrongUsage, describe_usage_error
-from launcher.crash_log import write_crash_log
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
-from launcher.version import version
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _ENVIRONMENT_ERRNOS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOTDIR}
 )
+_COLUMNS = 80
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -136,6 +136,8 @@ class LazyGroup(click.Group):
         """Find the command, or name the nearest one."""
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
             close = get_close_matches(name, COMMANDS, n=1)
             fix = f"did you mean {close[0]}?" if close else f"{ctx.command_path} --help"
             raise WrongUsage(f'gpulaunch has no command "{one_line(name, 100)}"', fix, ctx)
@@ -149,8 +151,10 @@ class LazyGroup(click.Group):
             with formatter.section(group):
                 formatter.write_dl([(name.ljust(width), row.help) for name, row in rows.items()])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete command names from the table, and the group's own options."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only while a person types
+
         rows = [
             CompletionItem(name, help=row.help)
             for name, row in COMMANDS.items()
@@ -161,6 +165,8 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
     if value and not ctx.resilient_parsing:
+        from launcher.version import version  # noqa: PLC0415 - as below
+
         echo(f"gpulaunch {version()}")
         ctx.exit()
 
@@ -243,6 +249,19 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
         return code
 
 
+def _help_width() -> int:
+    """Return how wide click lays --help out; it would import shutil for it, a tenth of all the time.
+
+    Source: click.formatting.HelpFormatter and shutil.get_terminal_size.
+    """
+    given = os.environ.get("COLUMNS", "")
+    try:
+        columns = int(given) if given.isdigit() and int(given) else os.get_terminal_size(1).columns
+    except OSError:
+        columns = _COLUMNS
+    return max(min(columns or _COLUMNS, _COLUMNS) - 2, 50)
+
+
 def _wants_json(argv: Sequence[str]) -> bool:
     """Whether --json or --jsonl is among gpulaunch's own words; a script's come after --."""
     return not {"--json", "--jsonl"}.isdisjoint(takewhile(lambda word: word != "--", argv))
@@ -277,7 +296,9 @@ def _print_document(error: GpulaunchError, *, indent: int | None) -> None:
 def _invoke(argv: Sequence[str], group: click.Command) -> int:
     streams = sys.stdout, sys.stderr
     try:
-        result = group.main(list(argv), prog_name="gpulaunch", standalone_mode=False)
+        result = group.main(
+            list(argv), prog_name="gpulaunch", standalone_mode=False, terminal_width=_help_width()
+        )
     except SystemExit as leaving:
         if sys.stdout is not streams[0]:  # click wraps the streams when a pipe broke, and makes it exit 1
             sys.stdout, sys.stderr = streams
@@ -317,6 +338,9 @@ def _has_directory() -> bool:
 
 
 def _bug(error: BaseException) -> GpulaunchError:
+    from launcher.crash_log import write_crash_log  # noqa: PLC0415 - only for a bug
+    from launcher.version import version  # noqa: PLC0415
+
     kept = write_crash_log(error, version())
     text = f"gpulaunch itself failed ({type(error).__name__}); this is a bug"
     return _InternalError(text, f"please report it with {kept}" if kept else "please report it")

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ PIPE_WIDTH = 160
 
 # Whole sequences are dropped: colours and cursor moves (CSI), titles and links (OSC), device strings.
 # Only terminated strings are: an unterminated one must not hide the text behind it.
-_SEQUENCE = re.compile(
+_SEQUENCE = (
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{1,4}[0-~]"
@@ -27,11 +28,15 @@ _STEERING = (
 # Joiners and variants belong to scripts and emoji; beside anything else they only hide.
 _JOINING = r"\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
 _BESIDE = rf"[\x00-\x7f{_STEERING}{_JOINING}]"
-_CONTROL = re.compile(
-    rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)", re.MULTILINE
-)
+_CONTROL = rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)"
 TAB = 8
 """Columns from one tab stop to the next."""
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern, compiled when the first text needs it: most commands print none that does."""
+    return re.compile(pattern, re.MULTILINE)
 
 
 def sanitize(text: str | bytes, *, keep_lines: bool = True) -> str:
@@ -46,8 +51,8 @@ def sanitize(text: str | bytes, *, keep_lines: bool = True) -> str:
     if text.isascii() and text.isprintable():
         return text
     if "\x1b" in text:
-        text = _SEQUENCE.sub("", text)
-    text = _CONTROL.sub(_visible, text.replace("\r\n", "\n"))
+        text = _compiled(_SEQUENCE).sub("", text)
+    text = _compiled(_CONTROL).sub(_visible, text.replace("\r\n", "\n"))
     return text if keep_lines else text.replace("\n", "\\n").expandtabs(TAB)
 
 

@@ -46,7 +46,8 @@ def _runs() -> Iterable[str]:
     return (LAST, *(path.stem for path in records_dir().glob("*.json")))
 
 
-def _codes() -> Iterable[str]:
+def all_codes() -> Iterable[str]:
+    """Return every code of a finding, of a cause and of a host that could not be used."""
     from launcher.error_codes import host_codes  # noqa: PLC0415
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
     from preflight.checks.explain import known_codes  # noqa: PLC0415
@@ -59,4 +60,4 @@ def _codes() -> Iterable[str]:
 complete_hosts = _completion(_hosts)
 complete_configs = _completion(_configs)
 complete_runs = _completion(_runs)
-complete_codes = _completion(_codes)
+complete_codes = _completion(all_codes)

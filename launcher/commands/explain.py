@@ -1,22 +1,14 @@
 """gpulaunch explain CODE."""
 
-from difflib import get_close_matches
-from pathlib import Path
-
 import click
 
 from launcher.commands._completion import complete_codes
 from launcher.commands._usage_errors import WrongUsage
-from launcher.error_codes import explain_host, host_codes
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.follow.guard_codes import GUARD_CODES, explain_guard
-from launcher.local.atomic_write import write_atomic
 from launcher.terminal.output import echo_json, echo_lines
 from preflight.checks.explain import explanation
-from preflight.checks.runner import all_checks
-from preflight.diagnosis.docs import explain_signature, render_page, signature_codes
-from preflight.script.rules.index import explain_rule, rule_codes
+from preflight.checks.lookup import find_check
 
 
 @click.command()
@@ -24,14 +16,19 @@ from preflight.script.rules.index import explain_rule, rule_codes
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write the documentation page of the causes of failures into FILE.",
 )
-def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
+def command(codes: tuple[str, ...], *, as_json: bool, markdown: str | None) -> None:
     """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source."""
     if markdown is not None:
-        write_atomic(markdown, render_page())
+        from pathlib import Path  # noqa: PLC0415 - slow to import, and only for the page
+
+        from launcher.local.atomic_write import write_atomic  # noqa: PLC0415
+        from preflight.diagnosis.docs import render_page  # noqa: PLC0415
+
+        write_atomic(Path(markdown), render_page())
     elif not codes:
         raise WrongUsage("gpulaunch explain needs CODE", "gpulaunch checks lists the codes")
     explanations = [(code.upper(), *explain(code.upper())) for code in codes]
@@ -44,21 +41,41 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> 
 
 def explain(code: str) -> tuple[str, str]:
     """Return what a code is of, and its text. Raises BadInput for an unknown one, with the nearest."""
-    checks, hosts = all_checks(), host_codes()
-    if code in checks:
-        return "check", explanation(checks[code])
+    check = find_check(code)
+    if check is not None:
+        return "check", explanation(check)
+    return _explain_other(code)
+
+
+def _explain_other(code: str) -> tuple[str, str]:
+    """Return what a code that is no check's is of, and its text; each kind is loaded when it is asked."""
+    from launcher.error_codes import explain_host, host_codes  # noqa: PLC0415 - as above
+    from launcher.follow.guard_codes import GUARD_CODES, explain_guard  # noqa: PLC0415
+
+    hosts = host_codes()
     if code in hosts:
         return "host", explain_host(code, hosts[code])
     if code in GUARD_CODES:
         return "guard", explain_guard(code)
-    if code in rule_codes():
-        return "rule", explain_rule(code)
+    from preflight.diagnosis.docs import explain_signature  # noqa: PLC0415
+
     explained = explain_signature(code)
     if explained is not None:
         return "signature", explained
-    known = [*checks, *hosts, *GUARD_CODES, *rule_codes(), *signature_codes()]
-    near = get_close_matches(code, known, n=3, cutoff=0.6)
-    raise BadInput(
+    from preflight.script.rules.index import explain_rule, rule_codes  # noqa: PLC0415
+
+    if code in rule_codes():
+        return "rule", explain_rule(code)
+    raise _unknown(code)
+
+
+def _unknown(code: str) -> BadInput:
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    from launcher.commands._completion import all_codes  # noqa: PLC0415
+
+    near = get_close_matches(code, list(all_codes()), n=3, cutoff=0.6)
+    return BadInput(
         f"no finding is called {code}",
         f"did you mean {', '.join(near)}?" if near else "gpulaunch checks lists them",
     )

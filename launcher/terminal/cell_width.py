@@ -1,6 +1,5 @@
 """How wide text is on a terminal, and text cut to a width. Pure."""
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NewType, TypeAlias
 
@@ -68,6 +67,8 @@ def _cell(character: str) -> int:
         return 1
     if character == _EMOJI_STYLE:  # makes what precedes it wide, on some terminals
         return 1
+    import unicodedata  # noqa: PLC0415 - ASCII needs no table
+
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

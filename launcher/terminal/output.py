@@ -5,8 +5,6 @@ makes all of it becomes lines that steer no terminal; colours come from us alone
 way out.
 """
 
-import getpass
-import json
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -31,6 +29,8 @@ def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
 
 def echo_json(document: Any, *, indent: int | None = 1) -> None:
     """Print a document for programs."""
+    import json  # noqa: PLC0415 - --help and explain print none
+
     echo_json_text(json.dumps(document, indent=indent))
 
 
@@ -74,4 +74,6 @@ def ask_visibly(lines: tuple[str, ...], question: str) -> str:
 
 def ask_secret(question: str) -> str:
     """Ask a person for a secret, shown nowhere; hosts word some of these questions."""
+    import getpass  # noqa: PLC0415 - rarely asked
+
     return getpass.getpass(one_line(question.rstrip(), _LONGEST_QUESTION) + " ")

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from preflight.checks.registry import Check
-from preflight.checks.runner import all_checks
 
 _SCOPES = {
     "host": "about one host",
@@ -14,6 +13,8 @@ _SCOPES = {
 
 def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
     """Return every code a finding can have; `others` are those of hosts that could not be used."""
+    from preflight.checks.runner import all_checks  # noqa: PLC0415 - to explain one check takes its module alone
+
     return frozenset(all_checks()) | frozenset(others)
 
 

@@ -41,6 +41,14 @@ class Check:
 CHECKS: dict[str, Check] = {}
 
 
+def sort_by_module(modules: Iterable[str]) -> None:
+    """Put the checks into the order of their modules; one may have been imported before the others."""
+    place = {name: number for number, name in enumerate(modules)}
+    rows = sorted(CHECKS.values(), key=lambda check: place[check.function.__module__])
+    CHECKS.clear()
+    CHECKS.update((check.code, check) for check in rows)
+
+
 def host_check(
     code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
 ) -> Callable[[CheckFunction], CheckFunction]:

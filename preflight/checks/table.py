@@ -21,6 +21,32 @@ from preflight.checks import (  # noqa: I001 - the order of the table, not of th
     deep,
 )
 
+from preflight.checks.registry import sort_by_module
+
+sort_by_module(
+    module.__name__
+    for module in (
+        environment,
+        driver,
+        gpus,
+        compute_mode,
+        processes,
+        gpu_claims,
+        ports,
+        precision,
+        network,
+        limits,
+        paths,
+        gpu_faults,
+        health,
+        consistency,
+        script,
+        deepspeed,
+        fsdp,
+        deep,
+    )
+)
+
 __all__ = [
     "compute_mode",
     "consistency",
