@@ -40,7 +40,10 @@ class Row:
 
 
 SCRIPTS = (
-    Script("help_start", short=("--rounds", "3")),
+    Script("help_start", short=("--rounds", "5")),
+    Script("lint_speed", short=("--rounds", "2")),
+    Script("run_nodes", long=("--nodes", "1000"), short=("--nodes", "40", "--steps", "3", "--step", "0.2")),
+    Script("preflight_one_host", short=("--rounds", "3")),
     Script("report_growth", short=("--hosts", "150", "--fleet", "100")),
     Script("diagnose_logs", short=("--megabytes", "10")),
     Script("guard_steps", short=("--seconds", "1", "--sizes", "1", "10")),

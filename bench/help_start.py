@@ -1,44 +1,46 @@
-"""How long `gpulaunch --help` takes, beside the one import that it needs.
+"""How long the commands take that only print, beside the one import that all of them need.
 
     python -m bench.help_start [--rounds N]
 
-Turn by turn, in processes of their own: `python -m launcher.cli --help` and `python -c "import click"`.
-Target: at most 1.2x, in wall time and in CPU time.
+Turn by turn, in processes of their own: `python -c "import click"`, and `python -m launcher.cli` with --help,
+explain PROC001, run --help and preflight --help. What is compared is user and system time, the least of all
+rounds, which a busy machine hardly changes. Targets: 1.2, 1.3, 1.5 and 1.5.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from bench.common import Cost, Target, as_installed, cost_of_command, side_by_side, tell
+from bench.common import Target, as_installed, cost_of_command, tell
 
-TARGET = 1.2
+BASE = "import click"
+LIMITS = {"--help": 1.2, "explain PROC001": 1.3, "run --help": 1.5, "preflight --help": 1.5}
 
 
 def main() -> int:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=20)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
-        env = as_installed(Path(folder))
-        ways: dict[str, Callable[[], Cost]] = {
-            "import click": lambda: cost_of_command([sys.executable, "-c", "import click"], env=env),
-            "--help": lambda: cost_of_command([sys.executable, "-m", "launcher.cli", "--help"], env=env),
-        }
-        for way in ways.values():
-            way()  # bytecode
-        costs = side_by_side(ways, rounds)
-    print(f"median of {rounds} rounds")
-    for name, cost in costs.items():
-        print(f"  {name:15} {1000 * cost.wall_s:7.1f} ms   {1000 * cost.cpu_s:7.1f} ms CPU")
-    ours, base = costs["--help"], costs["import click"]
+        run = partial(cost_of_command, env=as_installed(Path(folder)))
+        ways = {BASE: [sys.executable, "-c", BASE]}
+        ways |= {words: [sys.executable, "-m", "launcher.cli", *words.split()] for words in LIMITS}
+        for argv in ways.values():
+            run(argv)  # bytecode
+        least = dict.fromkeys(ways, float("inf"))
+        for _ in range(rounds):
+            for words, argv in ways.items():
+                least[words] = min(least[words], run(argv).cpu_s)
+    print(f"least CPU of {rounds} rounds")
+    for words, seconds in least.items():
+        print(f"  {words:17} {1000 * seconds:7.1f} ms")
     return tell(
         [
-            Target("--help / import click, wall", ours.wall_s / base.wall_s, TARGET),
-            Target("--help / import click, CPU", ours.cpu_s / base.cpu_s, TARGET),
+            Target(f"{words} / {BASE}, CPU", least[words] / least[BASE], limit)
+            for words, limit in LIMITS.items()
         ]
     )
 
