@@ -48,7 +48,7 @@ def explain(code: str) -> tuple[str, str]:
 
 
 def _explain_other(code: str) -> tuple[str, str]:
-    """Return what a code that is no check's is of, and its text; each kind is loaded when it is asked."""
+    """Return the kind and the text of a code of something else; each kind is loaded when it is asked."""
     from launcher.error_codes import explain_host, host_codes  # noqa: PLC0415 - as above
     from launcher.follow.guard_codes import GUARD_CODES, explain_guard  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ class SharedStart:
         self._packed = self._packer.compress(start)
 
     def frame(self, name: str, rest: bytes) -> bytes:
-        """Return what the command reads first: a program, and the request that begins with the start."""
+        """Return what the command reads first: a program, and the request with this start."""
         packer = self._packer.copy()
         request = b"".join((self._packed, packer.compress(rest), packer.flush()))
         return packed_program(program_source(name), name + ".py") + b"%d\n" % len(request) + request
