@@ -41,7 +41,7 @@ class Row:
 
 SCRIPTS = (
     Script("help_start", short=("--rounds", "5")),
-    Script("lint_speed", short=("--rounds", "2")),
+    Script("lint_cost", short=("--rounds", "2")),
     Script("run_nodes", long=("--nodes", "1000"), short=("--nodes", "40", "--steps", "3", "--step", "0.2")),
     Script("preflight_one_host", short=("--rounds", "3")),
     Script("report_growth", short=("--hosts", "150", "--fleet", "100")),

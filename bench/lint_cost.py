@@ -1,6 +1,6 @@
 """How long lint takes for each 1,000 lines of training scripts.
 
-    python -m bench.lint_speed [--rounds N]
+    python -m bench.lint_cost [--rounds N]
 
 The scripts are those of templates/ and tests/ with 60 lines or more, one after the other in this process,
 imports done: what an editor that runs lint over a project waits for. Least CPU of all rounds. Target: 20 ms.
