@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
-from launcher.commands._usage_errors import WrongUsage, describe_usage_error
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
@@ -137,6 +136,8 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+            from launcher.commands._usage_errors import WrongUsage  # noqa: PLC0415 - as above
 
             close = get_close_matches(name, COMMANDS, n=1)
             fix = f"did you mean {close[0]}?" if close else f"{ctx.command_path} --help"
@@ -278,6 +279,8 @@ def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:
             echo(err=True)  # the question is on this line
         return _report(ConfirmationRequired())
     if isinstance(error, click.ClickException):
+        from launcher.commands._usage_errors import describe_usage_error  # noqa: PLC0415 - only for a mistake
+
         command = f"gpulaunch {argv[0]}" if argv and argv[0] in COMMANDS else "gpulaunch"
         return _report(_Usage(*describe_usage_error(error, command)))
     if isinstance(error, GpulaunchError):

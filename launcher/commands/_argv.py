@@ -3,7 +3,6 @@ belong.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +88,8 @@ def _place(error: click.NoSuchOption, given: list[str], command: str) -> tuple[s
         return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
     if name in OTHER_LAUNCHERS:
         return f"{name} is an option of another launcher", f"in gpulaunch: {OTHER_LAUNCHERS[name]}"
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
     if close:
         return wrong, f"did you mean {close[0]}?"

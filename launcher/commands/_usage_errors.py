@@ -1,14 +1,13 @@
 """A wrong command line, as click finds it, in the words of all other errors: observed, expected, fix."""
 
 import re
-from difflib import get_close_matches
 
 import click
 
 from launcher.text import one_line
 
-_VALUE = re.compile(r"'?(.*?)'? is not (?:a valid|in the range|one of)", re.DOTALL)
-_EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+_VALUE = r"(?s)'?(.*?)'? is not (?:a valid|in the range|one of)"
+_EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
 _SHOWN = 100  # characters of a word of the command line
 
 
@@ -37,6 +36,8 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
     if isinstance(error, click.NoSuchOption):
         if error.option_name == "-p":  # as ssh has it
             return f"{path} has no option -p", "write a port with its host: user@host:port"
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
         close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0)
         name = one_line(error.option_name, _SHOWN)
         return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line
@@ -46,7 +47,7 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
         return f"{_parameter(error)}: {_value(error)}", help_line
     if isinstance(error, click.BadOptionUsage) and "requires" in error.message:
         return f"{error.option_name} needs a value", help_line
-    extra = _EXTRA.match(error.message)
+    extra = re.match(_EXTRA, error.message)
     if extra is not None:
         return f"{path} takes no further argument, got {one_line(extra[1], _SHOWN)}", help_line
     return _plain(error.message), help_line
@@ -62,7 +63,7 @@ def _parameter(error: click.BadParameter) -> str:
 
 
 def _value(error: click.BadParameter) -> str:
-    found, expected = _VALUE.match(error.message), _expected(error.param)
+    found, expected = re.match(_VALUE, error.message), _expected(error.param)
     if found is None or not expected:
         return _plain(error.message)
     return f'expected {expected}, got "{one_line(found[1], _SHOWN)}"'

@@ -1,6 +1,6 @@
 """Rates of pairs as matrices: of the nodes of a run, and of the GPUs of a node. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from preflight.deep.margins import PATH
@@ -28,7 +28,7 @@ def node_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     found = []
     for width in widths:
         title = "node pairs" if width == 1 else f"node pairs, {width} ranks of each at once"
-        seen = _Seen()
+        seen = _Seen(_all_rails)
         for rank in run.ranks:
             for pair in _pairs(rank):
                 other = by_rank.get(pair.peer)
@@ -48,7 +48,7 @@ def peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
         if len(ranks) < 2:
             continue
         names = {rank.rank: member_name(rank) for rank in ranks}
-        seen = _Seen()
+        seen = _Seen(min)  # both ends time one exchange
         for rank in ranks:
             for pair in rank.peer.pairs if rank.peer is not None else ():
                 if pair.peer in names and by_rank[pair.peer] is not rank:
@@ -73,10 +73,15 @@ def _key(one: str, other: str, order: tuple[str, ...]) -> Pair:
     return first, second
 
 
+def _all_rails(reports: Sequence[float]) -> float:
+    return sum(reports) / 2  # each rail is reported by both ends
+
+
 class _Seen:
     """The transfers of one matrix, collected by pair. Both ends report each of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate_of: Callable[[Sequence[float]], float]) -> None:
+        self._rate_of = rate_of  # what the reports of one repetition come to
         self.rates: dict[Pair, dict[int, list[float]]] = {}  # by pair and repetition
         self.latencies: dict[Pair, list[float]] = {}
         self.wrong: set[Pair] = set()
@@ -88,8 +93,9 @@ class _Seen:
             self.wrong.add(key)
 
     def rate(self, key: Pair, repeat: int = 0) -> float:
-        """Return the rate of all rails of a pair in one repetition."""
-        return sum(self.rates[key].get(repeat, ())) / 2
+        """Return the rate of a pair in one repetition, 0 where it was not measured."""
+        found = self.rates[key].get(repeat)
+        return self._rate_of(found) if found else 0.0
 
     def repeats(self) -> dict[Pair, tuple[float, ...]]:
         """Return the rates of the repetitions of the pairs that were repeated."""

@@ -263,7 +263,7 @@ def test_a_value_that_pyyaml_cannot_construct_is_an_error_of_ours(user: str) -> 
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        (("preflight", "--deep", "--seconds", "nan"), "'nan' is not a number"),
+        (("preflight", "--deep", "--seconds", "nan"), "--seconds: expected a number, got nan"),
         (("bench", "--save-expect"), "gpulaunch init makes one"),
         (("bench", "--save-expect", "-i", "hosts.yaml"), "add this under hosts:"),
     ],

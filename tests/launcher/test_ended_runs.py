@@ -37,6 +37,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> None:
     home.launch(LONG)
+    unnamed = home.gpulaunch("stop")  # without a terminal to ask on
+    assert (unnamed.returncode, f"fix: gpulaunch stop {RUN}\n" in unnamed.stderr) == (2, True), unnamed.stderr
     stopped = home.gpulaunch("stop", RUN, "--grace", "5")
     assert stopped.returncode == 0, stopped.stderr
     state = json.loads((home.runs / RUN / "state.json").read_text())

@@ -333,7 +333,7 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     for module in (ps, prune):
         monkeypatch.setattr(module, "search", lambda *_, **__: found)
     for module in (rm, stop, fetch, logs, stacks):
-        monkeypatch.setattr(module, "find_run", lambda *_: run)
+        monkeypatch.setattr(module, "find_run", lambda *_, **__: run)
     for module in (stop, fetch, logs, stacks):
         monkeypatch.setattr(module, "open_run", lambda *_: to)
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])

