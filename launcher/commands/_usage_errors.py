@@ -38,7 +38,7 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
             return f"{path} has no option -p", "write a port with its host: user@host:port"
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-        close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0)
+        close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
         name = one_line(error.option_name, _SHOWN)
         return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line
     if isinstance(error, click.MissingParameter):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
@@ -223,7 +224,7 @@ def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 
 def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
-    model, args = call.get("model", 0) or UNKNOWN, call.get("args", 1) or NONE
+    model, args = call.get("model", 0) or _of_factory(it, call), call.get("args", 1) or NONE
     root, last = root_and_last(name)
     config = call.get("peft_config")
     if isinstance(model, Const) and isinstance(model.value, str):
@@ -247,6 +248,11 @@ def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,
     )
     it.emit(ScriptEvent("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
+
+
+def _of_factory(it: "Interpreter", call: Call) -> Value:
+    """Return the model of `model_init`, which train() calls with the trial of a search or nothing."""
+    return invoke(it, call.get("model_init") or UNKNOWN, Call(call.node, call.place, (), {}, {}, open=True))
 
 
 def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
