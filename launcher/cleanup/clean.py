@@ -103,7 +103,7 @@ def clean(
 ) -> CleanResult:
     """End the approved processes of one host and say what came free.
 
-    It inspects the host once more first, and leaves alone what is no longer chosen or is another process
+    It inspects the host once more first, and ends nothing that is no longer chosen or is another process
     by now. Raises HostError when the host cannot be reached or does not answer.
     """
     again = select_leftovers(look(), options)

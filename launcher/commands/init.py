@@ -76,7 +76,7 @@ def _run(words: tuple[str, ...]) -> _Run:
     if len(words) == 1 and (words[0].endswith(".py") or Path(words[0]).is_file()):
         script = words[0]
         if not Path(script).is_file():
-            raise BadInput(f"{script}: there is no such script locally", "gpulaunch init train.py")
+            raise BadInput(f"{script}: no such script locally", "gpulaunch init train.py")
         return _Run(Path(script).stem, script=Path(script).as_posix())
     config = lone_command(words, Overrides())
     line = words[0] if len(words) == 1 else shlex.join(words)

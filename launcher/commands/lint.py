@@ -163,7 +163,7 @@ def _fix_all(
 def _lint(path: Path, targets: Sequence[RankTarget], *, certain: bool) -> LintResult:
     text = _text(str(path))
     if text is None:
-        raise BadInput(f"{path}: there is no such file, or it cannot be read", "name a Python file")
+        raise BadInput(f"{path}: no such file, or it cannot be read", "name a Python file")
     return lint_for(text, str(path), targets, certain=certain, find=_text)
 
 

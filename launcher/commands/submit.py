@@ -78,7 +78,7 @@ def command(config: str, extra: tuple[str, ...], **given: Any) -> int:
     found = load_run_config(config, Overrides(key_values=options.sets, extra_args=extra))
     if found.slurm is None:
         raise BadInput(
-            f"{found.path}: there is no `slurm:` in it, so it does not say which nodes to ask for",
+            f"{found.path} has no `slurm:`, so it does not say which nodes to ask for",
             "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
         )
     ways = open_host_access(options)

@@ -118,7 +118,7 @@ def _find(folder: Path, name: str | Path) -> Path:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise ConfigError(
-            f"{' and '.join(map(str, places))}: there is no such accelerate config file", "correct the path"
+            f"{' and '.join(map(str, places))}: no such accelerate config file", "correct the path"
         )
     return found
 

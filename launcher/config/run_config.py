@@ -220,7 +220,7 @@ def find_config(name_or_path: str) -> Path:
         if path.is_dir():
             raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
         if not path.is_file():
-            raise ConfigError(f"{name_or_path}: there is no such file", "check the path given with --config")
+            raise ConfigError(f"{name_or_path}: no such file", "check the path given with --config")
         return path
     for folder in search_path():
         for suffix in SUFFIXES:
@@ -229,7 +229,7 @@ def find_config(name_or_path: str) -> Path:
                 return path
     looked = ", ".join(str(folder) for folder in search_path())
     raise ConfigError(
-        f'there is no run config "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
+        f'no run config is called "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
         f"looked in {looked}; a path to a file works too",
     )
 
@@ -336,7 +336,7 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
     if data.get("disconnect_timeout", MIN_TIMEOUT_S) < MIN_TIMEOUT_S:
         mistakes.expected(entries["disconnect_timeout"], f"a duration from {MIN_TIMEOUT_S:g} s")
     if data.get("send_script") and "script" not in entries:
-        mistakes.add(entries["send_script"], "there is no script to send; set script")
+        mistakes.add(entries["send_script"], "no script to send; set script")
     if data.get("send_script") and data.get("sync"):
         mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
 
@@ -357,5 +357,5 @@ def _script_here(root: YamlNode, folder: Path, data: dict[str, Any], mistakes: C
     here = folder / at_home(data["script"])
     if not here.is_file():
         entry = cast("dict[str, YamlNode]", root.value)["script"]
-        mistakes.add(entry, f"{here}: there is no such local file, which send_script: true needs")
+        mistakes.add(entry, f"{here}: no such local file, which send_script: true needs")
     return here

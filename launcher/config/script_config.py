@@ -37,7 +37,7 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
     if not Path(script).is_file():
         raise BadInput(
-            f"{script}: there is no such script locally",
+            f"{script}: no such script locally",
             "name a local file; or a run config, with --config; or, where the script lies on the hosts only,"
             " add --set send_script=false",
         )
@@ -52,13 +52,13 @@ def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
     script, folder = config.job.script_in_tree, config.job.subdirectory
     if folder and not (_explicit(overrides) or Path(folder).is_dir()):
         raise BadInput(
-            f"cd {folder}: there is no such local directory",
+            f"cd {folder}: no such local directory",
             "start gpulaunch where the command is typed today; or, where the code lies on the hosts only, add"
             " --set send_script=false",
         )
     if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
         raise BadInput(
-            f"{script}: there is no such local script",
+            f"{script}: no such local script",
             "cd to where the command is typed today; or, where the script lies on the hosts only, add"
             " --set send_script=false",
         )

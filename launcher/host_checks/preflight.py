@@ -41,7 +41,7 @@ FREE_PORTS = 4
 
 @dataclass(frozen=True, slots=True)
 class LaunchPreview:
-    """What a launch on these hosts would take; `problem` says why there is no such launch."""
+    """What a launch on these hosts would take; `problem` says why none is possible."""
 
     precision: str = ""
     why_precision: str = ""

@@ -75,9 +75,7 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     Raises SyncFailed: no such directory, a pattern that is none, a file that cannot be read, too large.
     """
     if not root.is_dir():
-        raise SyncFailed(
-            f"{root}: there is no such directory", "set sync.from to the tree that is to be sent"
-        )
+        raise SyncFailed(f"{root}: no such directory", "set sync.from to the tree that is to be sent")
     root = root.resolve()
     if root in (Path("/"), home().resolve()):
         raise SyncFailed(

@@ -1,69 +1,32 @@
 """The checks, in the order in which they run and are listed. Importing this fills `registry.CHECKS`."""
 
-from preflight.checks import (  # noqa: I001 - the order of the table, not of the alphabet
-    environment,
-    driver,
-    gpus,
-    compute_mode,
-    processes,
-    gpu_claims,
-    ports,
-    precision,
-    network,
-    limits,
-    paths,
-    gpu_faults,
-    health,
-    consistency,
-    script,
-    deepspeed,
-    fsdp,
-    deep,
-)
+from importlib import import_module
 
 from preflight.checks.registry import sort_by_module
 
-sort_by_module(
-    module.__name__
-    for module in (
-        environment,
-        driver,
-        gpus,
-        compute_mode,
-        processes,
-        gpu_claims,
-        ports,
-        precision,
-        network,
-        limits,
-        paths,
-        gpu_faults,
-        health,
-        consistency,
-        script,
-        deepspeed,
-        fsdp,
-        deep,
-    )
-)
-
-__all__ = [
-    "compute_mode",
-    "consistency",
-    "deep",
-    "deepspeed",
-    "driver",
+MODULES = (
     "environment",
-    "fsdp",
-    "gpu_claims",
-    "gpu_faults",
+    "driver",
     "gpus",
-    "health",
-    "limits",
-    "network",
-    "paths",
+    "compute_mode",
+    "processes",
+    "gpu_claims",
     "ports",
     "precision",
-    "processes",
+    "network",
+    "limits",
+    "paths",
+    "gpu_faults",
+    "health",
+    "consistency",
     "script",
-]
+    "deepspeed",
+    "fsdp",
+    "deep",
+)
+"""The modules of this package that hold checks; a module of new checks is one more row."""
+_NAMES = tuple(f"{__package__}.{name}" for name in MODULES)
+
+for _name in _NAMES:
+    import_module(_name)
+sort_by_module(_NAMES)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,7 +190,7 @@ def test_a_killed_client_ends_the_run_after_the_timeout_where_that_is_wished(lab
     running = cli.start(names(lab, 2), "--on-disconnect", "stop", "--disconnect-timeout", "4")
     running.until(lambda text: text.count("] up ") == 4)
     running.kill()
-    running.end()
+    assert running.end()[0] == -signal.SIGKILL
     _no_run_is_left(lab, 15)
 
 

@@ -187,6 +187,7 @@ def stays_in_d(pid: int) -> bool:
 
 def test_a_call_that_hangs_shows_as_state_d(hung: "subprocess.Popen[str]") -> None:
     wait_for(lambda: stays_in_d(hung.pid))
+    assert hung.poll() is None
 
 
 def test_a_call_that_hangs_ignores_a_polite_signal(hung: "subprocess.Popen[str]") -> None:

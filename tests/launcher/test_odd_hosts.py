@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.cleanup.clean import parse_kill_results
-from launcher.errors import AgentProtocolError, HostError
+from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.follow.events import (
     Disconnected,
     HostEnded,
@@ -29,7 +29,7 @@ from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.onhost.answer import MARKER as ANSWER_MARKER
-from launcher.planning.run_record import build_run_record, read_record
+from launcher.planning.run_record import RunRecord, build_run_record, read_record
 from launcher.rehearsal.verdict import evaluate_rehearsal
 from launcher.remote.agent import _decode as decode_facts
 from launcher.remote.reachability import ProbeTargets, _reached
@@ -74,7 +74,7 @@ def test_runs_that_hosts_tell_of(answer: Any) -> None:
 
 @given(JSON | mutated(build_run_record(PLAN, PLAN.nodes[0], (A, B))))
 def test_records_of_launches(record: Any) -> None:
-    only_ours(lambda: read_record(record))
+    assert isinstance(only_ours(lambda: read_record(record)), RunRecord | GpulaunchError)
     odd = {**copy.deepcopy(RUN), "spec": {**RUN["spec"], "launch": record}}  # type: ignore[dict-item]
     listed, _ = valid_runs({"runs": [odd], "t": 9.0})
     only_ours(lambda: select_run(merge_node_runs([(A, listed, 9.0), (B, listed, 9.0)]).runs, "last"))
@@ -85,7 +85,10 @@ def test_how_a_run_that_was_stopped_stands(answer: Any) -> None:
     def read() -> None:
         from launcher.commands.stop import error_of  # noqa: PLC0415 - a command
 
-        error_of(request_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"}))
+        words, code = error_of(
+            request_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"})
+        )
+        assert (bool(words), code in (0, 1, 3), "\x1b" in words) == (True, True, False)
 
     only_ours(read)
 
@@ -191,7 +194,7 @@ def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any)
         reporter.output(LogOutput("a", "rank-0.log", 0, b"x"))
         outcome = reporter.with_measurements(build_outcome(watch, Path(folder), 1.0, 1))
         json.dumps(outcome_json(outcome))
-        list(render_outcome(outcome))
+        assert "\x1b" not in "".join(map(str, render_outcome(outcome)))
         evaluate_rehearsal(outcome)
 
 
@@ -212,9 +215,12 @@ REACHED = {"reached": [["10.0.0.1", 29500, "", 1.0]]}
 
 @given(JSON | mutated(CHECKPOINTS), JSON | mutated(FOUND), JSON | mutated(REAPED), JSON | mutated(REACHED))
 def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: Any, reached: Any) -> None:
-    only_ours(lambda: checkpoints_in(answer_of(checkpoints), "a"))
-    only_ours(lambda: environments_in(answer_of(found), "a"))
-    only_ours(lambda: parse_kill_results(answer_of(reaped), "a"))
+    for read in (
+        lambda: checkpoints_in(answer_of(checkpoints), "a"),
+        lambda: environments_in(answer_of(found), "a"),
+        lambda: parse_kill_results(answer_of(reaped), "a"),
+    ):
+        assert isinstance(only_ours(read), tuple | GpulaunchError)
     only_ours(
         lambda: _reached(
             A, Sent(answer_line(reached)), ProbeTargets(B.name, "10.0.0.1", "n", (29500,), ()), 1e12
@@ -234,7 +240,8 @@ def test_a_host_that_receives_a_tree(root: Any, seen: Any, need: Any, written: A
         receiver = SyncReceiver(Host(data), "python3")
         only_ours(lambda to=receiver: (to.begin("/r", "n"), to.seen(["n"])))  # type: ignore[misc]
         only_ours(lambda to=receiver: to.compare_rows([["x"]], delete=False))  # type: ignore[misc]
-        only_ours(lambda to=receiver: (to.staged(), to.commit()))  # type: ignore[misc]
+        end = only_ours(lambda to=receiver: (to.staged(), to.commit()))  # type: ignore[misc]
+        assert isinstance(end, tuple | GpulaunchError)
 
 
 @given(JSON | mutated(_base()))
@@ -341,8 +348,8 @@ def test_what_a_run_has_left_here(plan_file: Any, outcome: Any, note: Any, sampl
         (top / "a" / "usage.jsonl").write_text(json.dumps(sample) + "\n")
         run = read_run(top)
         json.dumps(summary_json(run))
-        list(summary_lines(run))
-        render_page(run)
+        assert "\x1b" not in "".join(map(str, summary_lines(run)))
+        assert render_page(run).rstrip().endswith("</html>")
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", "-Infinity"])

@@ -60,8 +60,8 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
         ((), "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"),
         (("paper_r64", "x"), "paper_r64 is a run config, not a script", "gpulaunch run --config paper_r64"),
         (("mine.yaml",), "mine.yaml is a run config, not a script", "gpulaunch run --config mine.yaml"),
-        (("tran.py",), "tran.py: there is no such script locally", "--set send_script=false"),
-        (("src",), "src: there is no such script locally", "name a local file"),
+        (("tran.py",), "tran.py: no such script locally", "--set send_script=false"),
+        (("src",), "src: no such script locally", "name a local file"),
     ],
 )
 def test_a_word_that_is_no_script_is_told_with_what_it_may_mean(

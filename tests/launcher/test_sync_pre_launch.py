@@ -127,7 +127,7 @@ def test_a_script_that_lies_elsewhere_there_is_no_matter_of_the_tree(tmp_path: P
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SyncFailed, match="there is no such directory"):
+    with pytest.raises(SyncFailed, match="no such directory"):
         before(tmp_path, SyncOptions(source=str(tmp_path / "nowhere")))
 
 

@@ -65,8 +65,8 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
             if launch is None and preparations.is_launch(words):
                 launch = shell.line(words)
         ended = end.replace("|&", "|")
-    if asked := re.findall(r"^[ \t]*#SBATCH[ \t]+(\S+)", text, re.MULTILINE):
-        shell.dropped.append(f"#SBATCH {', '.join(dict.fromkeys(asked))}: {_SBATCH}")
+    if options := re.findall(r"^[ \t]*#SBATCH[ \t]+(\S+)", text, re.MULTILINE):
+        shell.dropped.append(f"#SBATCH {', '.join(dict.fromkeys(options))}: {_SBATCH}")
     if _ARGUMENTS.search(text):
         shell.dropped.append(_NO_ARGUMENTS)
     if not found:

@@ -47,9 +47,9 @@ def announce_keeper(run_dir: str, spec: dict[str, Any], end: dict[str, Any], kee
     """Write next.json where the start may be followed by another one; before the end is in state.json."""
     if not spec.get("order_fd") or not may_follow(run_dir, end):
         return
-    told = {**node_location(), "keeper": [keeper, ticks_of(keeper)], "order_fd": spec["order_fd"]}
+    document = {**node_location(), "keeper": [keeper, ticks_of(keeper)], "order_fd": spec["order_fd"]}
     with contextlib.suppress(OSError):
-        write_next(run_dir, HELD, told=told)
+        write_next(run_dir, HELD, document=document)
 
 
 def may_follow(run_dir: str, end: dict[str, Any]) -> bool:
@@ -74,27 +74,27 @@ def write_next(
     run_dir: str,
     state: str,
     *,
-    told: dict[str, Any] | None = None,
+    document: dict[str, Any] | None = None,
     why: str = "",
     run_id: str = "",
     by: str = "",
 ) -> None:
     """Write what comes next; who keeps it stays as it is. Raises OSError."""
-    known = read_next(run_dir) if told is None else told
+    known = read_next(run_dir) if document is None else document
     changes = {"state": state, "why": why, "run_id": run_id, "by": by, "at": time.time()}
     write_file(os.path.join(run_dir, NEXT), json.dumps({**known, **changes}) + "\n")
 
 
-def is_kept(told: dict[str, Any]) -> bool:
+def is_kept(document: dict[str, Any]) -> bool:
     """Return whether another start may still come: its keeper lives."""
-    if told.get("state") in (None, *OVER) or not is_on_this_node(told):
+    if document.get("state") in (None, *OVER) or not is_on_this_node(document):
         return False
-    return is_same(*told["keeper"])
+    return is_same(*document["keeper"])
 
 
-def open_order(told: dict[str, Any]) -> int:
+def open_order(document: dict[str, Any]) -> int:
     """Open what the keeper holds, with a lock of its own to take. Raises OSError."""
-    return os.open("/proc/%d/fd/%d" % (told["keeper"][0], told["order_fd"]), os.O_RDWR | os.O_CLOEXEC)
+    return os.open("/proc/%d/fd/%d" % (document["keeper"][0], document["order_fd"]), os.O_RDWR | os.O_CLOEXEC)
 
 
 def read_order(fd: int) -> str:
@@ -113,12 +113,12 @@ def try_lock(fd: int) -> bool:
 
 def stop_keeper(run_dir: str, why: str) -> bool:
     """Have the keeper make no further start, and wait for that; return whether it was about to."""
-    told = read_next(run_dir)
-    if not is_kept(told):
+    document = read_next(run_dir)
+    if not is_kept(document):
         return False
     with contextlib.suppress(OSError):
         write_file(os.path.join(run_dir, STOP), json.dumps({"why": why}))
-    pid, ticks = told["keeper"]
+    pid, ticks = document["keeper"]
     send_signal(pid, ticks, signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S
     while is_kept(read_next(run_dir)) and time.monotonic() < give_up:

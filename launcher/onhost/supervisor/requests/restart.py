@@ -35,18 +35,18 @@ def restart(run_dir: str, request: dict[str, Any]) -> int:
 
     Raises RequestRefused when no start can follow any more.
     """
-    told = read_next(run_dir)
-    if not is_kept(told):
-        send_header({"granted": False, "kept": False, "next": told})
+    document = read_next(run_dir)
+    if not is_kept(document):
+        send_header({"granted": False, "kept": False, "next": document})
         return 0
     try:
-        fd = open_order(told)
+        fd = open_order(document)
     except OSError as error:
         raise RequestRefused("what the restart needs cannot be read: %s" % error.strerror) from None
     if not (try_lock(fd) and is_kept(read_next(run_dir))):
         os.close(fd)
-        told = read_next(run_dir)
-        send_header({"granted": False, "kept": is_kept(told), "next": told})
+        document = read_next(run_dir)
+        send_header({"granted": False, "kept": is_kept(document), "next": document})
         return 0
     write_next(run_dir, RESTARTING, by=str(request.get("by") or "a client")[:200])
     order = read_order(fd) if request.get("order") else ""

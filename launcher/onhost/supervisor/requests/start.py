@@ -66,20 +66,20 @@ def previous_start(spec: dict[str, Any]) -> str:
     """
     run_id = (spec.get("restart") or {}).get("after")
     before = [path for place in own_places() if run_id and os.path.isdir(path := os.path.join(place, run_id))]
-    told = read_next(before[0]) if before else {}
-    if told.get("state") == ENDED:
-        raise RequestRefused("%s is not started again: %s" % (run_id, told.get("why")))
-    return before[0] if told else ""
+    document = read_next(before[0]) if before else {}
+    if document.get("state") == ENDED:
+        raise RequestRefused("%s is not started again: %s" % (run_id, document.get("why")))
+    return before[0] if document else ""
 
 
 def succeed(before: str, run_dir: str) -> None:
     """Note at the start before that this one follows it; end this one if that was stopped meanwhile."""
-    told = read_next(before)
-    if told.get("state") == ENDED:
-        request_stop(run_dir, StopRequest(str(told.get("why")), 0.0))
+    document = read_next(before)
+    if document.get("state") == ENDED:
+        request_stop(run_dir, StopRequest(str(document.get("why")), 0.0))
         return
     with contextlib.suppress(OSError):
-        write_next(before, RESTARTED, run_id=os.path.basename(run_dir), by=str(told.get("by") or ""))
+        write_next(before, RESTARTED, run_id=os.path.basename(run_dir), by=str(document.get("by") or ""))
 
 
 def make_run_dir(spec: dict[str, Any]) -> str:

@@ -1,0 +1,136 @@
+"""Texts of a page or a script around a command: what is taken from them, and what is said of the rest."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.records import Environment, Request
+
+
+def test_a_script_for_one_launch_is_one_command() -> None:
+    parsed = parse_line(
+        """
+        #!/bin/bash
+        set -ex
+        source .venv/bin/activate
+        export CUDA_DEVICE_MAX_CONNECTIONS=1   # for sequence parallelism
+        GPUS=8
+        DISTRIBUTED=(
+            --nproc_per_node $GPUS
+            --nnodes ${NNODES:-1}
+        )
+        MODEL="--layers 12 --hidden 768"
+        cd examples && torchrun ${DISTRIBUTED[@]} pretrain.py \\
+            $MODEL \\
+            --name "a b" 'c$d' > log.txt 2>&1 &
+        wait
+        """
+    )
+    assert (parsed.launcher, parsed.program_kind, parsed.program) == ("torchrun", "script", "pretrain.py")
+    assert parsed.request == Request(nodes=1, per_node=8)
+    assert parsed.args == ("--layers", "12", "--hidden", "768", "--name", "a b", "c$d")
+    assert parsed.env == {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+    assert parsed.directory == "examples"
+    assert parsed.environment == Environment("venv", path=".venv")
+    assert len(parsed.dropped) == 6
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "source .venv/bin/activate && torchrun a.py",
+            "source .venv/bin/activate: the interpreter is that of",
+        ),
+        ("conda activate x\ntorchrun a.py", "conda activate: the interpreter is that of each host"),
+        (". activate x\npython a.py", ". activate: the interpreter is that of each host"),
+        (
+            'eval "$(conda shell.bash hook)"; python a.py',
+            "eval $(conda shell.bash hook): of this machine only",
+        ),
+        ("module load cuda\ntorchrun a.py", "module: of this machine only"),
+        ("source ~/.bashrc; torchrun a.py", "source ~/.bashrc: of this machine only"),
+        ("ulimit -n 9; torchrun a.py", "ulimit: limits are those of each host"),
+        ("torchrun a.py && echo done", "echo: starts nothing"),
+        ("nohup torchrun a.py > log & tail -f log", "tail: starts nothing"),
+        ("mkdir -p out; torchrun a.py", "mkdir: make it on each host"),
+        ("export PATH=/opt/bin:$PATH\ntorchrun a.py", "PATH: that of each host"),
+        ("mpirun -x PATH python a.py", "PATH: that of each host"),
+        ('torchrun a.py "$@"', "$@: the text has no arguments of its own"),
+        ("bash -c 'torchrun a.py'", "bash: its text is the command"),
+        (
+            "#SBATCH --nodes=4\nexport H=`scontrol show hostnames $SLURM_JOB_NODELIST`\ntorchrun a.py",
+            "export H: the hosts are those of --hosts",
+        ),
+        ("#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py", "#SBATCH -N, --time=9: for sbatch alone"),
+        ("cd x; torchrun a.py; cd ..", "cd: it has no effect after the launch"),
+        ("torchrun --role $(hostname): a.py", "--role $(hostname):: only a word in front"),
+        (
+            "torchrun --nnodes 2 --node_rank 0 a.py\ntorchrun --nnodes 2 --node_rank=1 a.py",
+            "torchrun: the text has it for 2 nodes, and gpulaunch for each host",
+        ),
+    ],
+)
+def test_what_has_no_effect_on_hosts_is_said(line: str, said: str) -> None:
+    parsed = parse_line(line)
+    assert parsed.args == ()
+    assert any(sentence.startswith(said) for sentence in parsed.dropped)
+
+
+def test_a_variable_of_this_machine_does_not_stand_for_one_that_the_text_sets() -> None:
+    text = "MASTER_PORT=$(shuf -n 1 -i 1-9)\n"
+    text += "export PYTHONPATH=./:$PYTHONPATH B=~/b\n"
+    text += "torchrun --master_port $MASTER_PORT a.py"
+    parsed = parse_line(text, {"MASTER_PORT": "77", "HOME": "/home/ana"})
+    assert parsed.request == Request()
+    assert parsed.env == {"PYTHONPATH": "./:", "B": "/home/ana/b"}
+    assert parse_line("torchrun a.py --d ~/x '~/y' a~", {"HOME": "/h"}).args == ("--d", "/h/x", "~/y", "a~")
+
+
+def test_a_launcher_by_path_names_its_interpreter() -> None:
+    assert parse_line("/opt/e/bin/accelerate launch a.py").python == "/opt/e/bin/python"
+    assert parse_line("bin/torchrun a.py").python == "bin/python"
+    assert parse_line("./torchrun a.py").python == ""
+
+
+def test_counts_inside_of_an_opaque_command_are_remarked() -> None:
+    parsed = parse_line("train start --nproc_per_node 4 full --config x")
+    assert parsed.remarks == (
+        "--nproc_per_node is an option of train, which gpulaunch cannot change; without it the plan's holds",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "directory"),
+    [
+        ("cd x && torchrun a.py", "x"),
+        ("cd x; cd ../y; torchrun a.py", "y"),
+        ("cd x && cd - && torchrun a.py", ""),
+        ("cd $(dirname $0)/.. && torchrun a.py", ".."),
+        ('cd "$(dirname "${BASH_SOURCE[0]}")"\ntorchrun a.py', "."),
+        ("cd x && uv run --directory y torchrun a.py", "x/y"),
+        ("cd x && bash -c 'cd y && torchrun a.py'", "x/y"),
+        ("env -C x torchrun a.py", "x"),
+        ("srun --chdir=x python a.py", "x"),
+        ("mpirun -np 2 -wdir /data python a.py", "/data"),
+        ("cd ~/x && torchrun a.py", "/home/ana/x"),
+    ],
+)
+def test_the_directory_that_a_line_enters(line: str, directory: str) -> None:
+    assert parse_line(line, {"HOME": "/home/ana"}).directory == directory
+
+
+def test_what_follows_from_the_text_alone_is_filled_in() -> None:
+    text = "cd x\nD=$(cd $(dirname $0)/..; pwd) N=4\n"
+    text += "torchrun --a $PWD --b $D --c $(expr 8 / $N) --d out/$(date +%Y) --e $(whoami) --f $'a\\nb' a.py"
+    line = text.replace("torchrun", "python a.py")
+    known = {"PWD": "/w", "USER": "ana", "EPOCHSECONDS": "1700000000"}
+    assert parse_line(line, known).args[:12] == (
+        *("--a", "/w/x", "--b", "/w", "--c", "2", "--d", "out/2023", "--e", "ana", "--f", "a\nb"),
+    )
+
+
+def test_tune_run_takes_the_options_of_torchrun() -> None:
+    parsed = parse_line("tune run --nnodes 1 --nproc_per_node 2 --tee 3 lora --config c")
+    assert (parsed.request, parsed.options_at) == (Request(nodes=1, per_node=2), 1)
+    assert (parsed.args, parsed.kept_words()) == (("run", "lora", "--config", "c"), ("--tee", "3"))
+    assert parse_line("tune run lora --config c").options_at is None
