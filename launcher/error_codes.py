@@ -24,7 +24,7 @@ def read_codes(words: Iterable[str]) -> frozenset[str]:
     codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
     unknown = sorted(codes - known_codes(host_codes())) if codes else []
     if unknown:
-        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
+        raise BadInput(f"--ignore: no check {', '.join(unknown)}", "gpulaunch checks lists them")
     return codes
 
 

@@ -76,6 +76,6 @@ def _unknown(code: str) -> BadInput:
 
     near = get_close_matches(code, list(all_codes()), n=3, cutoff=0.6)
     return BadInput(
-        f"no finding is called {code}",
+        f"no finding {code}",
         f"did you mean {', '.join(near)}?" if near else "gpulaunch checks lists them",
     )

@@ -229,7 +229,7 @@ def find_config(name_or_path: str) -> Path:
                 return path
     looked = ", ".join(str(folder) for folder in search_path())
     raise ConfigError(
-        f'no run config is called "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
+        f'no run config "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
         f"looked in {looked}; a path to a file works too",
     )
 

@@ -77,13 +77,13 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
             2,
             '--grace: expected a duration such as 90, 30s, 10m, 2h or 30d, got "nan"',
         ),
-        ("run -c nothing", 2, 'error: no run config is called "nothing"\n  fix: '),
+        ("run -c nothing", 2, 'error: no run config "nothing"\n  fix: '),
         ("run -c /", 2, "error: /: this is a directory\n  fix: name the YAML file in it\n"),
         ("diagnose ''", 2, "error: (nothing): no such log\n"),
         ("report nothing --html x --logs elsewhere", 2, "gpulaunch fetch RUN brings one"),
         ("clean-zombies --pid -3", 2, '--pid: expected a whole number of at least 1, got "-3"'),
         ("preflight 'node[1-'", 2, "fix: write it as l40s-[01-04]"),
-        ("explain NOPE", 2, "error: no finding is called NOPE\n  fix: gpulaunch checks lists them\n"),
+        ("explain NOPE", 2, "error: no finding NOPE\n  fix: gpulaunch checks lists them\n"),
     ],
 )
 def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int, message: str) -> None:
