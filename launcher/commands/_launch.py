@@ -149,7 +149,7 @@ def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Check
     if not began:  # not requeued by gpulaunch: which checkpoints are its own is not known
         screen.notify("gpulaunch has no record of this job's first start, so it looks for no checkpoint")
         return prepared
-    from launcher.restart.requeue import resume_after_requeue  # noqa: PLC0415 - only in such a job
+    from launcher.restart.after_requeue import resume_after_requeue  # noqa: PLC0415 - only in such a job
 
     return resume_after_requeue(prepared, spec, began, screen.notify)
 
