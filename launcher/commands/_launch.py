@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
+from launcher.commands._end_notice import deliver, new_notice
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_end import conclude_job, keep_first_start, record_path, refuse_bad_nodes
@@ -28,6 +30,7 @@ from launcher.host_checks.render_json import preflight_json
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
+from launcher.planning.end_notice import HeldNotice
 from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.rehearsal.rehearse import rehearse
@@ -46,7 +49,6 @@ from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
 from launcher.transports.command_consent import consent_for
-from launcher.transports.end_command import run_end_command
 
 
 def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
@@ -79,15 +81,38 @@ def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOp
     launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
     try:
         with ExitStack() as queues:
-            return _launch_and_report(what, launch, options, screen, queues)
+            notice = new_notice(what.config, launch.follow.logs)
+            if notice is not None:
+                queues.callback(notice.close)
+                launch = replace(launch, follow=replace(launch.follow, on_start=notice.keep))
+            code, document = _launch_and_report(what, launch, options, screen, queues)
+            _conclude(notice, document, screen)
+            return code
     finally:
         screen.clear()
 
 
+def _conclude(notice: HeldNotice | None, document: Mapping[str, Any], screen: Screen) -> None:
+    """Run `on_end:` with how the run has ended, or say who will."""
+    if notice is None or not document:
+        return
+    if document["verdict"] == "detached":
+        screen.notify(
+            "its on_end is run by the next gpulaunch ps, attach or stop on this machine after its end"
+        )
+        return
+    failed = deliver(notice, document)
+    if failed:
+        screen.notify(failed, bad=True)
+
+
 def _launch_and_report(
     what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, queues: ExitStack
-) -> int:
-    """`queues` holds this run's places in them, where it waits for GPUs, until it has started."""
+) -> tuple[int, Mapping[str, Any]]:
+    """Return the exit code, and how the run ended as JSON, {} where nothing was started.
+
+    `queues` holds this run's places in them, where it waits for GPUs, until it has started.
+    """
     config = what.config
     before, began = Stopwatch(), time.monotonic()
     if config.sync is not None:
@@ -97,7 +122,7 @@ def _launch_and_report(
     spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
     what = replace(what, spares=spares)
     if options.dry_run:
-        return _show_plan(prepared, what, options)
+        return _show_plan(prepared, what, options), {}
     if options.deep:
         from launcher.commands._deep import measure_first  # noqa: PLC0415 - most launches do without it
 
@@ -105,13 +130,13 @@ def _launch_and_report(
             fine, prepared = measure_first(prepared, screen)
         if not fine:
             screen.notify("nothing was started: the deep checks found what stops this launch", bad=True)
-            return ExitCode.NEGATIVE
+            return ExitCode.NEGATIVE, {}
     if options.rehearse:
         with before.phase("rehearsal"):
             proven = rehearse_first(config, launch, screen)
         if not proven:
             screen.notify("nothing was started: the rehearsal has not proven this run", bad=True)
-            return ExitCode.NEGATIVE
+            return ExitCode.NEGATIVE, {}
     words = describe_proof(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
@@ -130,11 +155,7 @@ def _launch_and_report(
     document = {**outcome_json(outcome), "exit_code": int(code)}
     if options.as_json:
         echo_json(document)
-    if config.on_end is not None and outcome.verdict != "detached":
-        failed = run_end_command(config.on_end.words, document)
-        if failed:
-            screen.notify(failed, bad=True)
-    return code
+    return code, document
 
 
 def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:

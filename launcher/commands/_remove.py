@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from launcher.commands._answer import Answer, error_json
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
+from launcher.planning.end_notice import delete_notice
 from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import Open
 from launcher.runs.model import RemoteRun
@@ -40,6 +41,7 @@ def remove_runs(
         if all(host["removed"] for host in hosts):
             if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
                 delete_run_record(run.run_id)
+                delete_notice(run.run_id)
             answer.say(f"{run.run_id}: removed from {counted(len(entries), 'host')}")
         removed.append({"run_id": run.run_id, "hosts": hosts})
     return answer.finish(code, runs=removed, unreachable=errors_json(others or {}))

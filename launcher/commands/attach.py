@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
+from launcher.commands._end_notice import deliver_for
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_hosts import reach_run
@@ -101,6 +102,9 @@ def command(run: str, **given: Any) -> int:
     print_outcome(outcome, screen)
     if options.as_json:
         echo_json(outcome_json(outcome))
+    starts = [] if outcome.restarts is None else [start.run_id for start in outcome.restarts.starts]
+    document = {**outcome_json(outcome), "exit_code": int(outcome.exit_code)}
+    deliver_for(dict.fromkeys([*starts, found.run_id, outcome.plan.run_id]), document)
     return outcome.exit_code
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from launcher.commands._end_notice import deliver_due
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
@@ -56,4 +57,6 @@ def command(
             echo(f"{run_id}: {words}", err=True)
     for name, why in errors.items():
         echo(f"{name}: not asked: {why}", err=True)
+    answered_entries = [entry for entry in entries if entry.name not in errors]
+    deliver_due(ways, answered_entries, {run.run_id for run in found.runs if run.is_live})
     return code

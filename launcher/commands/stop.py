@@ -7,6 +7,7 @@ import click
 
 from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._completion import complete_runs
+from launcher.commands._end_notice import deliver_due
 from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import is_job_id, reach_run
 from launcher.commands._param_types import DurationParam
@@ -91,7 +92,10 @@ def command(run: str, **given: Any) -> int:
         answer.say(f"{plan.run_id} was {found.next_words}, which is another run to stop")
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {format_hosts(names)}; no process of it is left")
-    return answer.finish(code, run_id=plan.run_id, nodes=nodes)
+    code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
+    if code == 0:
+        deliver_due(ways, to.entries)
+    return code
 
 
 def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:

@@ -136,6 +136,8 @@ class Attempt:
             follow.keeps_record and not follow.disconnect.slurm_job
         ):  # no client reaches those nodes once the job is over
             save_run_record(build_run_record(self._plan, self._plan.nodes[0], self._launch.entries))
+            if follow.on_start is not None:
+                follow.on_start(self._plan.run_id)
         self._book.add_event("started")
         for line in (*render_launch(self._plan, str(directory)), self._disconnect_words()):
             self._screen.notify(line)

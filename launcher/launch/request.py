@@ -33,6 +33,7 @@ class FollowOptions:
     detach: bool = False  # leave the run once its ranks are as planned
     keeps_record: bool = True  # on this machine, for its own later commands
     quiet_s: float = NO_WORLD_TIMEOUT_S  # how long ranks that set up no world are waited for before that
+    on_start: Callable[[str], None] | None = None  # takes the run id of each start that later commands find
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,19 @@ class NodeRun:
         return "" if self.fields.get("alive") else "its supervisor is gone without a word"
 
     @property
+    def next_start(self) -> str:
+        """The run id of the start that followed this one, "" for none."""
+        following = self.fields.get("next") or {}
+        other = str(following.get("run_id") or "")
+        return other if following.get("state") == "restarted" and is_run_id(other) else ""
+
+    @property
     def next_words(self) -> str:
         """What follows a start that has failed, in words; "" where nothing does."""
         following = self.fields.get("next") or {}
-        state, other = following.get("state"), str(following.get("run_id") or "")
-        if state == "restarted" and is_run_id(other):
-            return f"started again as {other}"
+        state = following.get("state")
+        if self.next_start:
+            return f"started again as {self.next_start}"
         if not self.fields.get("kept"):
             return ""
         if state == "waits":
@@ -149,6 +156,11 @@ class RemoteRun:
     def next_words(self) -> str:
         """What follows a start that has failed, by the word of the node that keeps it; "" for nothing."""
         return next((words for node in self.nodes if (words := node.next_words)), "")
+
+    @property
+    def next_start(self) -> str:
+        """The run id of the start that followed this one, by the word of a node; "" for none."""
+        return next((run_id for node in self.nodes if (run_id := node.next_start)), "")
 
     @property
     def is_over(self) -> bool:

@@ -23,10 +23,11 @@ _SHOWN = 200
 
 
 def run_end_command(
-    words: tuple[str, ...], document: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S
+    words: tuple[str, ...], document: Mapping[str, Any], *, cwd: str = "", timeout_s: float = TIMEOUT_S
 ) -> str:
     """Run the command; return why it failed in one line, "" when it did not. Raises nothing of its own.
 
+    `cwd`: the directory that the run was launched in; "" is the current one.
     It is the leader of a session, whose processes are killed when the time is up. What it prints goes into
     that line only. Ctrl-C ends it, too.
     """
@@ -46,6 +47,7 @@ def run_end_command(
                 stdout=writing,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                cwd=cwd or None,
             )
     except (OSError, BadInput) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else error.message

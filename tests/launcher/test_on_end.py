@@ -10,9 +10,11 @@ import pytest
 from launcher.config.end_options import EndCommand
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
+from launcher.planning.end_notice import EndNotice, HeldNotice, due_runs, notices_dir
 from launcher.transports.base import OpenOptions
 from launcher.transports.command_consent import Consent, allowed_commands
 from launcher.transports.end_command import run_end_command
+from tests.launcher.run_plans import run_id
 from tests.launcher.via_hosts import NOBODY
 
 WORDS = ("sh", "-c", "cat > {}")
@@ -102,3 +104,35 @@ def test_on_end_of_a_project_needs_a_yes_of_its_own(
     with pytest.raises(BadInput):
         Consent(OpenOptions(confirm=lambda *_: "no")).demand_end_command(("false",), project)
     Consent(NOBODY).demand_end_command(("false",), config(config_home, "[false]"))  # the user's own
+
+
+def test_a_notice_is_of_one_process_at_a_time_and_of_none_once_it_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first, second = run_id("a-1"), run_id("a-2")
+    notice = EndNotice(("mail", "ana"), "/project", "/project/gpulaunch-runs")
+    client = HeldNotice(notice)
+    client.keep(first)
+    client.keep(second)  # the run was started again
+    assert due_runs() == (second,)
+    assert HeldNotice.take(second) is None  # the client lives
+    client.close()
+    later = HeldNotice.take(second)
+    assert later is not None
+    assert later.notice == notice
+    assert HeldNotice.take(second) is None
+    later.settle()
+    assert (due_runs(), HeldNotice.take(second)) == ((), None)
+    for number in range(3):
+        (notices_dir() / f"{run_id(f'bad-{number}')}.json").write_text(("{}", "[", '{"words": 1}')[number])
+    assert [HeldNotice.take(name) for name in due_runs()] == [None] * 3
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")  # where nothing can be kept the client still delivers
+    client.keep(first)
+    client.settle()
+
+
+def test_it_runs_where_the_run_was_launched(tmp_path: Path) -> None:
+    assert run_end_command(("sh", "-c", "pwd > here"), {}, cwd=str(tmp_path)) == ""
+    assert (tmp_path / "here").read_text().strip() == str(tmp_path.resolve())
+    assert "cannot be started" in run_end_command(("true",), {}, cwd=str(tmp_path / "gone"))

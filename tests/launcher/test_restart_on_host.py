@@ -78,7 +78,8 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
     vias = {name: {"via": ["env", f"XDG_STATE_HOME={user.home}/{name}"]} for name in ("a", "b")}
     (user.home / "gpulaunch" / "hosts.yaml").write_text(json.dumps({"hosts": vias}))
     sets = (f"workdir={user.home}", "output=out", "send_script=false", 'restart.resume_args=["{checkpoint}"]')
-    options = [word for each in (*sets, "restart.backoff_s=0") for word in ("--set", each)]
+    on_end = 'on_end=[sh, -c, "cat >> ended; echo >> ended"]'
+    options = [word for each in (*sets, "restart.backoff_s=0", on_end) for word in ("--set", each)]
     words = ["run", "--hosts", ",".join(hosts), "--gpus", "none", "--restarts", "2", *options]
     argv = [sys.executable, "-m", "launcher.cli", *words, "--", "./train.sh"]
     with subprocess.Popen(argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, text=True) as client:
@@ -107,12 +108,19 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
             until,
             True,
         )
+    ended = user.home / "ended"
+    if len(hosts) == 1:  # nobody follows it to its end: the next command that sees the end says so
+        await_(lambda: user.gpulaunch("ps") and ended.exists() and ended.read_text().endswith("\n"))
+    assert ended.exists() is (len(hosts) == 1)
     code, outcome = user.ask("attach", main.name, "--hosts", ",".join(hosts))
     assert (code, outcome["verdict"]) == (0, "finished")
     first, *_, second = outcome["restarts"]["starts"]  # on a busy machine one may not have come to its start
     assert (first["run_id"], first["exit_code"], second["exit_code"]) == (main.name, 137, 0)
     assert second["resumed_from"] == "checkpoint-5"
     assert second["run_id"] == outcome["run_id"]
+    (notice,) = map(json.loads, ended.read_text().splitlines())
+    assert (notice["run_id"], notice["verdict"], notice["exit_code"]) == (outcome["run_id"], "finished", 0)
+    assert len(notice["restarts"]["starts"]) == len(outcome["restarts"]["starts"])
     assert next_start.read_next(str(main))["run_id"] in [
         each["run_id"] for each in outcome["restarts"]["starts"]
     ]

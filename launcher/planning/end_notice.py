@@ -1,0 +1,123 @@
+"""The `on_end:` command that a run still owes its user: kept locally from its start until it has run once.
+
+One file for each run, named as the run. Who holds its lock (flock) is to run the command: the client that
+launched the run while it lives, and after that any later command on this machine. The file is deleted before
+the command starts, so that no one runs it twice.
+"""
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from launcher.errors import PathRefused
+from launcher.local.home import user_state_dir
+from launcher.local.safe_paths import open_below, path_below, write_below
+from launcher.rundir.run_id import is_run_id
+from preflight.frozen import dataclass
+
+MAX_NOTICES = 200
+_NAME = "{}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class EndNotice:
+    """The words of the command, the directory that it runs in, and that of the local logs."""
+
+    words: tuple[str, ...]
+    cwd: str
+    logs: str
+
+
+class HeldNotice:
+    """A notice that this process alone may deliver until it closes it."""
+
+    def __init__(self, notice: EndNotice) -> None:
+        self.notice = notice
+        self._run_id = ""
+        self._fd = -1
+
+    def keep(self, run_id: str) -> None:
+        """Keep it for a start of the run, instead of the start before.
+
+        Where it cannot be kept, the command depends on this client alone.
+        """
+        former, self._run_id = (self._run_id, self._fd), run_id
+        fields = {"words": self.notice.words, "cwd": self.notice.cwd, "logs": self.notice.logs}
+        try:
+            write_below(notices_dir(), _NAME.format(run_id), json.dumps(fields) + "\n")
+            self._fd = _locked(run_id)
+            _drop_oldest()
+        except (OSError, PathRefused):  # without a lock two could deliver it
+            self._fd = -1
+            with suppress(OSError, PathRefused):
+                delete_notice(run_id)
+        _drop(*former)
+
+    def settle(self) -> None:
+        """Take it as delivered: no other process delivers it any more."""
+        _drop(self._run_id, self._fd)
+        self._run_id, self._fd = "", -1
+
+    def close(self) -> None:
+        """Leave it to a later command, unless it has been settled."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @classmethod
+    def take(cls, run_id: str) -> "HeldNotice | None":
+        """Return the notice of a run; None where there is none, or another process is to deliver it."""
+        try:
+            fd = _locked(run_id)
+            fields = json.loads(os.pread(fd, os.fstat(fd).st_size, 0))
+            words = tuple(str(word) for word in fields["words"])
+            found = cls(EndNotice(words, str(fields["cwd"]), str(fields["logs"])))
+        except (OSError, PathRefused, ValueError, KeyError, TypeError):
+            return None
+        found._run_id, found._fd = run_id, fd
+        return found
+
+
+def notices_dir() -> Path:
+    """Return where notices are kept, one file each."""
+    return user_state_dir() / "on-end"
+
+
+def due_runs() -> tuple[str, ...]:
+    """Return the runs whose notices are kept, some of which other processes hold."""
+    folder = notices_dir()
+    names = sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+    return tuple(name for name in names if is_run_id(name))
+
+
+def delete_notice(run_id: str) -> None:
+    """Drop the notice of a run that has been removed."""
+    path_below(notices_dir(), _NAME.format(run_id)).unlink(missing_ok=True)
+
+
+def _locked(run_id: str) -> int:
+    """Return the open file of a notice with its lock. Raises OSError where another process has either."""
+    fd = open_below(notices_dir(), _NAME.format(run_id), os.O_RDWR)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(fd).st_nlink:
+            raise FileNotFoundError("it has been delivered meanwhile")
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _drop(run_id: str, fd: int) -> None:
+    if fd >= 0:
+        with suppress(OSError, PathRefused):
+            delete_notice(run_id)
+        os.close(fd)
+
+
+def _drop_oldest() -> None:
+    notices = sorted(notices_dir().glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for old in notices[:-MAX_NOTICES]:
+        old.unlink(missing_ok=True)
