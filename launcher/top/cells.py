@@ -1,8 +1,9 @@
 """The words of the table's cells. Text from hosts becomes one harmless line in this module. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from launcher.text import gib, one_line
+from launcher.text import one_line
 from launcher.top.records import SERIOUS_THROTTLE, GpuView, Holder, HostView, RunView
 from preflight.checks.helpers import format_duration
 from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ProcessClass
@@ -112,24 +113,61 @@ def kind_style(gpu: GpuView) -> str:
 
 def host_text(host: HostView) -> tuple[str, str]:
     """Return what is said of a host as a whole, and its style."""
+    note = one_line(host.note, 160)
     if host.phase == "connecting":
         return "connecting ...", "dim"
     if host.phase == "lost":
-        return f"lost{age(host)}: {one_line(host.note, 160)}{_retry(host)}", "yellow"
+        return f"lost{age(host)}: {note}{_retry(host)}", "yellow"
     if host.phase == "silent":
         return f"no answer{age(host)}", "yellow"
-    if not host.gpus:
-        return one_line(host.note, 160) or "no GPU", "dim"
-    return _idle_text(host.gpus), "green"
+    if host.gpus:
+        return note, "yellow"
+    return note or "no GPU", "dim" if note.startswith("no GPU") else "yellow"
 
 
-def _idle_text(gpus: Sequence[GpuView]) -> str:
-    models = "/".join(dict.fromkeys(gpu.model or "GPU" for gpu in gpus))
+def fold_cells(host: HostView) -> tuple[tuple[str, ...], str]:
+    """Return the cells of a host whose GPUs are one line, and their style.
+
+    They are what is on how many GPUs, their mean use, memory, temperatures, throttling, users, and a note.
+    """
+    gpus = host.gpus
+    kinds = Counter("unknown" if kind == "?" else kind for kind in (holder(gpu)[2] for gpu in gpus))
+    counts = "all free" if host.idle else ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    busy = [gpu.busy_percent for gpu in gpus if gpu.busy_percent is not None]
+    letters = "".join(
+        dict.fromkeys(letter for gpu in gpus for letter in throttle(gpu)[0] if letter.isupper())
+    )
+    users = dict.fromkeys(one_line(each.user, 32) for gpu in gpus for each in gpu.holders if each.user)
+    styles = {kind_style(gpu) for gpu in gpus}
+    worst = next((style for style in ("bold red", "yellow", "green") if style in styles), "")
+    return (
+        f"{counts}: {_models(gpus)}",
+        percent(sum(busy) / len(busy) if len(busy) == len(gpus) else None),
+        _sum_of_memory(gpus),
+        _degrees(gpus),
+        letters,
+        " ".join(users),
+        one_line(host.note, 160),
+    ), "bold red" if letters else "" if worst == "green" and not host.idle else worst
+
+
+def _sum_of_memory(gpus: Sequence[GpuView]) -> str:
+    used = [gpu.used_mib for gpu in gpus if gpu.used_mib is not None]
     total = sum(gpu.total_mib or 0.0 for gpu in gpus)
-    degrees = [gpu.temperature_c for gpu in gpus if gpu.temperature_c is not None]
-    ends = dict.fromkeys(f"{end:.0f}" for end in (min(degrees), max(degrees))) if degrees else {}
-    warm = f"  {'-'.join(ends)} °C" if ends else ""
-    return f"all free: {len(gpus)}x {one_line(models, 60)}  {gib(total)}{warm}"
+    shown = f"{sum(used) / 1024:.1f}" if len(used) == len(gpus) else "?"
+    return f"{shown}/{total / 1024:.0f}G"
+
+
+def _models(gpus: Sequence[GpuView]) -> str:
+    counts = Counter(gpu.model or "GPU" for gpu in gpus)
+    return one_line(", ".join(f"{count}x {model}" for model, count in counts.items()), 60)
+
+
+def _degrees(gpus: Sequence[GpuView]) -> str:
+    """Return the range of temperatures; "" where none is known."""
+    known = [gpu.temperature_c for gpu in gpus if gpu.temperature_c is not None]
+    ends = dict.fromkeys(f"{end:.0f}" for end in (min(known), max(known))) if known else {}
+    return f"{'-'.join(ends)} °C" if ends else ""
 
 
 def age(host: HostView) -> str:

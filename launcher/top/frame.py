@@ -16,11 +16,24 @@ from preflight.leftovers.selection import CleanFilter
 
 _HEADER = 2
 _MOST_RUNS = 5
-_FOOTER = "q quit  o order  f free  m mine  a all  space unfold  Enter processes  s stacks  z clean  ? help"
+_FOOTER = (
+    "q quit",
+    "? help",
+    "o order",
+    "f free",
+    "m mine",
+    "Enter processes",
+    "s stacks",
+    "z clean",
+    "h hosts",
+    "space fold",
+    "a all",
+)
 HELP = (
     "up/down, PageUp/PageDown, Home/End   choose a line (k and j, too)",
     "Enter    processes on the chosen GPU, with the class and the evidence of clean-zombies",
-    "space    unfold or fold a host whose GPUs are all free; a unfolds all of them",
+    "space    fold a host to one line, or unfold it; hosts whose GPUs are all free are folded at first",
+    "h        one line for each host, and back;  a unfolds all hosts",
     "o        order by host, use, memory or user",
     "f        only GPUs that a launch would find free;  m only GPUs that processes of yours are on",
     "Escape   order and filter as at the start",
@@ -51,11 +64,11 @@ def render_frame(
     fit = table_height(height, len(view.runs))
     shown = rows[position.offset : position.offset + fit]
     lines = [*_header(view, position, len(rows), fit, width)]
-    lines += gpu_lines(_leading(shown), width, selected=position.selected)
+    lines += gpu_lines(_leading(shown), width, options=position.options, selected=position.selected)
     lines += [[] for _ in range(fit - len(shown))]
     if view.runs:
         lines += [[], *run_lines(view.runs[-_MOST_RUNS:], width)]
-    lines.append(truncate([("1;33", message)] if message else [("2", _FOOTER)], width))
+    lines.append([("1;33", message)] if message else [("2", _fitting(_FOOTER, width))])
     return [truncate(line, width) for line in lines[:height]]
 
 
@@ -90,27 +103,42 @@ def _leading(rows: Sequence[Row]) -> list[Row]:
     return [Row(row.host, row.gpu) if at == 0 else row for at, row in enumerate(rows)]
 
 
+def _fitting(parts: Sequence[str], width: int) -> str:
+    """Return as many of the parts from the first on as fit whole."""
+    shown = parts[0]
+    for part in parts[1:]:
+        if len(shown) + 2 + len(part) > width:
+            break
+        shown += f"  {part}"
+    return shown
+
+
 def _header(view: FleetView, position: Position, rows: int, fit: int, width: int) -> list[Line]:
     totals = count_totals(view.hosts)
     clock = time.strftime("%H:%M:%S", time.localtime(view.time_unix))
     options = position.options
-    chosen = f"order: {options.sort}  shown: {options.only}"
+    chosen = f"order: {options.sort}  shown: {options.only}{', by host' if options.by_host else ''}"
     if rows > fit:
         chosen += f"  lines {position.offset + 1} to {min(position.offset + fit, rows)} of {rows}"
     return [
-        truncate([("1", "gpulaunch top"), ("", f"  {clock}  "), *summary(totals)], width),
+        truncate([("1", "gpulaunch top"), ("", f"  {clock}  "), *summary(totals, width - 25)], width),
         truncate([("2", chosen)], width),
     ]
 
 
-def summary(totals: Totals) -> list[Span]:
-    """Return the headline: hosts, GPUs, memory."""
+def summary(totals: Totals, width: int = 1000) -> list[Span]:
+    """Return the headline: hosts, GPUs, and memory where it fits."""
     spans: list[Span] = [("", counted(totals.hosts, "host"))]
     if totals.lost:
         spans.append(("1;33", f" ({totals.lost} lost)"))
     spans += [("", f"  {counted(totals.gpus, 'GPU')}: {totals.held} held, "), ("32", f"{totals.free} free")]
     if totals.unknown:
         spans.append(("33", f", {totals.unknown} unknown"))
-    if totals.total_mib:
-        spans.append(("", f"  memory {gib(totals.used_mib)} of {gib(totals.total_mib)}"))
+    memory = f"  memory {_tib(totals.used_mib)} of {_tib(totals.total_mib)}" if totals.total_mib else ""
+    if sum(len(text) for _, text in spans) + len(memory) <= width:
+        spans.append(("", memory))
     return spans
+
+
+def _tib(mib: float) -> str:
+    return gib(mib) if mib < 10 * 1024**2 else f"{mib / 1024**2:.1f} TiB"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Literal
 
+from launcher.top.records import HostView
 from launcher.top.rows import SORT_KEYS, Row, RowOptions
 from preflight.frozen import dataclass
 
@@ -75,12 +76,24 @@ def _changed_options(position: Position, key: str, rows: Sequence[Row]) -> RowOp
     if key == "m":
         return replace(options, only="all" if options.only == "mine" else "mine")
     if key == "a":
-        return replace(options, only="all", unfolded=frozenset(row.host.name for row in rows))
-    if key == "space" and position.selected is not None:
-        return replace(options, unfolded=options.unfolded ^ {position.selected[0]})
+        everyone = frozenset(row.host.name for row in rows)
+        return replace(options, only="all", by_host=False, folded=frozenset(), unfolded=everyone)
+    if key == "h":
+        return replace(options, by_host=not options.by_host, folded=frozenset(), unfolded=frozenset())
+    if key == "space":
+        host = next((row.host for row in rows if row.key == position.selected), None)
+        return None if host is None else _toggled(options, host)
     if key == "escape":
         return RowOptions()
     return None
+
+
+def _toggled(options: RowOptions, host: HostView) -> RowOptions:
+    """Return the options with one host folded that was not, or unfolded."""
+    name = {host.name}
+    if options.folds(host):
+        return replace(options, folded=options.folded - name, unfolded=options.unfolded | name)
+    return replace(options, folded=options.folded | name, unfolded=options.unfolded - name)
 
 
 def _moved(position: Position, key: str, rows: Sequence[Row], height: int) -> Position:

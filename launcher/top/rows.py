@@ -13,11 +13,19 @@ SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """What a person has chosen. `unfolded`: hosts whose GPUs are shown one by one though all are idle."""
+    """What a person has chosen. Idle hosts are folded, with `by_host` all; the two sets are exceptions."""
 
     sort: SortKey = "host"
     only: Filter = "all"
+    by_host: bool = False
+    folded: frozenset[str] = frozenset()
     unfolded: frozenset[str] = frozenset()
+
+    def folds(self, host: HostView) -> bool:
+        """Return whether a host is one line."""
+        if not host.gpus or host.name in self.unfolded:
+            return False
+        return host.name in self.folded or (host.idle and self.only != "mine") or self.by_host
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ def build_rows(view: FleetView, options: RowOptions) -> tuple[Row, ...]:
     whole = [row for row in rows if row.gpu is None]
     ordered = sorted(busy, key=lambda row: (not row.host.current, *order(row)))
     return tuple(Row(row.host, row.gpu) for row in ordered) + tuple(
-        sorted(whole, key=lambda row: not row.host.current)
+        sorted(whole, key=lambda row: (not row.host.current, *order(row)))
     )
 
 
@@ -54,13 +62,15 @@ def _host_rows(host: HostView, options: RowOptions) -> Iterator[Row]:
         if options.only == "all":
             yield Row(host, None)
         return
-    if host.idle and options.only != "mine" and host.name not in options.unfolded:
-        yield Row(host, None)
+    if options.folds(host):
+        if shown:
+            yield Row(host, None)
         return
-    if shown and not host.current:
+    introduced = bool(host.note) or not host.current
+    if shown and introduced:
         yield Row(host, None)
     for at, gpu in enumerate(shown):
-        yield Row(host, gpu, leads=at == 0 and host.current)
+        yield Row(host, gpu, leads=at == 0 and not introduced)
 
 
 def _is_wanted(host: HostView, gpu: GpuView, only: Filter) -> bool:
@@ -69,18 +79,26 @@ def _is_wanted(host: HostView, gpu: GpuView, only: Filter) -> bool:
     return gpu.mine if only == "mine" else True
 
 
+def _gpus(row: Row) -> tuple[GpuView, ...]:
+    return row.host.gpus if row.gpu is None else (row.gpu,)
+
+
 def _by_use(row: Row) -> tuple[object, ...]:
-    busy = row.gpu.busy_percent if row.gpu is not None else None
-    return busy is None, -(busy or 0.0)
+    return _most(gpu.busy_percent for gpu in _gpus(row))
 
 
 def _by_memory(row: Row) -> tuple[object, ...]:
-    used = row.gpu.used_mib if row.gpu is not None else None
-    return used is None, -(used or 0.0)
+    return _most(gpu.used_mib for gpu in _gpus(row))
+
+
+def _most(values: Iterable[float | None]) -> tuple[object, ...]:
+    """Return what sorts the largest mean first, and last where no value is known."""
+    known = [value for value in values if value is not None]
+    return not known, -sum(known) / max(1, len(known))
 
 
 def _by_user(row: Row) -> tuple[object, ...]:
-    users = sorted({holder.user for holder in row.gpu.holders if holder.user}) if row.gpu is not None else []
+    users = sorted({holder.user for gpu in _gpus(row) for holder in gpu.holders if holder.user})
     return not users, users
 
 
@@ -120,5 +138,5 @@ def count_totals(hosts: Iterable[HostView]) -> Totals:
         free,
         len(gpus) - held - free,
         sum(gpu.used_mib or 0.0 for gpu in current),
-        sum(gpu.total_mib or 0.0 for gpu in current),
+        sum(gpu.total_mib or 0.0 for gpu in current if gpu.used_mib is not None),
     )

@@ -4,11 +4,11 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from launcher.terminal.cell_width import Span, truncate
+from launcher.terminal.cell_width import Span, text_width, truncate
 from launcher.text import console, one_line
 from launcher.top import cells
-from launcher.top.records import RunView
-from launcher.top.rows import Row
+from launcher.top.records import HostView, RunView
+from launcher.top.rows import Row, RowOptions
 from preflight.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -56,11 +56,23 @@ _COLUMNS = (
     _Column("RUN", 140),
 )
 _BARS_FROM = 130
+_LONG_RUNS_FROM = 170
+_ALIGNED_FROM = 60
+_AS_AT_START = RowOptions()
+_FOLDED_TITLES = ("GPUS", "USE", "MEMORY", "TEMP", "THR", "USER", "")
+_RIGHT = (1, 2)
+"""Cells of a folded host that are numbers."""
 _BAR = 8
 _RUN_TITLES = ("RUN", "STATE", "STEP", "LOSS", "ETA", "HOSTS", "GPUS", "LAST OUTPUT")
 
 
-def gpu_lines(rows: Sequence[Row], width: int, *, selected: tuple[str, int] | None = None) -> list[Line]:
+def gpu_lines(
+    rows: Sequence[Row],
+    width: int,
+    *,
+    options: RowOptions = _AS_AT_START,
+    selected: tuple[str, int] | None = None,
+) -> list[Line]:
     """Return the title line and one line for each row, none wider than `width`."""
     from rich.table import Table  # noqa: PLC0415 - 60 ms that only tables need to pay
 
@@ -76,16 +88,18 @@ def gpu_lines(rows: Sequence[Row], width: int, *, selected: tuple[str, int] | No
         )
     wide = width >= _BARS_FROM
     for row in rows:
-        cell = _row_cells(row, wide=wide)
+        cell = _row_cells(row, wide=wide, run_width=40 if width >= _LONG_RUNS_FROM else 24)
         cells = [cell.get(column.title, ("", "")) for column in columns]
         # A blank of our own between columns: rich's padding costs as much as all else of it.
         table.add_row(*(_text(_GAP[not at :] + text, style) for at, (text, style) in enumerate(cells)))
     inner = max(1, width - len(_MARK))
-    lines = _rendered(table, inner)
-    marks = [None, *(row.key for row in rows)]
+    title, *lines = _rendered(table, inner)
+    folded_title, hosts = _host_lines(rows, options, inner)
+    shown = [hosts.get(row.key, line) for line, row in zip(lines, rows, strict=False)]
+    title = folded_title if len(hosts) == len(rows) else title
     return [
-        _marked(_with_host_text(line, row, inner), is_selected=selected is not None and key == selected)
-        for line, key, row in zip(lines, marks, [None, *rows], strict=False)
+        _marked(title, is_selected=False),
+        *(_marked(line, is_selected=row.key == selected) for line, row in zip(shown, rows, strict=False)),
     ]
 
 
@@ -105,9 +119,9 @@ def run_lines(runs: Sequence[RunView], width: int) -> list[Line]:
     return [[("", _NO_MARK), *line] for line in _rendered(table, max(1, width - len(_NO_MARK)))]
 
 
-def _row_cells(row: Row, *, wide: bool) -> dict[str, tuple[str, str]]:
+def _row_cells(row: Row, *, wide: bool, run_width: int) -> dict[str, tuple[str, str]]:
     old = "" if row.host.current else "dim"
-    name = one_line(row.host.name, 40)
+    name = _name(row.host)
     if row.gpu is None:
         return {"HOST": (name, old)}
     gpu = row.gpu
@@ -129,17 +143,42 @@ def _row_cells(row: Row, *, wide: bool) -> dict[str, tuple[str, str]]:
         "USER": (user, old),
         "AGE": (age, old),
         "COMMAND": (command, old),
-        "RUN": (one_line(" ".join(gpu.run_ids), 24), old or "cyan"),
+        "RUN": (one_line(" ".join(gpu.run_ids), run_width), old or "cyan"),
     }
 
 
-def _with_host_text(line: Line, row: Row | None, width: int) -> Line:
-    """Return a host's line with what is said of it in place of the columns of a GPU."""
-    if row is None or row.gpu is not None:
-        return line
-    text, style = cells.host_text(row.host)
-    name_style = "" if row.host.current else "dim"
-    return truncate([(_CODES[name_style], f"{one_line(row.host.name, 40)}  "), (_CODES[style], text)], width)
+def _host_lines(
+    rows: Sequence[Row], options: RowOptions, width: int
+) -> tuple[Line, dict[tuple[str, int], Line]]:
+    """Return the lines of hosts by their key, and a title for them: folded ones as a table."""
+    hosts = [row.host for row in rows if row.gpu is None]
+    folded = {host.name: cells.fold_cells(host) for host in hosts if host.current and options.folds(host)}
+    names = max((text_width(_name(row.host)) for row in rows), default=0) if width >= _ALIGNED_FROM else 0
+    titled = len(hosts) == len(rows)
+    table = [*(row for row, _ in folded.values()), *([_FOLDED_TITLES] if titled else [])]
+    widths = [max(text_width(cell) for cell in column) for column in zip(*table, strict=True)]
+
+    def line(name: str, name_style: str, row: Sequence[str], style: str) -> Line:
+        parts = [_padded(cell, at, widths) for at, cell in enumerate(row)] if len(row) > 1 else row
+        text = "  ".join(part for part in parts if part).rstrip()
+        gap = " " * (2 + max(0, names - text_width(name)))
+        return truncate([(_CODES[name_style], name + gap), (_CODES[style], text)], width)
+
+    lines = {}
+    for host in hosts:
+        text, colour = cells.host_text(host)
+        row, style = folded.get(host.name, ((text,), colour))
+        lines[host.name, -1] = line(_name(host), "" if host.current else "dim", row, style)
+    return line("HOST", "bold", _FOLDED_TITLES if folded else ("",), "bold"), lines
+
+
+def _padded(cell: str, at: int, widths: Sequence[int]) -> str:
+    blank = " " * (widths[at] - text_width(cell))
+    return blank + cell if at in _RIGHT else cell + blank
+
+
+def _name(host: HostView) -> str:
+    return one_line(host.name, 40)
 
 
 def _rendered(table: "Table", width: int) -> list[Line]:

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,13 +15,17 @@ from unittest.mock import ANY
 import pytest
 
 from launcher.remote.programs import agent_source
+from launcher.rundir.run_id import new_run_id
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Process
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
+from tests.lab import sshd
+from tests.lab.client import Client
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.silicon import install, load_profile, update
 from tests.lab.silicon.from_xml import profile_from_xml
+from tests.launcher.top_screen import Seen
 from tests.preflight.agent_runs import packed_pynvml
 
 Open = Callable[..., list[int]]
@@ -100,6 +106,11 @@ def holders(gpu: Gpu) -> dict[int, Any]:
     """{pid: MiB} of the GPU's compute processes."""
     assert not isinstance(gpu.processes, Missing)
     return {process.pid: process.used_mib for process in gpu.processes}
+
+
+def l40s_pids(lab: Lab) -> set[int]:
+    """Return the processes of the L40S host."""
+    return set(lab.host("l40s").pids())
 
 
 def process_of(found: HostFacts, pid: int) -> Process:
@@ -227,3 +238,61 @@ def test_a_host_without_driver_still_shows_its_gpus_on_the_bus(gpu_lab: Lab) -> 
     assert not Path(host.path("/dev/nvidia0")).exists()
     install(host, profile)
     assert len(gpus(host)) == 8
+
+
+WAITS = """
+import time
+print("step 1/9 loss: 2.5", flush=True)
+time.sleep(600)
+"""
+
+
+def test_top_shows_hosts_over_ssh_and_its_keys_work(gpu_lab: Lab, opened: Open, tmp_path: Path) -> None:
+    client = Client(gpu_lab, tmp_path / "home")
+    *_, worker = opened("--gpu", "0", "--mib", "9000", "--workers", "1", "--exit-after-fork")
+    run_id = start_waiting_run(client)
+    words = ("l40s,b200", "-i", str(client.inventory), "--interval", "0.5")
+    top = Seen(client.home, client.env, *words, size=(24, 140))
+    try:
+        for shown in ("orphan", "all free: 8x NVIDIA B200", "10 GPUs: 1 held, 9 free", run_id):
+            top.until(shown)
+        top.show("f", "shown: free")
+        assert "orphan" not in top.text
+        top.show("foo", "order: memory")
+        assert top.text.index("l40s") < top.text.index("b200")
+        top.show("\x1b", "order: host")
+        top.show("\x1b[H\r", "processes on l40s, GPU 0", f"pid {worker}")
+        top.show("q", "order: host")
+        top.show("h", "by host", "1 orphan, 1 free: 2x NVIDIA L40S")
+        top.show("s", "rank 0 on l40s executes <module> (x.py:", "Enter goes back")
+        top.show("\n", "by host")
+        top.show("z", "End 1 process? [y/N]")
+        assert worker in l40s_pids(gpu_lab)
+        top.show("y\n", f"pid {worker}: ended", "Enter goes back")
+        top.show("\n", "10 GPUs: 0 held, 10 free")
+        assert worker not in l40s_pids(gpu_lab)
+        sshd.kill(gpu_lab.host("b200"), sessions=True)
+        top.until("2 hosts (1 lost)")
+        top.until("lost for ")
+        assert b"\x1b[2mb200" in top.raw  # grey
+        sshd.start(gpu_lab.host("b200"))
+        top.show("jr", "10 GPUs: 0 held, 10 free")
+        top.press("\x03")
+        assert top.end() == 130
+    finally:
+        top.close()
+        if not gpu_lab.host("b200").sshd_pid():
+            sshd.start(gpu_lab.host("b200"))
+        client.run("stop", run_id, "--now")
+
+
+def start_waiting_run(client: Client) -> str:
+    """Start a run of one rank on the L40S host that waits, and leave it; return its id."""
+    run_id = new_run_id("lora")
+    config = {"inventory": str(client.inventory), "hosts": ["l40s"], "ranks": 1, "detach": True}
+    config |= {"run_id": run_id, "script": WAITS, "claims": False, "quiet_s": 0.1}
+    path = client.home / "run.json"
+    path.write_text(json.dumps(config | {"disconnect": ["continue", 600.0, 2.0]}))
+    argv = [sys.executable, "-m", "tests.lab.fault_client", str(path)]
+    subprocess.run(argv, cwd=client.home, env=client.env, check=True, capture_output=True, timeout=60)
+    return run_id

@@ -34,9 +34,9 @@ def test_idle_hosts_fold_and_unfold_and_a_lost_host_says_so_above_its_grey_gpus(
     assert keys() == [("idle", -1), *mixed, ("lost", -1), ("lost", 0), ("bare", -1)]
     assert keys(RowOptions(unfolded=frozenset({"idle"})))[:2] == [("idle", 0), ("idle", 1)]
     shown = text(gpu_lines(build_rows(VIEW, RowOptions()), 120))
-    assert shown[1] == "  idle  all free: 2x NVIDIA L40S  90.0 GiB  31 °C"
-    assert shown[5] == "  lost  lost for 1 s: no route to host; next attempt in 8 s"
-    assert shown[7] == "  bare  no GPU"
+    assert shown[1] == "  idle   all free: 2x NVIDIA L40S  0%  0.0/90G  31 °C"
+    assert shown[5] == "  lost   lost for 1 s: no route to host; next attempt in 8 s"
+    assert shown[7] == "  bare   no GPU"
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,34 @@ def test_what_is_not_known_is_never_free() -> None:
     assert ["who holds it cannot be seen" in words[0], "by run run-7" in words[1]] == [True, True]
     assert "unusable" in words[2]
     assert "?" in text(gpu_lines(build_rows(fleet(host("a", busy(percent=None))), RowOptions()), 200))[1]  # type: ignore[arg-type]
+
+
+def test_every_host_can_be_one_line_and_what_matters_on_it_stays_in_sight() -> None:
+    orphan = replace(busy(3, kind=ProcessClass.ORPHAN, user="eve"), throttle=("hw_thermal",))
+    blind = host("blind", gpu(used_mib=None, held=None), note="GPUs not listed by the driver")
+    view = fleet(IDLE, replace(MIXED, gpus=(*MIXED.gpus, orphan)), LOST, blind)
+    options = RowOptions(by_host=True)
+    lines = gpu_lines(build_rows(view, options), 140, options=options)
+    shown = text(lines)
+    assert [" ".join(line.split()) for line in shown] == [
+        "HOST GPUS USE MEMORY TEMP THR USER",
+        "idle all free: 2x NVIDIA L40S 0% 0.0/90G 31 °C",
+        "mixed 2 live, 1 free, 1 orphan: 4x NVIDIA L40S 52% 122.1/180G 31 °C T ada ben eve",
+        "lost lost for 1 s: no route to host; next attempt in 8 s",
+        "blind 1 unknown: 1x NVIDIA L40S 0% ?/45G 31 °C GPUs not listed by the driver",
+    ]
+    assert shown[1].index("G  31") == shown[2].index("G  31") == shown[4].index("G  31")  # in columns
+    assert shown[0].index("MEMORY") + len("MEMORY") == shown[1].index("G  31") + 1
+    assert [code for code, part in lines[2] if "orphan" in part] == ["1;31"]
+    assert [code for code, part in lines[4] if "unknown" in part] == ["33"]
+    by_use = [row.key[0] for row in build_rows(view, replace(options, sort="use"))]
+    assert by_use == ["mixed", "idle", "blind", "lost"]
+    some = build_rows(view, RowOptions())
+    assert [row.key for row in some][-2:] == [("blind", -1), ("blind", 0)]  # what is amiss is above its GPUs
+    assert "GPUs not listed by the driver" in text(gpu_lines(some, 120))[-2]
+    hung = host("hung", note="GPUs not read: NVML: driver hangs")
+    (line,) = gpu_lines(build_rows(fleet(hung), RowOptions()), 120)[1:]
+    assert [code for code, part in line if "hangs" in part] == ["33"]
 
 
 def test_a_leftover_a_throttle_and_full_memory_stand_out() -> None:
@@ -145,7 +173,8 @@ def test_keys_choose_scroll_filter_open_and_act() -> None:
         ("f", RowOptions(only="free")),
         ("m", RowOptions(only="mine")),
         ("o", RowOptions("use")),
-        ("space", RowOptions(unfolded=frozenset({"mixed"}))),
+        ("h", RowOptions(by_host=True)),
+        ("space", RowOptions(folded=frozenset({"mixed"}))),
     ]:
         changed, _ = press(position, key, rows, 3)
         assert changed.options == options
@@ -158,6 +187,13 @@ def test_the_choice_stays_with_its_gpu_and_goes_to_its_host_when_that_folds() ->
     assert position.selected == ("idle", 1)
     assert settle(position, build_rows(VIEW, RowOptions()), 9).selected == ("idle", -1)
     assert settle(Position(selected=("gone", 0)), (), 9).selected == ("gone", 0)
+
+
+def test_a_narrow_window_keeps_whole_words_and_the_way_to_help() -> None:
+    for width in (80, 120):
+        lines = text(render_frame(VIEW, build_rows(VIEW, RowOptions()), Position(), (width, 20)))
+        assert "..." not in lines[0] + lines[-1]
+        assert lines[-1].startswith("q quit  ? help  o order")
 
 
 def test_bytes_of_a_terminal_become_keys() -> None:
