@@ -196,13 +196,25 @@ def test_reach_is_a_matrix_of_the_ways_that_were_tried() -> None:
         Reach("d", "a", "192.0.2.1", 29500, ok=False, error="refused<b>", ms=1.0),
         Reach("a", "b", "192.0.2.2", 29500, ok=True, error="", ms=0.5),
     )
-    rows = reach_rows(reach, ("a", "b"))
-    assert [row.hosts for row in rows] == [("d",), ("b", "c"), ("a",)]
-    assert rows[1].ways == ((True, 0.25, 12.0), None)
-    assert rows[2].ways == (None, (True, 0.5, 0.5))
+    rows = reach_rows(reach, (("a", 29500), ("a", 43210), ("b", 29500)))
+    assert [row.hosts for row in rows] == [("d",), ("b",), ("c",), ("a",)]
+    assert rows[1].ways == ((True, 0.25, 0.25), (True, 12.0, 12.0), None)
+    assert rows[2].ways == ((True, 0.5, 0.5), None, None)
+    assert rows[3].ways == (None, None, (True, 0.5, 0.5))
     whole = page(judged(host(name="a"), host(name="d"), reach=reach))
     assert "d to a, 192.0.2.1 port 29500: refused&lt;b&gt;" in whole
-    assert '<td class="p">0.2-12</td><td></td>' in whole
+    assert '<td class="p">0.2</td><td class="p">12</td><td></td>' in whole
+    assert "<h2>Which host reaches which</h2>" in whole
+    to_main = page(judged(host(name="a"), host(name="d"), reach=reach[:4]))
+    assert "<h2>Who reaches a</h2>" in to_main
+    assert "nothing of the ways between the other hosts; gpulaunch preflight --deep measures" in to_main
+    assert '<th scope="col">a<br>port 43210</th>' in to_main
+
+
+def test_a_fix_that_neighbours_share_is_shown_once_below_them() -> None:
+    text = between(page(fleet()), 'id="PROC001"', "</section>")
+    assert text.count("Fix for these 8: ") == text.count("clean-zombies h100-[12-13]<") == 1
+    assert text.index("gpu7") < text.index("Fix for these 8: ")
 
 
 @pytest.mark.parametrize(
@@ -230,6 +242,8 @@ def test_the_verdict_is_one_sentence() -> None:
         "Ok: nothing stops a launch on 1 host, and nothing was left unchecked."
     )
     assert verdict_sentence(fleet()) == ("Not ok: 6 of 40 hosts stop a launch: h100-[07,12-13,21-22,30].")
+    both = judged(host(name="a"), host(name="d"), reach=(Reach("d", "a", "x", 1, ok=False, error="x", ms=0),))
+    assert verdict_sentence(both).startswith("Not ok: 1 of 2 hosts stops a launch: d")
     unread = judged(host({"system": {"missing": "not permitted", "code": "error"}}))
     assert verdict_sentence(unread) == (
         "Not ok: nothing stops a launch, but not all could be checked on titan."

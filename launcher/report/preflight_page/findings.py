@@ -81,8 +81,15 @@ def _section(section: CodeSection) -> Iterator[str]:
     codes = " ".join((section.code, *section.others))
     yield f"<h3>{text(codes)} <span>{text(_title(section.code))}</span></h3>"
     yield from _about(section.code)
-    for group in section.groups[:_MOST_GROUPS]:
-        yield from _group(group)
+    shown = section.groups[:_MOST_GROUPS]
+    shared = 0  # findings right above whose fix is this one's
+    for group, following in zip(shown, (*shown[1:], None), strict=True):
+        shared += 1
+        if following is not None and (following.fix, following.ignored) == (group.fix, group.ignored):
+            yield from _group(group, fix_of=0)
+        else:
+            yield from _group(group, fix_of=shared)
+            shared = 0
     left = section.groups[_MOST_GROUPS:]
     if left:
         hosts = tuple(dict.fromkeys(host for group in left for host in group.hosts))
@@ -108,7 +115,8 @@ def _about(code: str) -> Iterator[str]:
         yield f'<details class="about"><summary>Why {text(code)} matters</summary>{"".join(parts)}</details>'
 
 
-def _group(group: FindingGroup) -> Iterator[str]:
+def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
+    """Yield one finding; its fix is that of `fix_of` findings, 0 where it comes with a later one."""
     letter, word = _LETTERS.get(group.severity, INFO), group.severity.value
     ignored = ", ignored" if group.ignored else ""
     about = ", ".join(group.subjects[:_MOST_SUBJECTS])
@@ -120,8 +128,9 @@ def _group(group: FindingGroup) -> Iterator[str]:
     where = f"{host_list(group.hosts)}{many}{f': {text(about)}' if about else ''}"
     yield f'<div class="where">{word}{ignored} on {where}</div>'
     yield f"<p>{text(group.message)}</p>"
-    if group.fix and not group.ignored:
-        yield f'<p class="fix">Fix: {render_fix(group.fix)}</p>'
+    if group.fix and not group.ignored and fix_of:
+        many = f" for these {fix_of}" if fix_of > 1 else ""
+        yield f'<p class="fix">Fix{many}: {render_fix(group.fix)}</p>'
     yield "</div></div>"
 
 

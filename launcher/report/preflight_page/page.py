@@ -40,7 +40,7 @@ def render_preflight_page(
         () if deep is None else render_deep(deep),
         render_findings(sections),
         render_differences(result),
-        render_reach(result),
+        render_reach(result, measures_pairs=deep is not None),
         _foot(result, made_at, version),
     )
     policy = f"style-src {_hash_of(style)}; script-src {_hash_of(script)}"
@@ -66,6 +66,8 @@ def verdict_sentence(result: PreflightResult) -> str:
     """Return what a preflight concludes, in one sentence."""
     hosts = counted(len(result.entries), "host")
     stopping = {name for each in result.findings if blocks_launch(each) for name in each.hosts}
+    if 1 < len(stopping) == len(result.entries):
+        return f"Not ok: all {hosts} stop a launch."
     if stopping:
         verb = "stops" if len(stopping) == 1 else "stop"
         return f"Not ok: {len(stopping)} of {hosts} {verb} a launch: {_named(result, stopping)}."

@@ -11,6 +11,8 @@ from preflight.frozen import dataclass
 
 MOST_COLUMNS = 64
 _MOST_FAILURES = 60
+Target = tuple[str, int]
+"""A host and a port of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +23,40 @@ class ReachRow:
     ways: tuple[tuple[bool, float, float] | None, ...]  # ok, least and most ms; None: not tested
 
 
-def render_reach(result: PreflightResult) -> Iterator[str]:
-    """Yield the section; nothing where no connect was made."""
+def render_reach(result: PreflightResult, *, measures_pairs: bool = False) -> Iterator[str]:
+    """Yield the section; nothing where no connect was made. `measures_pairs`: the page has deep checks."""
     if not result.reach:
         return
-    yield "<h2>Which host reaches which</h2>"
+    mains = tuple(dict.fromkeys(each.to_host for each in result.reach))
+    one = len(mains) == 1
+    yield f"<h2>{f'Who reaches {text(mains[0])}' if one else 'Which host reaches which'}</h2>"
     failed = [each for each in result.reach if not each.ok]
     ways = counted(len({(each.from_host, each.to_host) for each in result.reach}), "way")
-    ports = sorted({each.port for each in result.reach})
     yield (
         f'<p class="soft">{ways} tested by real connects between the hosts, {len(failed)} connects failed.'
-        f" Ports: {', '.join(map(str, ports[:8]))}{' ...' if len(ports) > 8 else ''}."
+        f" {_meaning(mains[0], measures_pairs=measures_pairs) if one else ''}"
         " An empty cell was not tested.</p>"
     )
-    targets = tuple(dict.fromkeys(each.to_host for each in result.reach))
+    targets = tuple(dict.fromkeys((each.to_host, each.port) for each in result.reach))
     if len(targets) <= MOST_COLUMNS:
         yield from _matrix(result.reach, targets)
     yield from _failures(failed)
 
 
-def reach_rows(reach: Sequence[Reach], targets: Sequence[str]) -> tuple[ReachRow, ...]:
+def _meaning(main: str, *, measures_pairs: bool) -> str:
+    """Return what the connects to the main host say, and what they leave open."""
+    rest = "the deep checks above measured" if measures_pairs else "gpulaunch preflight --deep measures"
+    return (
+        f"Ranks meet on {text(main)}: on the first port, and on one that its kernel chose, as NCCL uses them."
+        f" These connects say nothing of the ways between the other hosts; {rest} pairs of hosts."
+    )
+
+
+def reach_rows(reach: Sequence[Reach], targets: Sequence[Target]) -> tuple[ReachRow, ...]:
     """Return the rows of the matrix, most failures first; hosts whose ways ended alike share one."""
-    by_way: dict[str, dict[str, list[Reach]]] = {}
+    by_way: dict[str, dict[Target, list[Reach]]] = {}
     for each in reach:
-        by_way.setdefault(each.from_host, {}).setdefault(each.to_host, []).append(each)
+        by_way.setdefault(each.from_host, {}).setdefault((each.to_host, each.port), []).append(each)
     groups: dict[tuple[bool | None, ...], list[str]] = {}
     for host, ways in by_way.items():
         pattern = tuple(all(each.ok for each in ways[to]) if to in ways else None for to in targets)
@@ -57,7 +69,7 @@ def reach_rows(reach: Sequence[Reach], targets: Sequence[str]) -> tuple[ReachRow
 
 
 def _way(
-    hosts: Sequence[str], to: str, by_way: dict[str, dict[str, list[Reach]]]
+    hosts: Sequence[str], to: Target, by_way: dict[str, dict[Target, list[Reach]]]
 ) -> tuple[bool, float, float] | None:
     tries = [each for host in hosts for each in by_way[host].get(to, ())]
     if not tries:
@@ -66,8 +78,8 @@ def _way(
     return all(each.ok for each in tries), min(made), max(made)
 
 
-def _matrix(reach: Sequence[Reach], targets: Sequence[str]) -> Iterator[str]:
-    head = "".join(f'<th scope="col">{text(name)}</th>' for name in targets)
+def _matrix(reach: Sequence[Reach], targets: Sequence[Target]) -> Iterator[str]:
+    head = "".join(f'<th scope="col">{text(name)}<br>port {port}</th>' for name, port in targets)
     head = f'<tr><th scope="col">from \\ to, ms</th>{head}</tr>'
     yield f'<div class="wide"><table class="reach"><thead>{head}</thead><tbody>'
     for row in reach_rows(reach, targets):
