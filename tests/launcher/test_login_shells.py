@@ -104,7 +104,7 @@ def test_every_program_answers_through_every_login_shell(
     with SyncClient(sshd.open(), sys.executable) as receiver:
         assert receiver.begin(str(noisy / "project"), "a1") == str(noisy / "project")
         assert receiver.seen(["a1", "b2"]) == {"a1"}
-    begun = early_request("accelerate.commands.launch", "r1", python=sys.executable, env={}, unset=[], cwd="")
+    begun = early_request("json.tool", "r1", python=sys.executable, env={}, unset=[], cwd="")
     started = connection.run(supervisor_argv(sys.executable, "start", "r1"), stdin=begun, timeout_s=30)
     assert started.exit_status == 0, started.stderr[-300:]
 

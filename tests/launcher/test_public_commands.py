@@ -15,12 +15,15 @@ from launcher.engines.command_line.parse import parse_command, parse_line
 from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request
 from launcher.errors import CommandRefused
 
-COMMANDS: list[dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("public_commands.yaml").read_text(encoding="utf-8")
-)
-TEXTS: list[dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("public_texts.yaml").read_text(encoding="utf-8")
-)
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML has it
+    rows: list[dict[str, Any]] = yaml.load(Path(__file__).with_name(name).read_text("utf-8"), Loader=loader)
+    return rows
+
+
+COMMANDS = _rows("public_commands.yaml")
+TEXTS = _rows("public_texts.yaml")
 KNOWN = {"HOME": "/home/ana", "PWD": "/home/ana/w", "USER": "ana", "EPOCHSECONDS": "1700000000"}
 PROJECTS = (
     *("trl", "axolotl", "LLaMA-Factory", "torchtitan", "nanoGPT", "DeepSpeedExamples", "accelerate"),
