@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from launcher.commands._host_options import HostOptions
 from launcher.config.inventory import HostEntry, Inventory, load_inventory
+from launcher.follow.job_end import JobEndNotice
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
@@ -32,6 +33,7 @@ class HostAccess:
     width: int
     close: Callable[[], None] = _nothing  # what all connections share
     nodes: tuple[HostEntry, ...] = ()  # of the Slurm job that is meant; they take the place of hosts
+    job_notice: JobEndNotice | None = None  # of that job, where its nodes are reached by a step
     shards: ShardAccess | None = None  # for many hosts; None: only this process reaches them
 
 

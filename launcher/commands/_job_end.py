@@ -1,6 +1,8 @@
 """The end of a Slurm job when a node has gone bad, or its time is over."""
 
 import signal
+import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -8,16 +10,19 @@ from pathlib import Path
 from launcher.commands._launch_request import RunRequest
 from launcher.errors import BadNodeError, GpulaunchError
 from launcher.exit_codes import ExitCode
+from launcher.follow.job_end import TIME_LIMIT, JobEnd, JobEndNotice
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.preflight import PreflightResult
-from launcher.launch.signals import TIME_LIMIT
 from launcher.restart.decision import RunFailure, classify_failure
 from launcher.restart.replacement import HostAssignment, host_faults
 from launcher.slurm.allocation import Allocation
 from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is, save_record
+from launcher.text import duration
 
 Say = Callable[[str], None]
 _OF_NODES = ("host", "gpu")
+_SLACK_S = 10.0  # of Slurm's scheduler, past the end that it has announced
+_MAX_GRACE_S = 3600.0
 
 
 def record_path(logs: Path, job: Allocation) -> Path:
@@ -54,10 +59,15 @@ def conclude_job(
     if job is None:
         return outcome.exit_code
     limit = what.config.slurm.requeue if what.config.slurm is not None else 0
-    if outcome.why.startswith(TIME_LIMIT):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
+    end = announced_end(outcome, what.ways.job_notice)
+    if end is not None:
+        handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
         why = requeue_as_it_is(job, limit, record_path(logs, job))
-        say(f"Slurm does not start the job again: {why}" if why else "Slurm starts the job again")
+        if why and end.is_preemption:
+            signal.signal(signal.SIGTERM, handler)
+            leave_to_slurm(end, why, say)
+        else:
+            say(f"Slurm does not start the job again: {why}" if why else "Slurm starts the job again")
         return outcome.exit_code
     last = _bad_nodes(outcome)
     former = outcome.restarts.starts if outcome.restarts is not None else ()
@@ -69,6 +79,31 @@ def conclude_job(
         return outcome.exit_code
     _give_up(job, everyone, what, logs, say)
     return ExitCode.BAD_NODE
+
+
+def announced_end(outcome: Outcome, notice: JobEndNotice | None) -> JobEnd | None:
+    """Return the end of the job that Slurm has announced, None for a run that has ended for another reason.
+
+    A preemption counts whatever the run ended of: a job that fails while it is preempted starts elsewhere.
+    """
+    end = notice.read() if notice is not None else None
+    if end is not None and end.is_preemption and outcome.exit_code != 0:
+        return end
+    return JobEnd(TIME_LIMIT) if outcome.why.startswith(TIME_LIMIT) else None
+
+
+def leave_to_slurm(end: JobEnd, why: str, say: Say) -> None:
+    """Wait until Slurm ends the job: one that has ended itself by then, Slurm never starts again."""
+    left_s = end.until - time.time() if end.until else _MAX_GRACE_S  # not known of a job without a time limit
+    left_s = min(max(0.0, left_s) + _SLACK_S, _MAX_GRACE_S)
+    say(
+        f"gpulaunch does not requeue the job ({why}), and waits up to {duration(left_s)} for Slurm to end it:"
+        " with PreemptMode=REQUEUE Slurm then starts it again"
+    )
+    ended = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    ended.wait(left_s)
+    signal.signal(signal.SIGTERM, before)
 
 
 def _bad_nodes(outcome: Outcome) -> dict[str, str]:

@@ -49,7 +49,10 @@ def reach_job(
     def open_entry(entry: HostEntry) -> Connection:
         return hosts.open(entry) if entry.name in names else ways.open(entry)
 
-    return replace(ways, open=open_entry, close=hosts.close, nodes=entries, shards=None), entries
+    found = replace(
+        ways, open=open_entry, close=hosts.close, nodes=entries, job_notice=hosts.notice, shards=None
+    )
+    return found, entries
 
 
 def step_python(nodes: Iterable[HostEntry]) -> str:

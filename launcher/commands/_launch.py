@@ -61,6 +61,7 @@ def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | N
         ignore=read_codes(options.ignore) | what.config.ignore,
         follow=FollowOptions(what.config.disconnect, logs=options.logs, detach=options.detach),
         width=what.ways.width,
+        job_notice=what.ways.job_notice,
         shards=what.ways.shards if options.dry_run else None,
         warm_starts=early,
         cache=None if options.max_age is None else FactCache(options.max_age),

@@ -96,7 +96,8 @@ def command(run: str, **given: Any) -> int:
     outcome = follow_starts(found, to, means)
     if outcome is None or outcome.verdict == "detached":
         run_id = plan.run_id if outcome is None else outcome.plan.run_id
-        screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {run_id}")
+        again = found.slurm_job or run_id
+        screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {again}")
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         return answer.finish(0, run_id=run_id, detached=True)
     print_outcome(outcome, screen)

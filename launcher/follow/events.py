@@ -90,6 +90,14 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class JobEnds:
+    """Slurm has announced the end of the run's job; what failed since `at` follows from that."""
+
+    why: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -106,5 +114,6 @@ RunEvent: TypeAlias = (
     | Reconnected
     | HostLost
     | Interrupted
+    | JobEnds
     | Tick
 )

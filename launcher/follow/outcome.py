@@ -18,6 +18,8 @@ from preflight.diagnosis.result import Diagnosis
 from preflight.diagnosis.stack_analysis import Hang
 from preflight.frozen import dataclass
 
+_NOTICE_SLACK_S = 2.0
+"""How long before Slurm's signal has reached us a rank may have ended of it."""
 Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "verification_failed", "aborted", "detached"
 ]
@@ -123,6 +125,7 @@ class Outcome:
     attempts: int = 1
     restarts: RestartHistory | None = None  # None: there were to be none
     stop_checkpoint: StopCheckpoint | None = None  # None: none was requested
+    slurm_job: str = ""  # the Slurm job that it was a step of: its nodes are not reached once the job is over
     logs_incomplete: str = ""  # why the local directory is not complete; the hosts have it
 
 
@@ -188,6 +191,8 @@ def _verdict(state: RunState) -> tuple[Verdict, int, str]:
         first = state.nodes.refused[0]
         return "aborted", ExitCode.ABORTED, f"{first.host}: {first.why}"
     cause = state.root_cause
+    if state.job_ends is not None and (cause is None or cause.at >= state.job_ends.at - _NOTICE_SLACK_S):
+        return "interrupted", ExitCode.INTERRUPTED, state.job_ends.why
     if state.interrupts and (cause is None or state.stopped_by_interrupt):
         return "interrupted", ExitCode.INTERRUPTED, state.interrupted_by
     if state.stopped_by and not _follows(state.stopped_by, cause):

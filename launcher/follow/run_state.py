@@ -15,6 +15,7 @@ from launcher.follow.events import (
     HostReport,
     HostStarted,
     Interrupted,
+    JobEnds,
     Reconnected,
     RunEvent,
     StartRefused,
@@ -85,6 +86,7 @@ class RunState:
         self.rank_codes: dict[int, int | None] = {}
         self.interrupts = 0
         self.interrupted_by = ""
+        self.job_ends: JobEnds | None = None
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
@@ -144,6 +146,8 @@ class RunState:
                 yield from self._lost(event)
             case Interrupted():
                 yield from self._interrupted(event)
+            case JobEnds():
+                yield from self._job_ends(event)
             case Tick(at=at):
                 yield from self._judge_quiet(at)
             case _:
@@ -376,6 +380,12 @@ class RunState:
             yield Notify("killing every node's processes now", bad=True)
             twice = f"{by} twice" if by == "Ctrl-C" else by
             yield StopHosts(self.open_hosts, 0.0, twice + signature)
+
+    def _job_ends(self, event: JobEnds) -> Iterator[Action]:
+        self.job_ends = event
+        yield Notify(event.why, bad=True)
+        if not self.stopping:
+            yield from self._interrupted(Interrupted(event.why))
 
     def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
         self.stopping = self.stopping or why

@@ -15,7 +15,7 @@ from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.client_timeout import ClientTimeout
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
-from launcher.follow.events import Interrupted, LogOutput, RunEvent, Tick
+from launcher.follow.events import Interrupted, JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.failures import is_port_conflict
 from launcher.follow.hang_stacks import add_stacks
@@ -50,6 +50,8 @@ from launcher.text import duration
 from launcher.transports.base import Connection
 
 _POLL_S = 0.1
+_JOB_ANSWER_S = 10.0
+"""For Slurm's controller to answer what a signal to the job's step means, where the ranks have ended."""
 
 
 class Attempt:
@@ -150,6 +152,7 @@ class Attempt:
             except BaseException:
                 self._abandon()
                 raise
+            self._hear_of_job(_JOB_ANSWER_S)
             self._act(Tick(time.time()))
             self._screen.finish()
             self._screen.show_ends(self._book.last_lines)
@@ -164,7 +167,8 @@ class Attempt:
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
             self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
-        outcome = replace(outcome, logs_incomplete=self._book.failed)
+        job = self._launch.follow.disconnect.slurm_job
+        outcome = replace(outcome, logs_incomplete=self._book.failed, slurm_job=job)
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome
@@ -185,6 +189,7 @@ class Attempt:
             try:
                 if by := interrupts.pop():
                     self._interrupted(by, asks=not interrupts.waiting)
+                self._hear_of_job()
                 event = ticking.get()
                 self._act(event)
                 if isinstance(event, Tick):
@@ -193,6 +198,15 @@ class Attempt:
                 if self._terminal_closed or not is_terminal_closed(error):
                     raise
                 self._interrupted(TERMINAL_CLOSED, asks=False)
+
+    def _hear_of_job(self, timeout_s: float = 0.0) -> None:
+        """Stop the run where Slurm has announced the end of its job."""
+        notice = self._launch.job_notice
+        if notice is None or self._state.job_ends is not None:
+            return
+        end = notice.read(timeout_s)
+        if end is not None:
+            self._act(JobEnds(end.why, notice.heard_at))
 
     def _look_at_all_hosts(self) -> None:
         """Do what looks at every host: ten times a second, however many events of however many hosts come."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.follow.detach_policy import NO_WORLD_TIMEOUT_S
+from launcher.follow.job_end import JobEndNotice
 from launcher.follow.phases import Phase
 from launcher.follow.warm_start import WarmStarts
 from launcher.host_checks.fact_cache import FactCache
@@ -48,6 +49,7 @@ class LaunchRequest:
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
     width: int = 64
+    job_notice: JobEndNotice | None = None  # in a Slurm job: whether Slurm has announced its end
     shards: ShardAccess | None = None  # for a preflight whose connections no launch uses again
     cache: FactCache | None = None  # --max-age
     warm_starts: WarmStarts | None = None  # nodes that have started already

@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Literal, TypeAlias
 
+from launcher.follow.job_end import TIME_LIMIT
+
 InterruptChoice: TypeAlias = Literal["detach", "stop", "stay"]
 """What a person at a terminal wants of a run after Ctrl-C."""
 
 CTRL_C = "Ctrl-C"
 TERMINAL_CLOSED = "SIGHUP"
-TIME_LIMIT = "SIGUSR1, the warning before the time limit of a job"
 _NAMES: dict[int, str] = {signal.SIGINT: CTRL_C, signal.SIGUSR1: TIME_LIMIT}
 
 

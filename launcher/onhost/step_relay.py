@@ -16,7 +16,7 @@ says.
     NODE CHANNEL drop 0     the client is no longer interested: its output is closed, too
     NODE CHANNEL kill 0     kill its process group
 Out: `MAGIC NODE CHANNEL KIND BASE64`. KIND is hello, started, failed, taken (bytes of input that the program
-    has read), out, err, closed (no more output) or exit.
+    has read), out, err, closed (no more output), exit, or signal (channel "-": a number that Slurm has sent).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ HELD = 1 << 18  # bytes of lines that wait for srun, at most, before the program
 READ = 1 << 16
 PR_SET_CHILD_SUBREAPER = 36
 LINGER_S = 3.0
+IGNORED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2")
+REPORTED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)  # how Slurm announces the end of a job
 NAMES = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_GPUS")
 
 
@@ -72,7 +74,8 @@ class Relay:
         """Relay until the client is gone and every program has ended."""
         wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGCHLD, *REPORTED):
+            signal.signal(number, lambda *_: None)  # its number arrives at `wake`
         os.set_blocking(1, False)
         self.selector.register(0, selectors.EVENT_READ, ("client", ""))
         self.selector.register(wake, selectors.EVENT_READ, ("wake", ""))
@@ -85,8 +88,7 @@ class Relay:
                 if what == "client":
                     self.hear()
                 elif what == "wake":
-                    with contextlib.suppress(OSError):
-                        os.read(wake, 4096)
+                    self.report_signals(wake)
                 elif what == "output":
                     self.flush()
                 elif what == "in":
@@ -99,6 +101,12 @@ class Relay:
         os.set_blocking(1, True)
         self.flush()
         return 0
+
+    def report_signals(self, wake: int) -> None:
+        """Report which signals have arrived: under proctrack/cgroup Slurm sends them to us alone."""
+        with contextlib.suppress(OSError):
+            for number in sorted(set(os.read(wake, 4096)).intersection(REPORTED)):
+                self.say("-", "signal", b"%d" % number)
 
     def say(self, channel: str, kind: str, data: bytes = b"") -> None:
         """Queue lines for the client."""
@@ -220,6 +228,7 @@ class Relay:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
+                preexec_fn=ignore_signals,  # noqa: PLW1509 - there are no threads
                 cwd=home(),
             )
         except (OSError, ValueError) as error:
@@ -333,6 +342,15 @@ def reap_orphans(ours: set[int]) -> None:
             os.waitpid(found.si_pid, os.WNOHANG)
 
 
+def ignore_signals() -> None:
+    """Ignore what Slurm sends to all processes of a step; programs inherit that.
+
+    A supervisor resets SIGTERM for itself and its launcher.
+    """
+    for name in IGNORED:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
 def home() -> str:
     """Return the directory where programs start, as they would after a login."""
     place = os.path.expanduser("~")
@@ -349,9 +367,8 @@ def main() -> int:
         line += byte
     options: dict[str, Any] = json.loads(line)
     # Slurm sends SIGTERM to all processes of a cancelled job: ranks and supervisors end, and we relay their
-    # last output. Our children inherit the ignored signal; a supervisor resets it for its launcher.
-    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2"):
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    # last output.
+    ignore_signals()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename

@@ -20,7 +20,8 @@ def output_dirs(outcome: Outcome) -> dict[str, str]:
 def output_lines(outcome: Outcome) -> Iterator[str]:
     """Yield a line for each directory with output; of a run without `output`, where its script ran.
 
-    Of the local machine a command would copy what is local already.
+    Of the local machine a command would copy what is local already. A Slurm job mostly ends with its step; no
+    command reaches its nodes then.
     """
     remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
     known = output_dirs(outcome)
@@ -30,7 +31,7 @@ def output_lines(outcome: Outcome) -> Iterator[str]:
     for place, hosts in by_place.items():
         on = "" if hosts == [LOCALHOST] else f" on {short_host_range(tuple(hosts))}"
         yield f"output: {one_line(place, 400)}{on}"
-    if not remote:
+    if not remote or outcome.slurm_job:
         return
     fetch = f"gpulaunch fetch {outcome.plan.run_id}"
     if known:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.failures import SIGTERM_EXITS, Failure
 from launcher.follow.guard_reports import STOP_EXIT
+from launcher.follow.job_end import PREEMPTED, TIME_LIMIT
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import StartRecord
 from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName, category_of
@@ -84,6 +85,10 @@ _RULES: tuple[RestartRule, ...] = (
     RestartRule(lambda o: o.verdict == "finished", "it finished"),
     RestartRule(lambda o: o.verdict == "detached", "it continues"),
     RestartRule(lambda o: bool(o.cleanup.still_running), "it may continue on a host that cannot be reached"),
+    RestartRule(
+        lambda o: o.verdict == "interrupted" and o.why.startswith((PREEMPTED, TIME_LIMIT)),
+        "Slurm ends its job",
+    ),
     RestartRule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "external"),
     RestartRule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
     RestartRule(

@@ -266,6 +266,9 @@ class RestartLoop(Closing):
         words = f"restart {self._tried} of {self._means.options.max} in {pause:g} s; Ctrl-C leaves it ended"
         self._screen.notify(words)
         time.sleep(pause)
+        notice = self._launch.job_notice
+        if notice is not None and notice.heard_at:
+            return NoRestart("Slurm ends its job")
         try:
             return self._prepare(outcome, reason)
         except GpulaunchError as error:

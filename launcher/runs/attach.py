@@ -59,6 +59,7 @@ class AttachedRun:
         self._screen = screen
         self._choose = choose
         self._over = over = run.is_over
+        self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._book = LogStore(run_directory(logs, plan.run_id), again=True)
         self._state = RunState(plan, grace_s=run.grace_s, over=over)
         self._reporter = RunReporter(self._state, screen, self._book, over=over)
@@ -114,6 +115,17 @@ class AttachedRun:
             self._screen.stop(at_once=self._hurry.pressed)
         if choice != "detach":
             return False
+        if self._needs_us:
+            self._release()
+        for follower in self._followers.values():
+            follower.close()
+        give_up = time.monotonic() + LEAVE_S
+        for follower in self._followers.values():
+            follower.join(max(0.0, give_up - time.monotonic()))
+        return True
+
+    def _release(self) -> None:
+        """Have the run continue without a client, and wait until its hosts have confirmed that."""
         for follower in self._followers.values():
             follower.detach()
         deadline = time.monotonic() + ACK_TIMEOUT_S
@@ -125,12 +137,6 @@ class AttachedRun:
                 )
                 break
             self._act(self._ticking.get())
-        for follower in self._followers.values():
-            follower.close()
-        give_up = time.monotonic() + LEAVE_S
-        for follower in self._followers.values():
-            follower.join(max(0.0, give_up - time.monotonic()))
-        return True
 
     def _choice(self, by: str) -> InterruptChoice:
         if by == CTRL_C:

@@ -9,6 +9,7 @@ from launcher.config.host_names import is_plain_host
 from launcher.errors import BadInput, SlurmError
 from launcher.slurm.commands import local_commands, run_slurm
 from launcher.slurm.environment import step_environment
+from launcher.text import one_line
 from preflight.frozen import dataclass
 
 JOB_ID = "SLURM_JOB_ID"
@@ -17,6 +18,7 @@ RESUBMITS = "GPULAUNCH_RESUBMITS"
 _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 LIVES = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "REQUEUED")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
+_REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 
 
@@ -64,10 +66,14 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
     state, nodelist = job_state(job, environ)
     if state == "RUNNING":
         return _running(job, nodelist, environ)
+    if state == "PENDING":
+        why = f" ({reason})" if (reason := _shown(_REASON, job, environ)) not in ("", "None") else ""
+        fix = f"`squeue -j {job} --start` says when it may start; `gpulaunch stop {job}` cancels it"
+        raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
     fix = (
         "`squeue -u $USER` lists your jobs; gpulaunch-runs, where it was submitted, has the logs of its runs"
     )
-    if state and (path := _output(job, environ)):
+    if state and (path := _shown(_OUTPUT, job, environ)):
         fix = f"its output is in {path}; gpulaunch-runs, where it was submitted, has the logs of its runs"
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
 
@@ -115,10 +121,11 @@ def _count(environ: Mapping[str, str], name: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _output(job: str, environ: Mapping[str, str]) -> str:
+def _shown(field: "re.Pattern[str]", job: str, environ: Mapping[str, str]) -> str:
+    """Return a field of what `scontrol show job` says, "" where it says nothing."""
     try:
         output = run_slurm(local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
     except SlurmError:
         return ""
-    found = _OUTPUT.search(output)
-    return found[1] if found else ""
+    found = field.search(output)
+    return one_line(found[1], 400) if found else ""

@@ -10,6 +10,7 @@ from launcher.errors import BadInput, HostError, StepEnded
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from launcher.slurm.allocation import Allocation, usable_nodes
 from launcher.slurm.commands import missing_command
+from launcher.slurm.job_notice import JobNotice
 from launcher.transports.base import Connection
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep
@@ -37,6 +38,7 @@ class StepHosts:
         """`linger_s`: how long what runs on the nodes has to end once this process is gone."""
         self._linger_s = linger_s
         self.allocation = allocation
+        self.notice = JobNotice(allocation)
         self._python = python
         self._step: SlurmStep | None = None
         self._lock = threading.Lock()
@@ -76,6 +78,7 @@ class StepHosts:
                 self.allocation.environ,
                 compress_program(program_source("step_relay"), "step_relay.py"),
                 linger_s=self._linger_s,
+                on_signal=self.notice.hear,
             )
             try:
                 step.start()

@@ -164,7 +164,7 @@ class Slurm:
         done = self.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T", check=False)
         return done.stdout.strip()
 
-    def wait_state(self, job: str, *states: str, timeout_s: float = 60.0) -> str:
+    def wait_state(self, job: str, *states: str, timeout_s: float = 120.0) -> str:
         """Wait until a job is in one of these states."""
         deadline = time.monotonic() + timeout_s
         while (state := self.state(job)) not in states:

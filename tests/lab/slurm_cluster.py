@@ -92,11 +92,11 @@ class Cluster(Slurm):
         path = self.work / f"{job}.out"
         return path.read_text() if path.exists() else ""
 
-    def wait_output(self, job: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
+    def wait_output(self, job: str, words: str, count: int = 1, timeout_s: float = 120.0) -> str:
         """Wait until a job has printed these words so often."""
         return self.wait_file(f"{job}.out", words, count, timeout_s)
 
-    def wait_file(self, name: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
+    def wait_file(self, name: str, words: str, count: int = 1, timeout_s: float = 120.0) -> str:
         """Wait until a file of the work directory has these words so often."""
         deadline = time.monotonic() + timeout_s
         path = self.work / name

@@ -86,6 +86,10 @@ def test_a_submitted_job_is_followed_and_stopped_by_its_id(cluster: Cluster) -> 
     assert cluster.call(f"logs {job} --rank 1").stdout.startswith("up 1 of 2 on n")
     answer = json.loads(cluster.call(f"stacks {job} --json").stdout)
     assert "plain.py" in json.dumps(answer)
+    leave = "while ! grep -q '] up ' left; do sleep 0.1; done; kill $!; wait $!"
+    cluster.run("sh", "-c", f"./gpulaunch attach {job} > left 2>&1 & {leave}", cwd=str(cluster.work))
+    left = (cluster.work / "left").read_text()
+    assert f"detached; the run continues. Come back with: gpulaunch attach {job}" in left
     follow = f"({cluster.gpulaunch} attach {job}; echo code $?) > attached 2>&1 &"
     cluster.run("sh", "-c", follow, cwd=str(cluster.work))
     cluster.wait_file("attached", "] up ", 2)
@@ -113,6 +117,7 @@ def test_what_slurm_refuses_is_one_error_with_its_fix(cluster: Cluster) -> None:
     printed = cluster.call("submit -c ./submitted.yaml -n").stdout
     assert printed.startswith("#!/bin/bash\n#SBATCH --job-name=submitted\n#SBATCH --nodes=2\n")
     waits = cluster.batch("sleep 60", "--begin=now+1hour")
+    assert f"Slurm job {waits} waits: it is PENDING (BeginTime)" in cluster.call(f"ps {waits}", code=2).stderr
     assert "is cancelled" in cluster.call(f"stop {waits}").stdout
     assert cluster.state(waits) == "CANCELLED"
 

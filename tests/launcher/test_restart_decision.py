@@ -9,6 +9,7 @@ import pytest
 
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.guard_reports import STOP_EXIT
+from launcher.follow.job_end import PREEMPTED, TIME_LIMIT
 from launcher.follow.outcome import EndCause, Outcome
 from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.onhost.supervisor.client_files import read_stop_request
@@ -58,6 +59,8 @@ NEVER: dict[str, tuple[dict[str, Any], str]] = {
     "remaining_pids": ({"verdict": "detached"}, "it continues"),
     "Ctrl-C": ({"verdict": "interrupted", "why": "Ctrl-C"}, "it was stopped by hand"),
     "gpulaunch stop": ({"verdict": "interrupted", "why": "stopped by ada@pc"}, "it was stopped by hand"),
+    "Slurm preempts the job": ({"verdict": "interrupted", "why": PREEMPTED}, "Slurm ends its job"),
+    "its time limit comes": ({"verdict": "interrupted", "why": TIME_LIMIT}, "Slurm ends its job"),
     "verification_failed": ({"verdict": "verification_failed"}, "would not be again"),
     "a bug": ({"log": BUG, "exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
     "a bug that no log tells": ({"exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),

@@ -37,11 +37,14 @@ class SlurmStep:
         relay: bytes,
         *,
         linger_s: float = 3.0,
+        on_signal: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`argv` is srun, its options, and the command that reads the program `relay` from its input.
 
-        `linger_s`: how long programs have to end once we are gone.
+        `linger_s`: how long programs have to end once we are gone. `on_signal` gets each signal that Slurm
+        sends to a task, in a thread of ours.
         """
+        self._on_signal = on_signal
         self._linger_s = linger_s
         self.nodes = tuple(nodes)
         self._argv = tuple(argv)
@@ -195,6 +198,9 @@ class SlurmStep:
             with self._news:
                 self._hello[found.node] = hello if isinstance(hello, dict) else {}
                 self._news.notify_all()
+            return
+        if found.kind == "signal" and found.data.isdigit():
+            self._on_signal(int(found.data))
             return
         stream = self._streams.get((found.node, found.channel))
         if stream is not None:

@@ -75,6 +75,8 @@ class Supervisor:
                 return 0
 
     def _look_around(self) -> None:
+        if self._bell.pop_sigterm():  # first: Slurm may have sent it to the ranks, too
+            self._obey(read_stop_request(self._run.dir, self._run.grace_s))
         self._see_ends()
         request = None if self._ending.started else self._attachment.check()
         if request is not None:
@@ -84,8 +86,6 @@ class Supervisor:
             self._ending.start(request)
         self._rescue.check([*self._ranks.living, self._launcher.pid, self._gauge.pid])
         self._records.run()
-        if self._bell.pop_sigterm():
-            self._obey(read_stop_request(self._run.dir, self._run.grace_s))
 
     def _obey(self, request: StopRequest) -> None:
         if not request.stacks:

@@ -25,14 +25,14 @@ def follow(run_dir: str, request: dict[str, Any]) -> int:
     if not request.get("viewer"):
         record_heartbeat(run_dir)
     send_header({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
-    return follow_to_end(run_dir, request)
+    return FollowSession(run_dir, request).run()
 
 
-def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
-    """Follow; a run that is a step of a Slurm job ends with its follower. Return the exit code."""
-    code = FollowSession(run_dir, request).run()
+def follow_started(run_dir: str) -> int:
+    """Follow what this client has started; a step of a Slurm job ends with it. Return the exit code."""
+    code = FollowSession(run_dir, {}).run()
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
-    if spec.get("slurm_job") and not (request.get("viewer") or request.get("once")):
+    if spec.get("slurm_job"):
         from .stop import stop_and_wait
 
         stop_and_wait(run_dir, {"grace_s": spec.get("grace_s") or STOP_GRACE_S, "why": CLIENT_GONE})

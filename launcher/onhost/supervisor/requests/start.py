@@ -54,9 +54,9 @@ def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
     if before:
         succeed(before, run_dir)
     send_header({"state": state, "t": time.time()})
-    from .follow import follow_to_end  # compiled while the launcher starts
+    from .follow import follow_started  # compiled while the launcher starts
 
-    return follow_to_end(run_dir, {})
+    return follow_started(run_dir)
 
 
 def previous_start(spec: dict[str, Any]) -> str:
