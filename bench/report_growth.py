@@ -17,7 +17,7 @@ from collections.abc import Callable
 from bench.common import ROOT, Target, tell
 from bench.fleet import Recorded
 from launcher.config.inventory import HostEntry
-from launcher.host_checks.preflight import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
 from launcher.planning.planner import build_plan

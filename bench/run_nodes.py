@@ -27,7 +27,7 @@ from bench.fleet import Recorded
 from bench.replayed_supervisors import ReplayedFleet, Story
 from launcher.config.inventory import HostEntry
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.preflight import evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.remote.agent import GatherResult, decode_document

@@ -9,7 +9,7 @@ from launcher.commands._host_access import HostAccess
 from launcher.deep.measurement import findings_with, measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import finding_lines
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import FollowOptions, LaunchRequest

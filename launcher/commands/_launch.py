@@ -24,8 +24,8 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.follow.warm_start import WarmStarts
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.fact_cache import FactCache
-from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest

@@ -1,48 +1,34 @@
 """The body of gpulaunch preflight: ask hosts, judge them, say what a launch on them would use."""
 
-import json
 import sys
-import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.commands._host_access import HostAccess, open_host_access
-from launcher.commands._host_options import HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
-from launcher.commands._preflight_report import todays_report
+from launcher.commands._preflight_options import PreflightCommandOptions
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
 from launcher.config.rank_counts import resolve_rank_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
-from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.live_table import HostTable
-from launcher.host_checks.preflight import (
-    PreflightOptions,
-    PreflightResult,
-    evaluate_facts,
-    preflight,
-    reachability_probe,
-)
-from launcher.host_checks.render_json import preflight_json
-from launcher.host_checks.render_text import report_lines
-from launcher.local.atomic_write import check_writable, write_atomic
-from launcher.planning.plan import ScriptFile
-from launcher.planning.script_file import script_after_sync, script_to_send
+from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight import preflight, reachability_probe
+from launcher.local.atomic_write import check_writable
 from launcher.remote.agent import GatherResult
-from launcher.report.deep import DeepReport, deep_json, deep_lines
-from launcher.terminal.json_text import json_text
-from launcher.terminal.output import echo, echo_json_text, echo_lines, no_utf8
-from launcher.version import version
+from launcher.terminal.output import echo, echo_lines
 from preflight.frozen import dataclass
-from preflight.job import GpuRequest, Job, PrecisionRequest
+from preflight.job import GpuRequest, Job
 
-_JSON_DEPTH = 4
-"""Down to a line for each finding of each host."""
-_STDOUT = "-"
+if TYPE_CHECKING:
+    from launcher.host_checks.answers import JsonLines, TextAnswers
+    from launcher.host_checks.evaluation import PreflightResult
+    from launcher.planning.plan import ScriptFile
+    from launcher.report.deep import DeepReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +37,11 @@ class _PreflightRequest:
 
     job: Job
     hosts: tuple[str, ...]
-    sent: ScriptFile | None = None
-    arriving: ScriptFile | None = None  # the script in the tree that a sync will bring
+    sent: "ScriptFile | None" = None
+    arriving: "ScriptFile | None" = None  # the script in the tree that a sync will bring
     ignore: frozenset[str] = frozenset()
     base: Path = LOCAL_NAMES
     names_hosts: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightCommandOptions(HostOptions):
-    """The values of what `preflight` takes."""
-
-    config: str | None
-    gpus: str
-    port: int | None
-    precision: PrecisionRequest | None
-    ignore: tuple[str, ...]
-    separately: bool
-    as_json: bool
-    as_jsonl: bool
-    facts: bool
-    page: Path | None
-    verbose: bool
-    recordings: tuple[Path, ...]
-    smi_files: tuple[Path, ...]
-    transport: Transport | None
-    prolog: bool
-    deep: bool
-    seconds: float
-    step_timeout: float
-    save_expect: bool
-    max_age: float | None  # seconds
-
-    @property
-    def is_document_alone(self) -> bool:
-        """Whether standard output is for one document."""
-        return self.as_json or self.as_jsonl or self.is_page_alone
-
-    @property
-    def is_page_alone(self) -> bool:
-        """Whether standard output is for the page."""
-        return str(self.page) == _STDOUT
 
 
 def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> int:
@@ -131,7 +81,9 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         result, deep = _from_hosts(request, ways, preflight_options, options)
     if preflight_options.cache is not None and preflight_options.cache.problem:
         echo(preflight_options.cache.problem, err=True)
-    _show(result, options, deep)
+    from launcher.commands._preflight_output import show_preflight  # noqa: PLC0415 - loaded while hosts answered
+
+    show_preflight(result, options, deep)
     return result.exit_code
 
 
@@ -146,6 +98,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             job = replace(job, precision=options.precision)
         return _PreflightRequest(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
+    from launcher.planning.script_file import script_after_sync, script_to_send  # noqa: PLC0415 - as above
 
     overrides = Overrides(
         hosts=hosts,
@@ -179,12 +132,17 @@ def parse_gpus(text: str) -> GpuRequest:
     return tuple(int(word) if word.isdigit() else word for word in words)
 
 
+def _import_output() -> None:
+    """Import what shows the result, while hosts work on their answers."""
+    import launcher.commands._preflight_output  # noqa: F401, PLC0415
+
+
 def _from_hosts(
     request: _PreflightRequest,
     ways: HostAccess,
     preflight_options: PreflightOptions,
     options: PreflightCommandOptions,
-) -> tuple[PreflightResult, DeepReport | None]:
+) -> "tuple[PreflightResult, DeepReport | None]":
     slurm_job = find_job(options.transport, names_hosts=request.names_hosts)
     if slurm_job is not None:
         ways, entries = reach_job(ways, slurm_job, options.transport, request.base)
@@ -198,7 +156,7 @@ def _from_hosts(
                 entries,
                 job,
                 ways.open,
-                options=replace(preflight_options, shards=ways.shards),
+                options=replace(preflight_options, shards=ways.shards, while_waiting=_import_output),
                 probe=reachability_probe(width=ways.width),
                 on_done=live.host_done,
             )
@@ -215,8 +173,10 @@ def _from_hosts(
 
 def _answers(
     job: Job, preflight_options: PreflightOptions, options: PreflightCommandOptions
-) -> TextAnswers | JsonLines | None:
+) -> "TextAnswers | JsonLines | None":
     """Return what prints answers as they come; None at a terminal, which has a table, and for --json."""
+    from launcher.host_checks.answers import JsonLines, TextAnswers  # noqa: PLC0415 - one host at a terminal needs neither
+
     if options.as_jsonl:
         return JsonLines(job, preflight_options, facts=options.facts)
     quiet = options.as_json or options.is_page_alone or sys.stdout.isatty()
@@ -225,7 +185,9 @@ def _answers(
 
 def _from_files(
     request: _PreflightRequest, options: PreflightCommandOptions, preflight_options: PreflightOptions
-) -> PreflightResult:
+) -> "PreflightResult":
+    from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - hosts are asked before it is loaded
+
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options.smi_files:
@@ -251,6 +213,8 @@ def _from_files(
     together = preflight_options.as_one_launch and len(facts) == 1
     how = replace(preflight_options, as_one_launch=together, from_file=bool(options.smi_files))
     if options.as_jsonl:
+        from launcher.host_checks.answers import JsonLines  # noqa: PLC0415 - as above
+
         lines = JsonLines(job, how, facts=options.facts)
         for entry in entries:
             lines.host_done(entry, named[entry.name])
@@ -282,32 +246,3 @@ def _check_page(page: Path, options: PreflightCommandOptions) -> None:
         check_writable(page)
     elif options.as_json or options.as_jsonl:
         raise BadInput("--html - and --json would both be on standard output", "give --html a file")
-
-
-def _show(result: PreflightResult, options: PreflightCommandOptions, deep: DeepReport | None = None) -> None:
-    if options.as_jsonl:
-        echo_json_text(json.dumps(summary_json(result)))
-    elif options.as_json:
-        document = preflight_json(result, facts=options.facts)
-        if deep is not None:
-            document["deep"] = deep_json(deep)
-        echo_json_text(json_text(document, depth=_JSON_DEPTH))
-    elif not options.is_page_alone:
-        if deep is not None:
-            echo_lines(deep_lines(deep_json(deep), ascii_only=no_utf8()))
-        files = options.recordings or options.smi_files
-        report = report_lines if files else todays_report
-        echo_lines(report(result, verbose=options.verbose))
-    if options.page is not None:
-        _write_page(result, options.page, None if deep is None else deep_json(deep))
-
-
-def _write_page(result: PreflightResult, target: Path, deep: dict[str, Any] | None) -> None:
-    from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
-
-    page = render_preflight_page(result, made_at=time.time(), version=version(), deep=deep)
-    if str(target) == _STDOUT:
-        echo_lines(page.removesuffix("\n").split("\n"))
-        return
-    write_atomic(target, page)
-    echo(f"{target}: {len(page) / 1024:.0f} KiB", err=True)

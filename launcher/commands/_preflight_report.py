@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import report_lines
 from launcher.host_checks.shown_info import note_shown
 from launcher.terminal.cell_width import StyledLine

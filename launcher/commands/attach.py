@@ -22,7 +22,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.signals import InterruptChoice
 from launcher.local.project import RUNS, local_runs_dir
 from launcher.report.end_report import print_outcome

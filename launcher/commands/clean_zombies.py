@@ -34,7 +34,7 @@ from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
-from launcher.remote.agent import AgentRequest, gather_facts, query_agent
+from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts, query_agent
 from launcher.remote.fanout import fanout
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -175,12 +175,12 @@ class _CleanSession:
         return AgentRequest(host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=_SKIP)
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
-        first = gather_facts(entries, self._request, self.ways.open, width=self.ways.width)
+        first = gather_facts(entries, self._request, self.ways.open, GatherOptions(width=self.ways.width))
         earlier: dict[str, HostFacts] = {}
         if self.clean_options.filter.include_suspect and first.facts:
             time.sleep(RECHECK_DELAY_S)
             earlier = first.facts
-            first = gather_facts(entries, self._request, self.ways.open, width=self.ways.width)
+            first = gather_facts(entries, self._request, self.ways.open, GatherOptions(width=self.ways.width))
         found = [
             _Host(
                 entry,

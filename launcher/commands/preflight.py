@@ -98,6 +98,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     Several hosts are judged as one launch, the first being the main host. Exit code 0: nothing stops a launch
     and nothing was left unchecked; 1: something does, or could not be checked.
     """
-    from launcher.commands._preflight import PreflightCommandOptions, run_preflight  # noqa: PLC0415 - --help needs none of it
+    from launcher.commands._preflight import run_preflight  # noqa: PLC0415 - --help needs none of it
+    from launcher.commands._preflight_options import PreflightCommandOptions  # noqa: PLC0415 - as above
 
     return run_preflight(hosts, PreflightCommandOptions(**given))

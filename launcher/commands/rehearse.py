@@ -10,7 +10,7 @@ from launcher.commands._launch_request import LaunchOptions, parse_run_request
 from launcher.commands._preflight_report import todays_report
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines

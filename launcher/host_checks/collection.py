@@ -4,20 +4,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.planning.network import LOOPBACK, choose_main_address
-from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather_facts
+from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, OpenConnection, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
-from preflight.checks.registry import ClockOffset
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
+
+if TYPE_CHECKING:
+    from preflight.checks.registry import ClockOffset
 
 ReachabilityProbe: TypeAlias = Callable[
     [Sequence[HostEntry], Mapping[str, HostFacts], int, StartProgram], tuple[Reach, ...]
@@ -48,6 +50,7 @@ class Collection:
         width: int,
         on_done: OnHostDone | None,
         earlier: EarlierOf | None = None,
+        while_waiting: Callable[[], object] | None = None,
     ) -> None:
         self.clocks: dict[str, ClockOffset] = {}
         self.started = time.monotonic()
@@ -58,6 +61,7 @@ class Collection:
         self._width = width
         self._on_done = on_done
         self._earlier = earlier
+        self._while_waiting = while_waiting
 
     def collect(self, probe: ReachabilityProbe | None, find_port: FindPort) -> Collected:
         """Ask all hosts from this process."""
@@ -66,10 +70,13 @@ class Collection:
                 self._hosts,
                 self._request_for,
                 self._opener,
-                width=self._width,
-                on_done=self._note,
-                waiting=waiting if probe else None,
-                earlier=self._earlier,
+                GatherOptions(
+                    width=self._width,
+                    on_done=self._note,
+                    waiting=waiting if probe else None,
+                    earlier=self._earlier,
+                    while_waiting=self._while_waiting,
+                ),
             )
             return gathered, self._probe(probe, find_port, gathered.facts, waiting)
 
@@ -184,6 +191,8 @@ class _MainHost:
     def _ask(self) -> None:
         request_for, opener, waiting, earlier = self._arguments
         try:
-            self._result = gather_facts([self._entry], request_for, opener, waiting=waiting, earlier=earlier)
+            self._result = gather_facts(
+                [self._entry], request_for, opener, GatherOptions(waiting=waiting, earlier=earlier)
+            )
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             self._failure = error

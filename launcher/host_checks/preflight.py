@@ -1,108 +1,34 @@
 """A preflight: ask the hosts, judge each and all together, and say what a launch would use."""
 
-import hashlib
 import os
 import posixpath
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
-from launcher.engines.choice import choose_engine
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import GpulaunchError
 from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe
-from launcher.host_checks.fact_cache import FactCache
+from launcher.host_checks.options import PreflightOptions
 from launcher.planning.network import choose_main_address, choose_main_port
-from launcher.planning.plan import ScriptFile
-from launcher.planning.planner import LaunchDecisions, decide_launch
-from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection
+from launcher.remote.agent import AgentRequest, OpenConnection
 from launcher.remote.fanout import WIDTH
 from launcher.remote.reachability import StartProgram, probe_reachability
-from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import shard_count
-from preflight.checks.finding import Finding, Severity, exit_code
-from preflight.checks.registry import ClockOffset
-from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host, checks_without_facts
 from preflight.decide.deepspeed_config import offload_path
-from preflight.decide.rank_assignment import resolve_gpus
-from preflight.facts.host import HostFacts, Reach, ScriptFacts
-from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptAnalysis
-from preflight.frozen import dataclass
+from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
 from preflight.probes.script_imports import imported_names
 
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
+    from preflight.facts.script import ScriptAnalysis
+
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchPreview:
-    """What a launch on these hosts would take; `problem` says why none is possible."""
-
-    precision: str = ""
-    why_precision: str = ""
-    main_port: int = 0
-    world_size: int = 0
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightResult:
-    """Everything a preflight found. `job` has its GPU request settled ("auto" is "all" or "none")."""
-
-    job: Job
-    entries: tuple[HostEntry, ...]
-    facts: dict[str, HostFacts]
-    errors: dict[str, HostError]
-    reach: tuple[Reach, ...]
-    findings: tuple[Finding, ...]
-    seconds: float
-    would_use: LaunchPreview | None = None
-    not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
-    clocks: dict[str, ClockOffset] = field(default_factory=dict)
-    script: ScriptAnalysis | None = None  # as it lies on the main host, or will
-    _by_host: dict[str, list[Finding]] = field(init=False, compare=False, repr=False)  # set when first asked
-
-    @property
-    def exit_code(self) -> int:
-        """0 when every host may be called fine, 1 otherwise."""
-        return exit_code(self.findings)
-
-    def of(self, host: str) -> tuple[Finding, ...]:
-        """Return the findings that are about one host, alone or with others."""
-        try:
-            by_host = self._by_host
-        except AttributeError:
-            by_host = {}
-            for finding in self.findings:
-                for name in finding.hosts:
-                    by_host.setdefault(name, []).append(finding)
-            object.__setattr__(self, "_by_host", by_host)
-        return tuple(by_host.get(host, ()))
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightOptions:
-    """How to ask and judge."""
-
-    ignore: frozenset[str] = frozenset()
-    as_one_launch: bool = True  # the hosts are one launch; False: each is judged for itself
-    width: int = WIDTH
-    shards: ShardAccess | None = None  # for many hosts: several processes ask them
-    deadline_s: float = 20.0
-    skip: tuple[str, ...] = ()
-    cache: FactCache | None = None  # facts of earlier answers that hosts need not send again
-    from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
-    sent: ScriptFile | None = (
-        None  # the script that travels with the launch: read locally, as it will be on the host
-    )
-    script_after_sync: ScriptFile | None = (
-        None  # the script in a tree that a sync will bring, working directory and all
-    )
 
 
 def preflight(
@@ -111,10 +37,10 @@ def preflight(
     opener: OpenConnection,
     *,
     options: PreflightOptions | None = None,
-    script: ScriptAnalysis | None = None,
+    script: "ScriptAnalysis | None" = None,
     probe: ReachabilityProbe | None = None,
     on_done: OnHostDone | None = None,
-) -> PreflightResult:
+) -> "PreflightResult":
     """Ask all hosts and judge them; the first one is the main host.
 
     Hosts that cannot be reached become findings with the code of their error. `probe` tests the way between
@@ -125,7 +51,9 @@ def preflight(
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
     earlier = None if how.cache is None else how.cache.earlier
     ask = partial(agent_request, job=job, options=how)
-    collection = Collection(hosts, ask, opener, how.width, on_done, earlier)
+    collection = Collection(
+        hosts, ask, opener, how.width, on_done, earlier, partial(_import_judgement, how.while_waiting)
+    )
     find_port = partial(_port_to_use, job=job)
     count = shard_count(len(hosts)) if how.shards is not None else 0
     if how.shards is not None and count:
@@ -134,10 +62,20 @@ def preflight(
         gathered, reached = collection.collect(probe, find_port)
     if how.cache is not None:
         how.cache.keep(hosts, gathered.facts)
+    from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - _import_judgement says why
+
     result = evaluate_facts(
         hosts, gathered, job, reach=reached, options=how, clocks=collection.clocks, script=script
     )
     return replace(result, seconds=time.monotonic() - collection.started)
+
+
+def _import_judgement(more: Callable[[], object] | None) -> None:
+    """Import what judges facts, half of the modules of a preflight: no host has to wait for them."""
+    import launcher.host_checks.evaluation  # noqa: F401, PLC0415
+
+    if more is not None:
+        more()
 
 
 def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
@@ -195,157 +133,9 @@ def _imports(text: str) -> tuple[str, ...]:
         return ()
 
 
-def evaluate_facts(
-    entries: Sequence[HostEntry],
-    gathered: GatherResult,
-    job: Job,
-    *,
-    reach: tuple[Reach, ...] = (),
-    options: PreflightOptions | None = None,
-    clocks: Mapping[str, ClockOffset] | None = None,
-    script: ScriptAnalysis | None = None,
-) -> PreflightResult:
-    """Judge what was gathered; pure."""
-    how = options or PreflightOptions()
-    gathered = _after_transfer(gathered, how)
-    facts = gathered.facts
-    main = entries[0].name
-    if script is None and how.as_one_launch and not how.from_file and main in facts:
-        script = read_remote_script(entries[0], facts[main], job)
-    settled = resolve_gpus(job, facts.values())
-    if script is not None or job.script or job.module:
-        settled, _ = choose_engine(settled, script, facts.values())
-    ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
-    findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
-    for entry in entries:
-        if entry.name in facts:
-            findings += check_host(
-                facts[entry.name],
-                settled,
-                entry.expect,
-                ignore=ignored[entry.name],
-                allowed=entry.gpus,
-                is_main=not how.as_one_launch or entry.name == entries[0].name,
-                asked_only=how.from_file,
-            )
-    ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
-    use: LaunchPreview | None = None
-    if how.as_one_launch and not how.from_file:
-        use, decided = _would_use(entries, gathered, settled, script)
-        findings += check_cluster(
-            ordered,
-            settled if decided is None else replace(settled, accelerate_config=decided.job.accelerate_config),
-            reach,
-            expect=entries[0].expect,
-            clocks=clocks or {},
-            launch=PlannedLaunch({} if decided is None else decided.ranks, script),
-            ignore=how.ignore,
-        )
-    return PreflightResult(
-        job=settled,
-        entries=tuple(entries),
-        facts=ordered,
-        errors=dict(gathered.errors),
-        reach=reach,
-        findings=_in_table_order(findings),
-        seconds=0.0,
-        would_use=use,
-        not_collected=_not_collected(ordered, settled) if how.from_file else (),
-        clocks=dict(clocks or {}),
-        script=script,
-    )
-
-
-def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> GatherResult:
-    """Return the facts as they are once the script or the tree has arrived."""
-    if options.sent is not None:
-        gathered = replace(gathered, facts=_with_script(gathered.facts, options.sent))
-    if options.script_after_sync is not None:
-        gathered = replace(gathered, facts=_with_tree(gathered.facts, options.script_after_sync))
-    return gathered
-
-
-def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
-    """Turn a host that could not be used into a finding with the error's own code."""
-    return Finding(
-        code=error.code,
-        severity=Severity.CRITICAL,
-        hosts=(error.host,),
-        subject="",
-        message=error.detail,
-        fix=error.fix,
-        gate=True,
-        ignored=error.code in ignore,
-    )
-
-
-def _in_table_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    order = {code: place for place, code in enumerate(all_checks())}
-    return tuple(sorted(findings, key=lambda finding: order.get(finding.code, -1)))
-
-
-def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
-    codes = {code for host in facts.values() for code in checks_without_facts(host)}
-    return tuple(
-        c.code for c in all_checks().values() if c.code in codes and (job.wants_gpus or not c.gpu_only)
-    )
-
-
 def _port_to_use(main: HostFacts, *, job: Job) -> int:
     """Return the port that a launch would take; the asked one where none can be chosen."""
     try:
         return choose_main_port(main, job.main_port, needed=True, avoid=frozenset()).port
     except GpulaunchError:
         return job.main_port
-
-
-def _would_use(
-    entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
-) -> tuple[LaunchPreview, LaunchDecisions | None]:
-    if gathered.errors:
-        return LaunchPreview(problem=f"{short_host_range(tuple(gathered.errors))} cannot be used"), None
-    pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
-    try:
-        settled = decide_launch(pairs, job, run_id="preflight", script=script)
-    except GpulaunchError as refusal:
-        return LaunchPreview(problem=refusal.message), None
-    because = settled.precision.reasons
-    preview = LaunchPreview(
-        precision=settled.precision.mixed_precision,
-        why_precision=because[0].text if because else "",
-        main_port=settled.world.main_port,
-        world_size=settled.world.size,
-    )
-    return preview, settled
-
-
-def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, HostFacts]:
-    """Return the facts with the script that the launch will bring along."""
-    raw = sent.text.encode()
-    script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
-    return {name: replace(host, script=script) for name, host in facts.items()}
-
-
-def _with_tree(facts: Mapping[str, HostFacts], arriving: ScriptFile) -> dict[str, HostFacts]:
-    """Return the facts as they will be once a sync has made the directory and written the script."""
-    there = _with_script(facts, arriving)
-    for name, host in there.items():
-        if not isinstance(host.paths, Missing):
-            paths = (replace(one, exists=True if one.role == "workdir" else one.exists) for one in host.paths)
-            there[name] = replace(host, paths=tuple(paths))
-    return there
-
-
-def read_remote_script(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
-    """Read the training script as it is on the main host; None when it is not known.
-
-    Modules of its own are read where the main host is this machine; of other hosts only the script is known.
-    """
-    if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
-        return None
-    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
-    from preflight.script.analyze import analyze_script  # noqa: PLC0415 - a third of our modules; only a script pays
-
-    versions = {} if isinstance(main.python, Missing) else main.python.packages
-    find = read_source if entry.is_local else None
-    return analyze_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.merged_findings import MergedFinding, merge_findings
-from launcher.host_checks.preflight import PreflightResult
 from preflight.checks.finding import Finding, Severity, finding_json
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode

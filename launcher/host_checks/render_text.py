@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 
 from launcher.config.host_sets import host_range, short_host_range
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.merged_findings import merge_findings
-from launcher.host_checks.preflight import PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import counted, duration, one_line, sanitize
 from preflight.checks.finding import Finding, Severity

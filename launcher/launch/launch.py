@@ -8,7 +8,9 @@ from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress
 from launcher.follow.phases import Phase
-from launcher.host_checks.preflight import PreflightOptions, PreflightResult, preflight
+from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight import preflight
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.planning.network import choose_main_address

@@ -49,6 +49,8 @@ _STDERR_KEPT = 1 << 14
 _STDERR_TURN_S = 0.5
 """While stdout is silent, stderr is drained this often; it holds 2 MiB."""
 
+_packing = threading.Lock()
+
 OpenConnection: TypeAlias = Callable[[HostEntry], Connection]
 """Opens a connection to a host of the inventory, or raises the HostError that says why not."""
 
@@ -79,24 +81,37 @@ class GatherResult:
     errors: dict[str, HostError]
 
 
+@dataclass(frozen=True, slots=True)
+class GatherOptions:
+    """How many hosts are asked.
+
+    Where `waiting` is given, agents of the first hosts that have answered stay on their hosts, for one more
+    program each. `earlier` gives what the request of a host says is known. `while_waiting` is called once, as
+    soon as the first host has its agent: for what this process can do meanwhile.
+    """
+
+    width: int = WIDTH
+    on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None
+    waiting: AgentSessions | None = None
+    earlier: EarlierOf | None = None
+    while_waiting: Callable[[], object] | None = None
+
+
 def gather_facts(
     entries: Iterable[HostEntry],
     request_for: Callable[[HostEntry], AgentRequest],
     opener: OpenConnection,
-    *,
-    width: int = WIDTH,
-    on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None,
-    waiting: AgentSessions | None = None,
-    earlier: EarlierOf | None = None,
+    how: GatherOptions = GatherOptions(),  # noqa: B008 - it is frozen
 ) -> GatherResult:
-    """Ask all hosts side by side; one connection and one channel for each.
-
-    Where `waiting` is given, agents of the first hosts that have answered stay on their hosts, for one more
-    program each. `earlier` gives what the request of a host says is known.
-    """
+    """Ask all hosts side by side; one connection and one channel for each."""
     todo = tuple(entries)
-    _packed_agent(), _packed_pynvml()  # once, before many threads want them
-    staying = frozenset(entry.name for entry in todo[: waiting.most]) if waiting is not None else frozenset()
+    threading.Thread(target=_pack_programs, daemon=True).start()  # while connections are made
+    idle = [] if how.while_waiting is None else [how.while_waiting]  # pop is atomic: one thread gets it
+    staying = (
+        frozenset(entry.name for entry in todo[: how.waiting.most])
+        if how.waiting is not None
+        else frozenset()
+    )
 
     def ask_one(entry: HostEntry) -> HostFacts:
         with ExitStack() as held:
@@ -104,14 +119,17 @@ def gather_facts(
             stream = held.enter_context(closing(start_agent(connection, entry.python)))
             stay = entry.name in staying
             request = request_for(entry)
-            document = read_document(stream, connection.name, entry.python, request, stay=stay)
-            known = None if earlier is None else earlier(entry)
+            deadline = send_agent(stream, request, stay=stay)
+            with suppress(IndexError):
+                idle.pop()()
+            document = read_document(stream, connection.name, entry.python, deadline)
+            known = None if how.earlier is None else how.earlier(entry)
             facts = decode_document(connection.name, document, request.host, known)
-            if waiting is not None and stay:
-                waiting.add(entry.name, stream, held.pop_all())
+            if how.waiting is not None and stay:
+                how.waiting.add(entry.name, stream, held.pop_all())
             return facts
 
-    return merge_results(todo, fanout(ask_one, todo, width=width, on_done=on_done))
+    return merge_results(todo, fanout(ask_one, todo, width=how.width, on_done=how.on_done))
 
 
 def merge_results(
@@ -136,7 +154,7 @@ def query_agent(connection: Connection, python: str, request: AgentRequest) -> H
     Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
     """
     with closing(start_agent(connection, python)) as stream:
-        document = read_document(stream, connection.name, python, request)
+        document = read_document(stream, connection.name, python, send_agent(stream, request))
         return decode_document(connection.name, document, request.host)
 
 
@@ -148,12 +166,10 @@ def start_agent(connection: Connection, python: str) -> Stream:
         raise no_python(connection.name, python, failure.why) from None
 
 
-def read_document(
-    stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False
-) -> bytes:
-    """Send the agent to the interpreter and return its answer, undecoded. Raises as `query_agent`.
+def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> float:
+    """Send the agent to the interpreter; return when, by the monotonic clock, its answer is too late.
 
-    `stay`: the agent then waits for one more program on the same stream.
+    `stay`: once it has answered, the agent waits for one more program on the same stream.
     """
     deadline = time.monotonic() + request.deadline_s + GRACE_S
     payload = _payload(request, stay=stay)
@@ -161,7 +177,25 @@ def read_document(
         _send(stream, payload)
     else:  # a program that is not the agent may talk without ever reading: we do not wait for it
         threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
-    return _read_answer(stream, host, python, deadline)
+    return deadline
+
+
+def read_document(stream: Stream, host: str, python: str, deadline: float) -> bytes:
+    """Return the answer of an agent that was sent, undecoded. Raises as `query_agent`."""
+    answer, stderr = _Answer(host), bytearray()
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise _too_slow(host, answer, bytes(stderr))
+        data = stream.read(min(left_s, _STDERR_TURN_S))
+        stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+        if data == b"":
+            status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
+            stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+            raise _ended_early(host, python, answer, status, bytes(stderr))
+        document = answer.add(data) if data else None
+        if document is not None:
+            return document
 
 
 def decode_document(
@@ -181,14 +215,15 @@ def _send(stream: Stream, payload: bytes) -> None:
 
 def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
     encoded = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
-    pynvml = _packed_pynvml()
+    agent, pynvml = _pack_programs()
     header = {"request_len": len(encoded), "pynvml_len": len(pynvml), "stay_s": IDLE_TIMEOUT_S if stay else 0}
-    return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", encoded, pynvml))
+    return b"".join((agent, json.dumps(header).encode(), b"\n", encoded, pynvml))
 
 
-@cache
-def _packed_agent() -> bytes:
-    return compress_program(agent_source(), "agent.py")
+def _pack_programs() -> tuple[bytes, bytes]:
+    """Return the agent and pynvml as they are sent, packed once for all hosts."""
+    with _packing:
+        return compress_program(agent_source(), "agent.py"), _packed_pynvml()
 
 
 @cache
@@ -254,23 +289,6 @@ class _Answer:
         if end < 0 or not length.isdigit() or int(length) > MAX_ANSWER:
             raise AgentProtocolError(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
         self._body = (end + 1, end + 1 + int(length))
-
-
-def _read_answer(stream: Stream, host: str, python: str, deadline: float) -> bytes:
-    answer, stderr = _Answer(host), bytearray()
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise _too_slow(host, answer, bytes(stderr))
-        data = stream.read(min(left_s, _STDERR_TURN_S))
-        stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
-        if data == b"":
-            status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
-            stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
-            raise _ended_early(host, python, answer, status, bytes(stderr))
-        document = answer.add(data) if data else None
-        if document is not None:
-            return document
 
 
 def _decode(host: str, document: bytes, earlier: EarlierFacts | None = None) -> HostFacts:

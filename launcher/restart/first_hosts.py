@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.restart.replacement import HostAssignment, host_faults, rank_counts_after, replace_host

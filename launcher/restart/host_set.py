@@ -6,7 +6,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import Plan

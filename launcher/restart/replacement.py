@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from launcher.config.inventory import HostEntry
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing

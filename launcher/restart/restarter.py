@@ -13,7 +13,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory, StartRecord
-from launcher.host_checks.preflight import PreflightResult, read_remote_script
+from launcher.host_checks.evaluation import PreflightResult, read_remote_script
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
 from launcher.report.outcome import outcome_json

@@ -8,7 +8,7 @@ from pathlib import Path
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError, LaunchRefused
 from launcher.follow.outcome import Outcome
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.launch.signals import InterruptChoice
 from launcher.remote.connection_pool import ConnectionPool

@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, NameNotResolved
-from launcher.host_checks.preflight import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.remote.agent import GatherResult
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode, encode

@@ -20,7 +20,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.events import HostReport
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.deep import DeepReport, deep_json, deep_lines
 from preflight.checks.runner import check_deep
 from preflight.deep.readings import read_values

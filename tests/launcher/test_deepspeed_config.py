@@ -7,7 +7,8 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, command_config
-from launcher.host_checks.preflight import agent_request, evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.preflight import agent_request
 from launcher.remote.agent import GatherResult
 from preflight.decide.batch_sizes import BatchSizes
 from preflight.job import DeepSpeedConfig

@@ -2,7 +2,7 @@
 
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentProtocolError, HostError, NameNotResolved
-from launcher.host_checks.preflight import evaluate_facts
+from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_text import report_lines
 from launcher.remote.agent import GatherResult
 from preflight.job import Job

@@ -14,7 +14,8 @@ from launcher.cli import execute
 from launcher.commands.preflight import command
 from launcher.config.inventory import HostEntry
 from launcher.config.templates import templates_dir
-from launcher.host_checks.preflight import PreflightOptions, PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.render_json import preflight_json
 from launcher.remote.agent import GatherResult
 from launcher.report.preflight_page.deep_section import render_deep

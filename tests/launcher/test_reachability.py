@@ -9,7 +9,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError
-from launcher.remote.agent import AgentRequest, gather_facts
+from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.programs import command_with_stdin
 from launcher.remote.reachability import probe_reachability, probe_targets
@@ -133,7 +133,7 @@ def test_agents_that_have_answered_connect_over_the_channel_that_is_open(tmp_pat
             entries,
             lambda entry: AgentRequest(entry.name, skip=("processes", "network", "gpus", "driver")),
             opener,
-            waiting=waiting,
+            GatherOptions(waiting=waiting),
         )
         assert list(got.facts) == ["titan", "l40s-01"]
         reached = probe_reachability(

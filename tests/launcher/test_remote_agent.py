@@ -16,7 +16,7 @@ from launcher.errors import (
     LoginShellDisabled,
     PythonNotFound,
 )
-from launcher.remote.agent import GRACE_S, AgentRequest, gather_facts, query_agent
+from launcher.remote.agent import GRACE_S, AgentRequest, GatherOptions, gather_facts, query_agent
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd
@@ -49,8 +49,11 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
         return sshd.open(name=entry.name, port=1 if entry.name == "dead" else sshd.port)
 
     entries = (HostEntry("dead"), HostEntry("good"), HostEntry("bare", python="no-python-here"))
-    got = gather_facts(entries, lambda entry: replace(REQUEST, host=entry.name), opener)
+    meanwhile: list[str] = []
+    how = GatherOptions(while_waiting=lambda: meanwhile.append("called"))
+    got = gather_facts(entries, lambda entry: replace(REQUEST, host=entry.name), opener, how)
     assert list(got.facts) == ["good"]
+    assert meanwhile == ["called"]
     assert got.facts["good"].host == "good"
     assert {name: type(error) for name, error in got.errors.items()} == {
         "dead": ConnectionRefused,

@@ -12,7 +12,7 @@ from ClusterShell.NodeSet import NodeSet
 from launcher.config.host_sets import host_range, short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, NameNotResolved
-from launcher.host_checks.preflight import PreflightResult, evaluate_facts
+from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
 from launcher.remote.agent import GatherResult

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.cli import execute
 from launcher.commands._preflight_report import todays_report
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import report_lines
 from launcher.host_checks.shown_info import DAY_S, MOST_KEPT, note_shown
 from launcher.terminal.cell_width import styled

@@ -1,16 +1,18 @@
 """Kernel logs in every form in which people have them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight.facts.host import KernelLog
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 from preflight.probes.bus_ids import pci_bus_id
-from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.kernel_lines import _OTHER, _WORDS, _XID, parse_kernel_log
 from tests.extra_recordings import SMI
 
+ASCII = st.characters(codec="ascii")
+EXPRESSIONS = (_XID, _OTHER)
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
@@ -118,3 +120,9 @@ def test_any_text_gives_a_log(text: str) -> None:
 )
 def test_bus_ids_have_one_form(text: str, expected: str) -> None:
     assert pci_bus_id(text) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(*(st.from_regex(each, alphabet=ASCII) for each in EXPRESSIONS)))
+def test_no_line_that_matters_lacks_the_words_that_are_searched_first(line: str) -> None:
+    assert not any(each.search(line) for each in EXPRESSIONS) or any(word in line.lower() for word in _WORDS)

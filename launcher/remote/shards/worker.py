@@ -16,7 +16,7 @@ from typing import BinaryIO
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.places import Places
-from launcher.remote.agent import AgentRequest, read_document, start_agent
+from launcher.remote.agent import AgentRequest, read_document, send_agent, start_agent
 from launcher.remote.fanout import fanout
 from launcher.remote.programs import frame_program
 from launcher.remote.reachability import probe_from
@@ -90,9 +90,8 @@ def _ask(
     with ExitStack() as held:
         connection = held.enter_context(opener(entry))
         stream = held.enter_context(closing(start_agent(connection, entry.python)))
-        document = read_document(
-            stream, connection.name, entry.python, request_of_host, stay=targets is not None
-        )
+        deadline = send_agent(stream, request_of_host, stay=targets is not None)
+        document = read_document(stream, connection.name, entry.python, deadline)
         answered = time.time()
         reach = () if targets is None else probe_from(entry, _next_program(stream), targets)
         return HostAnswer(number, document, answered, reach)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from launcher.error_codes import host_codes
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import FindingGroup, group_findings
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import Check
 from preflight.checks.runner import all_checks

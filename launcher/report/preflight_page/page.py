@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.config.host_sets import short_host_range
 from launcher.config.templates import templates_dir
-from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_json import preflight_json, verdict
 from launcher.report.html.escape import clock, pairs, text, tiles
 from launcher.report.preflight_page.deep_section import measured_hosts, render_deep

@@ -1,0 +1,53 @@
+"""What `gpulaunch preflight` prints and writes. Loaded while the first host answers."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from launcher.commands._preflight_options import PreflightCommandOptions
+from launcher.commands._preflight_report import todays_report
+from launcher.host_checks.answers import summary_json
+from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_text import report_lines
+from launcher.local.atomic_write import write_atomic
+from launcher.report.deep import DeepReport, deep_json, deep_lines
+from launcher.terminal.json_text import json_text
+from launcher.terminal.output import echo, echo_json_text, echo_lines, no_utf8
+from launcher.version import version
+
+_JSON_DEPTH = 4
+"""Down to a line for each finding of each host."""
+
+
+def show_preflight(
+    result: PreflightResult, options: PreflightCommandOptions, deep: DeepReport | None = None
+) -> None:
+    """Print the result as the options say, and write the page."""
+    if options.as_jsonl:
+        echo_json_text(json.dumps(summary_json(result)))
+    elif options.as_json:
+        document = preflight_json(result, facts=options.facts)
+        if deep is not None:
+            document["deep"] = deep_json(deep)
+        echo_json_text(json_text(document, depth=_JSON_DEPTH))
+    elif not options.is_page_alone:
+        if deep is not None:
+            echo_lines(deep_lines(deep_json(deep), ascii_only=no_utf8()))
+        files = options.recordings or options.smi_files
+        report = report_lines if files else todays_report
+        echo_lines(report(result, verbose=options.verbose))
+    if options.page is not None:
+        _write_page(result, options.page, None if deep is None else deep_json(deep))
+
+
+def _write_page(result: PreflightResult, target: Path, deep: dict[str, Any] | None) -> None:
+    from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
+
+    page = render_preflight_page(result, made_at=time.time(), version=version(), deep=deep)
+    if target == Path("-"):
+        echo_lines(page.removesuffix("\n").split("\n"))
+        return
+    write_atomic(target, page)
+    echo(f"{target}: {len(page) / 1024:.0f} KiB", err=True)

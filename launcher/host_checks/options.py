@@ -1,0 +1,33 @@
+"""How hosts are asked and judged."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from launcher.host_checks.fact_cache import FactCache
+from launcher.remote.fanout import WIDTH
+from launcher.remote.shards.access import ShardAccess
+from preflight.frozen import dataclass
+
+if TYPE_CHECKING:
+    from launcher.planning.plan import ScriptFile
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightOptions:
+    """How to ask and judge."""
+
+    ignore: frozenset[str] = frozenset()
+    as_one_launch: bool = True  # the hosts are one launch; False: each is judged for itself
+    width: int = WIDTH
+    shards: ShardAccess | None = None  # for many hosts: several processes ask them
+    deadline_s: float = 20.0
+    skip: tuple[str, ...] = ()
+    cache: FactCache | None = None  # facts of earlier answers that hosts need not send again
+    from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
+    sent: "ScriptFile | None" = (
+        None  # the script that travels with the launch: read locally, as it will be on the host
+    )
+    while_waiting: Callable[[], object] | None = None  # called once, while a host works on its answer
+    script_after_sync: "ScriptFile | None" = (
+        None  # the script in a tree that a sync will bring, working directory and all
+    )
