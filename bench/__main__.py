@@ -50,6 +50,7 @@ SCRIPTS = (
     Script("warm_start"),
     Script("run_start", short=("--rounds", "1")),
     Script("supervisor_overhead", short=("--seconds", "5", "--rounds", "1")),
+    Script("sync_tree", short=("--rounds", "1", "--files", "500", "--megabytes", "20")),
     Script("sync_carriers"),
     Script("top_hosts"),
     Script("preflight_hosts", long=("--loopback", "100", "--replay")),

@@ -27,6 +27,12 @@ def home() -> Path:
     return at_home("~")
 
 
+def user_cache_dir() -> Path:
+    """Return gpulaunch's directory for what can be made anew ($XDG_CACHE_HOME or ~/.cache)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else home() / ".cache") / "gpulaunch"
+
+
 def user_state_dir() -> Path:
     """Return gpulaunch's directory for state ($XDG_STATE_HOME or ~/.local/state)."""
     base = os.environ.get("XDG_STATE_HOME", "")

@@ -10,6 +10,7 @@ from launcher.errors import SyncFailed
 from launcher.local.home import at_home
 from launcher.remote.agent import OpenConnection
 from launcher.sync import git
+from launcher.sync.hash_cache import HashCache
 from launcher.sync.provenance import source_json, source_text
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
@@ -38,7 +39,11 @@ def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *
     say(_tree_words(tree, version))
     for note in tree.notes[:_NAMED]:
         say(f"sync: {note}")
-    found = send_tree(SyncJob(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
+    try:
+        found = send_tree(SyncJob(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
+    except SyncFailed:
+        HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds
+        raise
     for line in render_sync(found):
         say(line)
     return source_text(source_json(tree, version, found))

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from launcher.errors import SyncFailed
 from launcher.local.home import home
 from launcher.sync import git
+from launcher.sync.hash_cache import HashCache
 from launcher.sync.ignore import Ignore, InvalidPattern
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -88,7 +89,9 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     look = _TreeWalk(root)
     found = [pair for name in names if not _is_out(root, name, out) and (pair := look.at(name))]
     _refuse_too_large(root, found, max_mib)
-    entries = tuple(_entry(root, name, status) for name, status in found)
+    cache = HashCache(root)
+    entries = tuple(_entry(root, name, status, cache) for name, status in found)
+    cache.save()
     return SourceTree(root, entries, by_git, tuple(look.notes), checkouts)
 
 
@@ -218,13 +221,13 @@ class _TreeWalk:
             )
         if self._is_behind_a_link(name):
             return None  # tracked by git, and its directory is a link now: it is not in the tree any more
-        path = self._root / name
+        path = f"{self._root}/{name}"
         try:
-            status = path.lstat()
+            status = os.lstat(path)
         except FileNotFoundError:
             return None  # tracked by git, removed from the tree
         except OSError as error:
-            raise _unreadable(path, error) from None
+            raise _unreadable(Path(path), error) from None
         if stat.S_ISLNK(status.st_mode):
             target = os.readlink(path)  # noqa: PTH115 - Path would normalise it
             if Path(target).is_absolute() or os.path.normpath(f"{name}/../{target}").startswith(".."):
@@ -274,19 +277,29 @@ def _refuse_too_large(root: Path, found: list[tuple[str, os.stat_result]], max_m
     )
 
 
-def _entry(root: Path, name: str, status: os.stat_result) -> TreeEntry:
-    path = root / name
+def _entry(root: Path, name: str, status: os.stat_result, cache: HashCache) -> TreeEntry:
     if stat.S_ISLNK(status.st_mode):
-        return TreeEntry(name, "l", 0, 0, os.readlink(path))  # noqa: PTH115 - Path would normalise it
+        return TreeEntry(name, "l", 0, 0, os.readlink(root / name))  # noqa: PTH115 - Path would normalise it
+    known, size = cache.find(name, status), status.st_size
+    if known is None:
+        known, size = _hash(root / name, name, cache)
+    return TreeEntry(name, "f", stat.S_IMODE(status.st_mode) & 0o777, size, known)
+
+
+def _hash(path: Path, name: str, cache: HashCache) -> tuple[str, int]:
+    """Return the SHA-256 of a file and how many bytes were read. Raises SyncFailed."""
     digest, size = hashlib.sha256(), 0
     try:
-        with path.open("rb") as file:
-            for data in iter(lambda: file.read(CHUNK), b""):
+        with path.open("rb", buffering=0) as file:
+            while data := file.read(CHUNK):
                 digest.update(data)
                 size += len(data)
+            found = os.fstat(file.fileno())
     except OSError as error:
         raise _unreadable(path, error) from None
-    return TreeEntry(name, "f", stat.S_IMODE(status.st_mode) & 0o777, size, digest.hexdigest())
+    if stat.S_ISREG(found.st_mode) and found.st_size == size:
+        cache.add(name, found, digest.hexdigest())
+    return digest.hexdigest(), size
 
 
 def _unreadable(path: Path, error: OSError) -> SyncFailed:

@@ -120,6 +120,10 @@ class SyncSession:
         for path, mode, found in here.modes:
             set_mode(here, path, mode, found)
         dropped = drop_stale(here, {entry.path for entry in self._entries}, delete=self._delete)
+        now_ns = self._incoming.read_clock()
+        for index, entry in needed:
+            if index in self._incoming.written_ns:
+                here.trust(entry, self._incoming.device, self._incoming.written_ns[index], now_ns)
         here.record.save()
         return {"written": len(self.need), "kept": kept, "kept_in": kept_in, **dropped}
 

@@ -27,7 +27,10 @@ class Staging:
         os.mkdir(name, 0o700, dir_fd=directory.state)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         self.fd = os.open(name, flags, dir_fd=directory.state)
-        self.now_ns = os.fstat(self.fd).st_mtime_ns  # by the clock of the files' times
+        made = os.fstat(self.fd)
+        self.now_ns = made.st_mtime_ns  # by the clock of the files' times
+        self.device = made.st_dev
+        self.written_ns: dict[int, int] = {}  # by index: when the content of a file was complete
         self.staged: set[int] = set()
 
     def put(self, index: int, entry: SentEntry, stream: BinaryIO) -> None:
@@ -47,6 +50,8 @@ class Staging:
                 digest.update(data)
                 file.write(data)
             os.fchmod(file.fileno(), entry.mode & 0o777)
+            file.flush()
+            self.written_ns[index] = os.fstat(fd).st_mtime_ns
         if count != entry.size or digest.hexdigest() != entry.content:
             raise SyncRefused(
                 "%s changed while it was sent; nothing was written" % entry.path, "run it again"
@@ -67,9 +72,15 @@ class Staging:
             if not is_complete(file, entry):
                 return False
             os.fchmod(fd, entry.mode & 0o777)
+            self.written_ns[index] = os.fstat(fd).st_mtime_ns
         os.rename(came, str(index), src_dir_fd=self.fd, dst_dir_fd=self.fd)
         self.staged.add(index)
         return True
+
+    def read_clock(self) -> int:
+        """Return the time in ns by the clock of the files' times."""
+        os.mkdir("now", dir_fd=self.fd)
+        return os.stat("now", dir_fd=self.fd).st_mtime_ns
 
     def remove(self) -> None:
         """Remove the directory with all entries."""

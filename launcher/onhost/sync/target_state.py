@@ -14,6 +14,10 @@ SETTLED_NS = 2 * 10**9
 """A file changed this shortly before it was hashed may change again within one tick of its clock."""
 
 
+TICK_NS = 50 * 10**6
+"""Longer than a tick of a clock that counts fractions of a second; the longest of Linux is 10 ms."""
+
+
 class SentEntry(NamedTuple):
     """File ("f") with its SHA-256, or symlink ("l") with its target, as in the tree to send."""
 
@@ -54,6 +58,23 @@ class TargetState:
             if not was_put or self.record.rows[path][0] == current:  # an edited file stays known as put
                 self.record.add(path, current, found, ours=was_put)
         return current
+
+    def trust(self, entry: SentEntry, device: int, written_ns: int, now_ns: int) -> None:
+        """Keep the hash of a file that was installed just now, so that the next sync need not read it.
+
+        Nobody has written to it since it was staged on `device`: it has the time `written_ns` of the staged
+        content, and the clock, at `now_ns`, has gone on since. Times in whole seconds prove nothing.
+        """
+        try:
+            found = self.directory.stat(entry.path.split("/"))
+        except NotADirectoryError:
+            return
+        if found is None or not stat.S_ISREG(found.st_mode) or found.st_dev != device:
+            return
+        times = found.st_mtime_ns, found.st_ctime_ns
+        is_settled = all(time_ns % 10**9 for time_ns in times) and max(times) < now_ns - TICK_NS
+        if is_settled and (found.st_size, found.st_mtime_ns) == (entry.size, written_ns):
+            self.record.add(entry.path, entry.kind + entry.content, found, ours=True)
 
     def was_synced(self, path: str) -> bool:
         """Return whether the current file at a path was written by a sync."""
