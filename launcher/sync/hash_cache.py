@@ -62,7 +62,7 @@ class HashCache:
             self._kept[path] = _stamp(status), digest
 
     def save(self) -> None:
-        """Write what this sync has found, for the user only. A cache that cannot be written is no error."""
+        """Write what this sync has found, for the user only. One that cannot be written stays as it was."""
         if self._directory is None or self._size < _WORTH or self._kept == self._known:
             return
         rows = {path: [*stamp, digest] for path, (stamp, digest) in self._kept.items()}

@@ -62,7 +62,7 @@ class TargetState:
     def trust(self, entry: SentEntry, device: int, written_ns: int, now_ns: int) -> None:
         """Keep the hash of a file that was installed just now, so that the next sync need not read it.
 
-        Nobody has written to it since it was staged on `device`: it has the time `written_ns` of the staged
+        It is as it was staged on `device`: it has the time `written_ns` of the staged
         content, and the clock, at `now_ns`, has gone on since. Times in whole seconds prove nothing.
         """
         try:
