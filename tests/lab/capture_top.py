@@ -104,9 +104,17 @@ def start_run(client: Client) -> None:
     subprocess.run(argv, cwd=client.home, env=client.env, stdout=subprocess.DEVNULL, check=True, timeout=90)
 
 
+class DimScreen(pyte.Screen):
+    """A screen that shows faint text in grey, as terminals do; pyte has no attribute for it."""
+
+    def select_graphic_rendition(self, *attrs: int) -> None:
+        """Set the attributes of what is drawn from now on."""
+        super().select_graphic_rendition(*(90 if each == 2 else each for each in attrs))
+
+
 def watch(client: Client, lab: Lab) -> pyte.Screen:
     """Return the screen once everything is on it; a host is lost meanwhile."""
-    screen = pyte.Screen(SIZE[1], SIZE[0])
+    screen = DimScreen(SIZE[1], SIZE[0])
     parser = pyte.ByteStream(screen)
     pid, terminal = pty.fork()
     if pid == 0:
@@ -144,7 +152,7 @@ def svg(screen: pyte.Screen, title: str = "gpulaunch top") -> str:
             cell = screen.buffer[number][column]
             colour = cell.fg if cell.fg != "default" else ""
             style = " ".join(word for word in (colour, "bold" * cell.bold, "reverse" * cell.reverse) if word)
-            text.append(cell.data, style=style.replace("brown", "yellow"))
+            text.append(cell.data, style=style.replace("brown", "yellow").replace("brightblack", "grey58"))
         text.append("\n")
     out = Console(record=True, width=screen.columns, file=StringIO(), force_terminal=True)
     out.print(text, end="")
