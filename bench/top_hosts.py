@@ -5,7 +5,8 @@
 
 The hosts answer from a recording: an interpreter's stand-in gives the facts of a host with eight H100, each
 of them held by a process, and then, as the monitor would, new numbers of every GPU with each sample. So the
-machine's cores are the client's, but for 100 small processes that write a line every two seconds. The command
+machine's cores are the client's, but for 100 small processes that write a line every two seconds. One of the
+hosts (`--hung`) accepts the connection and never answers: it must delay no other. The command
 itself runs on a pseudo-terminal of 160 x 50. Targets: below 5 % of one core; a key's effect on the screen
 within 0.3 s.
 """
@@ -69,6 +70,7 @@ def main() -> int:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--hung", type=int, default=1, help="of them never answer")
     parser.add_argument("--seconds", type=float, default=20.0, help="of the measurement")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -77,22 +79,29 @@ def main() -> int:
         # No start-up files of the user's shell: with three sessions for each host they are most of the load.
         options = (f"SetEnv HOME={home}",)
         loopback = stack.enter_context(Loopback.up(Path(folder), arguments.hosts, options=options))
-        replay_hosts(loopback)
+        replay_hosts(loopback, arguments.hung)
         (home / ".ssh" / "config").write_bytes(loopback.ssh_config.read_bytes())
-        share, answers_s, began_s = measure(loopback.inventory, home, arguments.hosts, arguments.seconds)
-    print(f"{arguments.hosts} hosts with 8 GPUs each: all shown after {began_s:.1f} s")
+        answering = arguments.hosts - arguments.hung
+        share, answers_s, began_s = measure(loopback.inventory, home, answering, arguments.seconds)
+    print(f"{answering} hosts with 8 GPUs each: all shown after {began_s:.1f} s; {arguments.hung} more hung")
     worst = max(answers_s)
     print(f"key to screen: median {statistics.median(answers_s):.3f} s, longest {worst:.3f} s")
     return tell([Target("share of one core", share, 0.05), Target("key to screen, s", worst, 0.3)])
 
 
-def replay_hosts(loopback: Loopback) -> None:
-    """Write hosts.yaml anew: each host with the stand-in as its interpreter."""
+def replay_hosts(loopback: Loopback, hung: int) -> None:
+    """Write hosts.yaml anew: each host with the stand-in as its interpreter, the first `hung` with none."""
     answer, program = loopback.folder / "answer.json", loopback.folder / "python-that-replays"
     answer.write_text(json.dumps(busy_facts()))
     program.write_text(STAND_IN.format(python=sys.executable, answer=str(answer), marker=MARKER))
-    program.chmod(0o755)
-    hosts = {name: {"python": str(program)} for name in loopback.names}
+    silent = loopback.folder / "python-that-hangs"
+    silent.write_text("#!/bin/sh\nexec sleep 600\n")
+    for path in (program, silent):
+        path.chmod(0o755)
+    hosts = {
+        name: {"python": str(silent if number < hung else program)}
+        for number, name in enumerate(loopback.names)
+    }
     loopback.inventory.write_text(yaml.safe_dump({"hosts": hosts}))
 
 

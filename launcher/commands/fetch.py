@@ -25,7 +25,7 @@ from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
-from launcher.text import one_line
+from launcher.text import counted, one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -143,7 +143,8 @@ def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchErro
         if result.fix:
             answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE
-    answer.say(f"{host}: {result.files} files, {result.bytes / 1e6:.1f} MB")
+    size = f"{result.bytes / 1e6:.1f} MB" if result.bytes >= 100_000 else f"{result.bytes / 1e3:.1f} kB"
+    answer.say(f"{host}: {counted(result.files, 'file')}, {size}")
     for words in result.skipped:
         answer.say(f"{host}: not read: {one_line(words, 300)}", err=True)
     return ExitCode.NEGATIVE if result.skipped else 0

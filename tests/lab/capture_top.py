@@ -104,7 +104,7 @@ def start_run(client: Client) -> None:
     subprocess.run(argv, cwd=client.home, env=client.env, stdout=subprocess.DEVNULL, check=True, timeout=90)
 
 
-class DimScreen(pyte.Screen):
+class DimScreen(pyte.Screen):  # type: ignore[misc]  # pyte has no types
     """A screen that shows faint text in grey, as terminals do; pyte has no attribute for it."""
 
     def select_graphic_rendition(self, *attrs: int) -> None:
