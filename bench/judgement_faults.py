@@ -53,7 +53,8 @@ def _scaled_clip(text: str, lines: list[str]) -> Iterator[PlantedFault]:
 
 def _plain_backward(text: str, lines: list[str]) -> Iterator[PlantedFault]:
     """Call the loss's own backward under accelerate."""
-    if "deepspeed" in text.lower() or re.search(r'"--mixed_precision"[^)]*default="no"', text):
+    off = r'"--mixed_precision"[^)]*default="no"|\bmixed_precision = "no"'
+    if "deepspeed" in text.lower() or re.search(off, text):
         return
     for index, line in enumerate(lines):
         found = re.match(r"(\s*)accelerator\.backward\((\w+)\)\s*$", line)

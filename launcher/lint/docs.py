@@ -13,7 +13,8 @@ too, for the hosts, versions and arguments of that launch.
 Without options the script is judged for GPUs before and from Ampere on, and for a launch of several processes
 whose number is not known: what depends on either is at most a warning, or an info. `--processes N`,
 `--capability X.Y`, `--precision`, `--args`, `--version PACKAGE=X.Y` and `-c CONFIG` say more; then what is
-known to be wrong is an error. The exit code is 1 for errors, or when something was not judged.
+known to be wrong is an error. bf16 and flash_attention_2, which only GPUs before Ampere lack, are an info
+until the GPUs are known. The exit code is 1 for errors, or when something was not judged.
 
 A fault of placement is an error where every rank does it by default. Under a condition that is not known, in
 the branch of a default (`without --ddp`) or in a function that the script names and never calls it is a

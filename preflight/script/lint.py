@@ -14,7 +14,7 @@ from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
 from preflight.script.rules import autocast, grad_scaler, models, placement, precision, versions
 from preflight.script.rules import syntax as rules_reading
-from preflight.script.rules.certainty import OF_ALL_RANKS, UNREAD, doubted, doubts_of
+from preflight.script.rules.certainty import OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
 from preflight.script.rules.registry import RULES, Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
 from preflight.script.target import RankTarget
@@ -242,7 +242,7 @@ def _only_some(
         names = ", ".join(_capability(target) for target in where)
         return replace(hit, message=f"{hit.message} (on {names})")
     old = all(target.capability is not None and target.capability < (8, 0) for target in where)
-    level = Level.WARNING if hit.level is Level.ERROR else Level.INFO
+    level = Level.WARNING if hit.level is Level.ERROR and key[0] not in OF_OLD_GPUS else Level.INFO
     kind = "GPUs before Ampere" if old else "Ampere and newer GPUs"
     return replace(hit, level=level, message=f"{hit.message} (on {kind})")
 

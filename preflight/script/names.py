@@ -73,6 +73,8 @@ _MODEL = re.compile(
 TRL_CONFIG = re.compile(
     r"^(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward|BCO|GKD|NashMD|OnlineDPO|XPO|PRM)\w*Config$"
 )
+_TRAINER = re.compile(r"^(?=[A-Z])\w*Trainer$")
+_TRL_TRAINER = re.compile(r"(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|BCO|GKD|Seq2Seq)Trainer$")
 _ARGUMENTS = re.compile(r"(Training)?Arguments$")
 _OPTIMIZER = re.compile(
     r"^[A-Z]\w*(Adam|AdamW|SGD|Adafactor|Lion|Lamb|LAMB|RMSprop)(W|\d+bit|ScheduleFree)?$"
@@ -151,7 +153,12 @@ def is_model_class(name: str) -> bool:
 def is_trainer_class(name: str) -> bool:
     """Whether a library's class is a Trainer in the manner of transformers."""
     root, last = root_and_last(name)
-    return root in TRAINER_ROOTS and last.endswith("Trainer") and last[:1].isupper()
+    return is_named_trainer(name) and (root in TRAINER_ROOTS or bool(_TRL_TRAINER.search(last)))
+
+
+def is_named_trainer(name: str) -> bool:
+    """Whether a class is called a trainer, of whatever library."""
+    return bool(_TRAINER.match(root_and_last(name)[1]))
 
 
 def is_arguments_class(name: str) -> bool:

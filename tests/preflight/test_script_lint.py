@@ -109,7 +109,7 @@ def test_both_switches_off_is_explained() -> None:
 def test_what_depends_on_unknown_hardware_is_no_error() -> None:
     text = "from accelerate import Accelerator\nAccelerator(mixed_precision='bf16')\n"
     guessed = [(f.code, f.level) for f in lint(text, "t.py").findings]
-    assert ("P131", Level.WARNING) in guessed
+    assert ("P131", Level.INFO) in guessed  # right on most GPUs of today
     known = [(f.code, f.level) for f in lint(text, "t.py", [RankTarget(capability=(7, 5))]).findings]
     assert ("P131", Level.ERROR) in known
     assert not any(f.code == "P131" for f in lint(text, "t.py", [RankTarget(capability=(8, 0))]).findings)

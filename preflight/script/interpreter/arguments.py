@@ -1,5 +1,6 @@
 """argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
 
+import re
 from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
@@ -25,6 +26,7 @@ from preflight.script.interpreter.values import (
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
+_OF_TRAINING = re.compile(r"pytorch|torch|ddp|fsdp|dist|deepspeed|multi|lora|peft")
 _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
 
 
@@ -38,6 +40,7 @@ class DeclaredOption:
     when_given: Value | None  # None: it takes a value
     kind: str  # "int", "float", "str", "bool", "" for other types
     required: bool
+    choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
 
 
 def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
@@ -84,7 +87,13 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     default = given if given is not None else (UNKNOWN if required else NONE)
     if call.get("nargs") is not None and given is None:
         default = NONE if text_of(call.get("nargs")) == "?" else default
-    return DeclaredOption(flags, dest, default, None, kind, required)
+    return DeclaredOption(flags, dest, default, None, kind, required, _other_choice(call, default))
+
+
+def _other_choice(call: Call, default: Value) -> str:
+    choices = call.get("choices")
+    words = [text_of(item) or "" for item in choices.items] if isinstance(choices, Seq) else []
+    return next((word for word in words if word != text_of(default) and _OF_TRAINING.search(word)), "")
 
 
 def same_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:

@@ -360,7 +360,7 @@ def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
 def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
     """Make an object of a class of the script."""
     base = it.library_base(cls.key)
-    kind = it.library.class_kind(base) if base else ""
+    kind = it.library.kind_of_call(it, base, seen) if base else ""
     if base and kind == "wrapper":
         return it.library.call(it, base, seen)  # the model that it wraps
     ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))

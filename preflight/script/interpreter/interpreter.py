@@ -36,6 +36,7 @@ from preflight.script.interpreter.values import (
     Value,
     float32_of_its_own,
 )
+from preflight.script.names import is_named_trainer
 from preflight.script.source import Source, Sources, has_main, used_names
 from preflight.script.target import RankTarget
 
@@ -84,6 +85,9 @@ class Library(Protocol):
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes, "" when not known."""
+
+    def kind_of_call(self, it: "Interpreter", name: str, call: Call) -> str:
+        """Return the kind of thing that a library's class makes of these arguments, "" when not known."""
 
     def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         """Do what the library's constructor does to a new object of that class or of a subclass."""
@@ -168,6 +172,11 @@ class Interpreter:
             item.flags[-1]
             for item in self.declared.values()
             if item.flags and item.dest in self.closed and (item.when_given, item.default) == (TRUE, FALSE)
+        ]
+        off += [
+            f"{item.flags[-1]}={item.choice}"
+            for item in self.declared.values()
+            if item.flags and item.dest in self.closed and item.choice
         ]
         fields = {
             name
@@ -375,7 +384,9 @@ class Interpreter:
         """Return the library class that a class of the script derives from, "" when none."""
         for info in self.mro(key):
             for base in info.bases:
-                if isinstance(base, ExternalName) and self.library.class_kind(base.name):
+                if isinstance(base, ExternalName) and (
+                    self.library.class_kind(base.name) or is_named_trainer(base.name)
+                ):
                     return base.name
         return ""
 

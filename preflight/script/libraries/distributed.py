@@ -1,8 +1,9 @@
 """torch.distributed: process groups, wrappers around a model, spawned ranks."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import invoke, taint
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
@@ -13,6 +14,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
+    alternatives,
     text_of,
 )
 
@@ -48,11 +50,22 @@ def ddp(it: "Interpreter", call: Call) -> Value:
 
 def fsdp(it: "Interpreter", call: Call) -> Value:
     """FSDP keeps float32 masters of its own."""
-    model = call.args[0] if call.args else UNKNOWN
+    model = call.get("module", 0) or UNKNOWN
     if isinstance(model, Ref):
         it.change(model.id, sharded=TRUE)
     it.emit(ScriptEvent("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
     return model
+
+
+def deepspeed_engine(it: "Interpreter", call: Call) -> Value:
+    """deepspeed.initialize(model=...): an engine that places the model and scales the loss."""
+    for model in alternatives(call.get("model", 1) or UNKNOWN):
+        if isinstance(model, Ref) and it.kind(model) == "model":
+            it.change(model.id, sharded=TRUE)
+            it.emit(ScriptEvent("prepare", call.place, model.id, call))
+    it.emit(ScriptEvent("sharded", call.place, None, call))
+    taint(it, call)
+    return UNKNOWN
 
 
 def spawn(it: "Interpreter", call: Call) -> Value:
@@ -63,6 +76,8 @@ def spawn(it: "Interpreter", call: Call) -> Value:
         invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
     return UNKNOWN
 
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {"deepspeed.initialize": deepspeed_engine}
 
 CLASSES = dict.fromkeys(
     (

@@ -35,6 +35,7 @@ from preflight.script.names import (
     TORCH_DTYPES,
     is_arguments_class,
     is_model_class,
+    is_named_trainer,
     is_optimizer_class,
     is_trainer_class,
     root_and_last,
@@ -48,7 +49,7 @@ _MODEL_NAME = re.compile(
 )
 _RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
 
-_CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS}
+_CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
 _CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
 _CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
 _METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
@@ -71,7 +72,7 @@ class LibraryModel:
         handler = _CALLS.get(name)
         if handler is not None:
             return handler(it, call)
-        kind = self.class_kind(name)
+        kind = self.kind_of_call(it, name, call)
         if kind:
             ref = it.new(HeapObject(kind, call.place, {"__name__": Const(name)}))
             self.construct(it, ref, name, call)
@@ -217,15 +218,28 @@ class LibraryModel:
             return "model"
         return _CLASSES.get(name) or lightning.class_kind(name)
 
+    def kind_of_call(self, it: "Interpreter", name: str, call: Call) -> str:
+        """Return the kind of thing that a class makes of these arguments.
+
+        A class that is called a trainer and is given TrainingArguments works as that of transformers.
+        """
+        kind = self.class_kind(name)
+        if kind or not is_named_trainer(name):
+            return kind
+        given = (*call.args, *call.kwargs.values())
+        return "trainer" if any(it.kind(item) == "arguments" for item in given) else ""
+
     def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         """Do what the library's constructor does."""
-        kind = self.class_kind(name)
+        kind = self.class_kind(name) or it.kind(ref)
         if kind == "model":
             pytorch.construct_module(it, ref, call)
             return
         handler = _CONSTRUCT.get(kind)
         if handler is not None:
             handler(it, ref, name, call)
+        elif kind in ("", "instance"):
+            taint(it, call)
 
 
 def _is_layer(name: str) -> bool:

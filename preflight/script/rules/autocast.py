@@ -29,6 +29,8 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
     """
     if event.name in ("accelerator", "lightning", "arguments"):
         it.notes.setdefault("decides", []).append(event.place)
+        if event.name == "arguments":
+            it.notes.setdefault("decides in a trainer", []).append(event.place)
         thing = it.thing(event.ref)
         if thing is not None:
             it.requested[event.place] = (
@@ -36,7 +38,7 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             )
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
-        training = training and MAYBE not in it.contexts and not _in_validation(it)
+        training = training and MAYBE not in it.contexts and not in_validation(it)
         if training and event.values.get("enabled") == TRUE and event.what == "cuda":
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):
@@ -45,6 +47,10 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
         it.autocasts and len(it.requested) == 1 and (event.name != "backward" or event.what == "accelerator")
     ):
         where, requested = next(iter(it.requested.items()))
+        if where in it.notes.get("decides in a trainer", ()) and not (
+            event.name == "trained" or "training" in it.contexts
+        ):
+            return  # of a loop of the script's own, which only reads its options from them
         words = {text_of(item) for item in alternatives(requested)}
         for place, name in it.autocasts.items():
             mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
@@ -57,7 +63,7 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             )
 
 
-def _in_validation(it: "Interpreter") -> bool:
+def in_validation(it: "Interpreter") -> bool:
     """Whether the innermost function is one that evaluates, by its name, and steps nothing itself."""
     info = it.functions.get(it.stack[-1]) if it.stack else None
     if info is None or not _VALIDATES.search(getattr(info.node, "name", "")):

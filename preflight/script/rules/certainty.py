@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OF_ALL_RANKS = frozenset({"D201", "D202", "D203", "D204", "D205", "D206"})
 """Faults of ranks that do the same; what rank 0 alone does is none of these."""
+OF_OLD_GPUS = frozenset({"P109", "P121", "P130", "P131"})
+"""What is a fault on GPUs before Ampere and right on all others: a note where the GPUs are not known."""
 _OF_ORDER = frozenset({"D202", "D205"})
 """Faults of what comes first, or never: what calls a function may come before all of it."""
 UNREAD = "unread"
@@ -34,6 +36,8 @@ def doubted(hit: RuleHit, code: str, doubts: Sequence[str]) -> RuleHit:
     """Return a hit at the level that its doubts leave."""
     for doubt in doubts:
         hit = _lowered(hit, code, doubt)
+    if UNCALLED in doubts and MAYBE in doubts and code in OF_ALL_RANKS:
+        return replace(hit, level=Level.INFO)
     return hit
 
 
@@ -42,7 +46,7 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
     if doubt == UNCALLED:
         level = Level.INFO if code in _OF_ORDER else _LOWER[hit.level]
         return replace(hit, level=level, message=f"{hit.message}, if it is called")
-    if doubt == ONE_RANK and code in OF_ALL_RANKS:
+    if doubt == ONE_RANK and (code in OF_ALL_RANKS or code == "D207"):
         return replace(hit, level=Level.INFO, message=f"{hit.message}, in a launch of ranks")
     if doubt == UNREAD:
         return replace(hit, level=Level.INFO, message=f"{hit.message}, as far as the script was read")

@@ -12,6 +12,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     Const,
     Dtype,
+    HeapObject,
     Ref,
     Seq,
     alternatives,
@@ -19,6 +20,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
+from preflight.script.rules.autocast import in_validation
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
     if event.name == "autocast":
         half = event.values.get("dtype") == Dtype("float16")
         on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None
-        if half and on and "no_grad" not in it.contexts:
+        if half and on and "no_grad" not in it.contexts and not in_validation(it):
             it.notes.setdefault("autocast fp16", []).append(event.place)
         return
     if event.what != "raw" or not it.notes.get("autocast fp16"):
@@ -269,10 +271,15 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
         yield RuleHit(event.place, message, fix, level)
         return
-    known = any(thing.kind == "optimizer" for thing in it.state.heap.values())
-    if it.notes.get("prepared") and not known:
+    accelerators = [thing for thing in it.state.heap.values() if thing.kind == "accelerator"]
+    may_scale = any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in accelerators)
+    if len(set(it.notes.get("prepared", ()))) > 1 and may_scale:  # more than a loader of data
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
         yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
+
+
+def _precisions(accelerator: HeapObject) -> set[str | None]:
+    return {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
 
 
 @rule("P126", "arguments")

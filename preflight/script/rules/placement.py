@@ -160,7 +160,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
         yield RuleHit(event.place, message, "remove it; choose GPUs with --gpus", level)
 
 
-@rule("D204", "train", "prepare", "spread", "step", "scaler step")
+@rule("D204", "train", "prepare", "spread", "step", "scaler step", "sharded", "ddp")
 def model_spread_over_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A trained model is loaded with device_map="auto" or the like.
 
@@ -291,7 +291,7 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
         return
     if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
-        if isinstance(value, Const):
+        if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
             message = f"{event.what}={value.value!s} overrules the launch's own"
             fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
             yield RuleHit(event.place, message, fix, Level.WARNING)

@@ -304,7 +304,8 @@ def model_cast_between_steps(it: "Interpreter", event: ScriptEvent) -> Iterator[
 def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A parameter's or gradient's data is cast behind the optimizer's back.
 
-    Gradient and optimizer state then differ in dtype. Before the optimizer is made it is harmless.
+    Gradient and optimizer state then differ in dtype. Before the optimizer is made it is harmless, and so is
+    a script that casts to float32 for each step and back after it, as fine-tuning of CLIP does.
     Source: reproduced with torch 2.13.
     """
     thing = it.thing(event.ref)
@@ -316,6 +317,10 @@ def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[R
         and isinstance(dtype, Dtype)
         and dtype == thing.get("optimized_dtype", NONE)
     ):
+        return
+    if dtype in (Dtype("float32"), Const("float32")):
+        it.notes.setdefault("steps in float32", []).append(event.place)
+    if it.notes.get("steps in float32"):
         return
     if event.what in ("parameter.data", "grad.data", "parameter.grad", "parameter.grad_dtype"):
         message = "a trained parameter is cast through .data or .grad after the optimizer was made"

@@ -1,6 +1,6 @@
 import torch
 from accelerate import Accelerator
-accelerator = Accelerator(mixed_precision="bf16")  # expect: P118 info, P122 info, P131 warning
+accelerator = Accelerator(mixed_precision="bf16")  # expect: P118 info, P122 info, P131 info
 model = torch.nn.Linear(1, 1)
 opt = torch.optim.AdamW(model.parameters())
 model, opt = accelerator.prepare(model, opt)

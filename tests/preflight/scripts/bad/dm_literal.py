@@ -5,4 +5,4 @@ model = AutoModelForCausalLM.from_pretrained(
     torch_dtype=torch.bfloat16,
     device_map="auto",  # expect: D204 warning
 )
-Trainer(model=model, args=TrainingArguments("o", bf16=True), train_dataset=None).train()  # expect: P131 warning
+Trainer(model=model, args=TrainingArguments("o", bf16=True), train_dataset=None).train()  # expect: P131 info
