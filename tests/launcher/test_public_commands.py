@@ -24,6 +24,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 COMMANDS = _rows("public_commands.yaml")
 TEXTS = _rows("public_texts.yaml")
+SCRIPTS = _rows("public_scripts.yaml")
 KNOWN = {"HOME": "/home/ana", "PWD": "/home/ana/w", "USER": "ana", "EPOCHSECONDS": "1700000000"}
 PROJECTS = (
     *("trl", "axolotl", "LLaMA-Factory", "torchtitan", "nanoGPT", "DeepSpeedExamples", "accelerate"),
@@ -105,7 +106,18 @@ def test_texts_of_thirty_projects_are_read_as_a_person_reads_them() -> None:
     assert len(TEXTS) >= 150
     assert len(projects) >= 28
     assert not projects & set(PROJECTS)
-    told = ("source", "text")
-    expected = [{name: value for name, value in text.items() if name not in told} for text in TEXTS]
-    assert [outcome(text["text"]) for text in TEXTS] == expected
+    check_outcomes(TEXTS)
     assert sum("refused" in text for text in TEXTS) < len(TEXTS) * 0.6
+
+
+def test_scripts_are_read_as_a_shell_reads_them() -> None:
+    """Launch scripts with conditions, files in place, arguments, arrays and what follows the launch."""
+    assert len(SCRIPTS) >= 200
+    check_outcomes(SCRIPTS)
+    assert sum("refused" in text for text in SCRIPTS) < len(SCRIPTS) * 0.3
+
+
+def check_outcomes(texts: list[dict[str, Any]]) -> None:
+    said = ("source", "text")
+    expected = [{name: value for name, value in text.items() if name not in said} for text in texts]
+    assert [outcome(text["text"]) for text in texts] == expected

@@ -1,11 +1,12 @@
 """Expansions of a shell (`$NAME`, `${NAME:-default}`, `$((1 + 2))`), and nothing is run for them. Pure.
 
-What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `${NAME%.*}`, `$1`. `$@` is empty: a
+What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `${NAME^^}`, `$1`. `$@` is empty: a
 text that is pasted has no arguments of its own. The directory of the text's script (`$(dirname $0)`) is the
 one that it is pasted in, and `$(date +%F)` is the time that EPOCHSECONDS gives, as in bash.
 """
 
 import ast
+import fnmatch
 import operator
 import posixpath
 import re
@@ -32,6 +33,10 @@ _COUNT = re.compile(r"#(?P<name>[A-Za-z_]\w*)\[[@*]\]", re.ASCII)
 _LOOKUP = re.compile(
     r"(?:which|command -v|type -[pP]) (torchrun|accelerate|deepspeed|fabric|python[\d.]*)", re.ASCII
 )
+_PART = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>##?|%%?)(?P<pattern>[^\[\]{}$`\"'\\]{1,200})", re.ASCII)
+_PATH_PART = re.compile(
+    r"(?P<part>basename|dirname) (?:-- )?(?P<path>\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
+)
 _EXPR = re.compile(r"expr (.+)")
 _DATE = re.compile(r"date \+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)")
 _OWN_PATH = r"[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\}|BASH_SOURCE)[\"']?"
@@ -39,8 +44,9 @@ _OWN_FOLDER = re.compile(
     rf"dirname (?:-- )?[\"']?(?:\$\((?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\)|{_OWN_PATH})[\"']?"
 )
 _ENTERED = re.compile(
-    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?: >\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
+    r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
 )
+_REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)")
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"[\d\s+*/%()-]{1,120}", re.ASCII)
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -50,6 +56,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Div: lambda left, right: int(left / right),  # towards zero, as in C
     ast.Mod: lambda left, right: left - right * int(left / right),
 }
+_LONGEST_CUT = 1024
+_LARGEST = (1024, 63)
+"""Base and exponent of a power: what a shell computes fits in 64 bits."""
+
 _DEEPEST = 20
 """Defaults within defaults; no person writes more."""
 
@@ -139,6 +149,8 @@ def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -
     if number is not None:
         return Expansion(end, text=str(number))
     command = " ".join(shown.strip("`").removeprefix("$(").removesuffix(")").split())
+    if command.startswith("#"):  # `# a comment` within a command
+        return Expansion(end)
     program = _LOOKUP.fullmatch(command)
     if program is not None:
         return Expansion(end, text=program[1])
@@ -160,6 +172,14 @@ def _printed(command: str, values: Values, split: Split, depth: int) -> str | No
     if entered is not None and isinstance(here, str) and depth < _DEEPEST:
         folder, lacking = split(entered["folder"], depth + 1)
         return None if lacking else posixpath.normpath(posixpath.join(here, folder))
+    named = _PATH_PART.fullmatch(command)
+    if named is not None and depth < _DEEPEST:
+        path, lacking = split(named["path"], depth + 1)
+        return None if lacking else _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
+    real = _REAL_PATH.fullmatch(command)
+    if real is not None and depth < _DEEPEST:
+        path, lacking = split(real["path"], depth + 1)
+        return None if lacking else posixpath.normpath(path)
     expression = _EXPR.fullmatch(command)
     if expression is not None:
         number = _arithmetic(expression[1].replace("\\*", "*"), values)
@@ -170,6 +190,30 @@ def _printed(command: str, values: Values, split: Split, depth: int) -> str | No
     return None
 
 
+def _path_part(part: str, path: str, suffix: str) -> str:
+    """Return what basename and dirname of coreutils print."""
+    path = path.rstrip("/") or path
+    if part == "dirname":
+        return posixpath.dirname(path) or "."
+    name = posixpath.basename(path)
+    return name.removesuffix(suffix) if name != suffix else name
+
+
+def _without_part(text: str, mark: str, pattern: str) -> str:
+    """Return what `${NAME#PATTERN}` and `${NAME%PATTERN}` leave; a double mark takes off the longest part."""
+    matched = re.compile(fnmatch.translate(pattern))
+    cuts = range(len(text) + 1)
+    if mark[0] == "#":
+        for cut in reversed(cuts) if mark == "##" else cuts:
+            if matched.fullmatch(text[:cut]):
+                return text[cut:]
+    else:
+        for cut in cuts if mark == "%%" else reversed(cuts):
+            if matched.fullmatch(text[cut:]):
+                return text[:cut]
+    return text
+
+
 def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
     inner = shown[2:-1]
     if _ARGUMENTS.fullmatch(inner):
@@ -178,6 +222,10 @@ def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> E
     counted_words = values.get(counted["name"]) if counted is not None else None
     if isinstance(counted_words, tuple):
         return Expansion(end, text=str(len(counted_words)))
+    part = _PART.fullmatch(inner)
+    whole = values.get(part["name"]) if part is not None else None
+    if part is not None and isinstance(whole, str) and len(whole) <= _LONGEST_CUT:
+        return Expansion(end, text=_without_part(whole, part["mark"], part["pattern"]))
     match = _PARAMETER.fullmatch(inner)
     if match is None or depth >= _DEEPEST:
         return Expansion(end, unresolved=shown)
@@ -203,7 +251,7 @@ def _arithmetic(text: str, values: Values) -> int | None:
 
     def number(match: re.Match[str]) -> str:
         value = values.get(match[1])
-        return str(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else "?"
+        return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "?"
 
     filled = _OPERAND.sub(number, text[:400]).strip()
     if not _ARITHMETIC.fullmatch(filled):
@@ -221,4 +269,8 @@ def _computed(node: ast.expr) -> int:
         return -_computed(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        base, exponent = _computed(node.left), _computed(node.right)
+        if abs(base) <= _LARGEST[0] and 0 <= exponent <= _LARGEST[1]:
+            return int(base**exponent)
     raise ValueError(ast.dump(node))

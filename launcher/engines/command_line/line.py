@@ -12,6 +12,7 @@ from launcher.engines.command_line.words import Word, require_known, without_its
 _HOSTS = "the hosts are those of --hosts"
 _COUNT = "the plan counts the processes of each host"
 _PATH = "PATH: that of each host; its interpreter is python: in hosts.yaml"
+_THREADS = "OMP_NUM_THREADS: the plan divides the cores of each host among its ranks"
 _RANK = "ranks and addresses are the plan's"
 
 
@@ -54,7 +55,10 @@ class CommandLine:
 
         Raises CommandRefused for a variable of the ranks that has no value yet.
         """
+        is_itself = not value.is_known
         value = without_itself(name, value)
+        if is_itself and not value.text:
+            return  # NNODES=$NNODES
         option = VARIABLES.get(name)
         if option is not None:
             use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why, option.sets)
@@ -62,6 +66,9 @@ class CommandLine:
             return
         if name == "PATH":
             self.dropped.append(_PATH)
+            return
+        if name == "OMP_NUM_THREADS" and not value.is_known:
+            self.dropped.append(_THREADS)
             return
         require_known(value, f"the variable {name}")
         self.env[name] = value.text

@@ -1,10 +1,14 @@
 """The commands of a text as a page, a terminal or a notebook shows them: without what is around. Pure.
 
 Fences, backticks and prompts are left out, and what a terminal printed between prompts. Magics of a
-notebook and assignments of PowerShell become what a POSIX shell calls the same.
+notebook and assignments of PowerShell become what a POSIX shell calls the same; so do files written in place
+whose text only becomes a variable.
 """
 
 import re
+import shlex
+
+from launcher.engines.command_line.notebook_cell import shell_of_cell
 
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
@@ -17,17 +21,34 @@ _SHELL_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\
 _ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={_LAUNCH}\b)")
 _LAUNCH_LINE = re.compile(rf"^[ \t]*{_LAUNCH}\b", re.MULTILINE)
 _FUNCTION = re.compile(
-    r"^(?:function[ \t]+[\w-]+[ \t]*(?:\(\))?|[\w-]+[ \t]*\(\))\s*\{[ \t]*\n(?P<body>.*?)^\}[ \t]*$",
+    r"^(?:function[ \t]+(?P<name>[\w-]+)[ \t]*(?:\(\))?|(?P<other>[\w-]+)[ \t]*\(\))\s*"
+    r"\{[ \t]*\n(?P<body>.*?)^\}[ \t]*$",
     re.MULTILINE | re.DOTALL,
 )
-_FENCE = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*|%%(?:bash|sh|shell|script\b.*))[ \t]*$", re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]*(?:(?:```|~~~)[\w-]*|\"{3}|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
+)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+_REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
+_COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
+_TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
+_TARGET = re.compile(r"^[\w./-]+:[^=\n]*\n(?=\t)", re.MULTILINE)
+"""A comment behind the sign for a continued line, and a target of a Makefile: no shell would take them so."""
+
+_HERE_TEXT = re.compile(
+    r"^(?P<head>[^\n]*?)<<-?[ \t]*(?P<quote>['\"]?)(?P<tag>[A-Za-z_]\w*)(?P=quote)(?P<rest>[^\n]*)\n"
+    r"(?P<body>.*?)^[ \t]*(?P=tag)[ \t]*(?P<close>\n[ \t]*\)\"?)?[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+_READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
+_ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
 _MAGICS = (
     (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "cd "),
     (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"export \1="),
     (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "python "),
     (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*%time[ \t]+(?=!)", re.MULTILINE), ""),
     (re.compile(r"\$env:(\w+)[ \t]*=[ \t]*"), r"export \1="),
 )
 """Magics of IPython, and the variables of PowerShell."""
@@ -40,13 +61,57 @@ def commands_text(text: str) -> str:
     """
     code = _CODE.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
-    text = _FUNCTION.sub(lambda found: found[0] if _LAUNCH_LINE.search(found["body"]) else "", text)
+    text = _without_functions(text)
     root = _ROOT_PROMPT.match(text)
     if root is not None and _is_one_command(text[root.end() :]):
         text = text[root.end() :]
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
-    return _PROMPT.sub("", _typed_lines(text))
+    text = _TO_PROCESS.sub("> log", text)
+    text = _TARGET.sub("", _COMMENT_BEHIND.sub(r"\\", text))
+    return _HERE_TEXT.sub(_as_assignment, _without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _without_functions(text: str) -> str:
+    """Leave out functions that launch nothing, and the commands that call them."""
+    idle = [found for found in _FUNCTION.finditer(text) if not _LAUNCH_LINE.search(found["body"])]
+    for found in idle:
+        text = text.replace(found[0], "", 1)
+    names = [found["name"] or found["other"] for found in idle]
+    for name in names:
+        text = re.sub(
+            rf"^[ \t]*{re.escape(name)}(?:[ \t](?:[^\n]*\\\n)*[^\n]*)?$", "", text, flags=re.MULTILINE
+        )
+    return text
+
+
+def _without_prompts(text: str) -> str:
+    """Leave out prompts, of continued lines (`> `) too, but no redirection that starts such a line."""
+    lines: list[str] = []
+    above = ""
+    has_prompt = False
+    for line in text.split("\n"):
+        is_continued = _CONTINUED.search(above) is not None
+        prompt = _PROMPT.match(line)
+        if is_continued and not has_prompt and _REDIRECTED.fullmatch(line):
+            prompt = None
+        elif not is_continued:
+            has_prompt = prompt is not None
+        lines.append(line if prompt is None else line[prompt.end() :])
+        above = line
+    return "\n".join(lines)
+
+
+def _as_assignment(found: re.Match[str]) -> str:
+    """Return what a file in place says to a variable or to the screen; one that is written stays."""
+    head, body = found["head"], found["body"].rstrip("\n\\")
+    if re.fullmatch(r"\s*cat\s*", head) and not found["rest"].strip():
+        return ""
+    named = _READ.fullmatch(head) if not found["close"] else _ASSIGNED_CAT.fullmatch(head)
+    if named is None or found["rest"].strip():
+        return found[0]
+    quoted = shlex.quote(body) if found["quote"] else '"' + body.replace('"', r"\"") + '"'
+    return f"{named['name']}={quoted}"
 
 
 def _is_one_command(text: str) -> bool:

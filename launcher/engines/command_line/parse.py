@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
+from launcher.engines.command_line.expansions import Value
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.prefixes import read_prefix
@@ -41,7 +42,7 @@ def parse_line(text: str, environ: Mapping[str, str] | None = None) -> ParsedCom
     return _parse(split_line(text, environ or {}), environ or {})
 
 
-def _parse(shell: ShellLine, environ: Mapping[str, str], depth: int = 0) -> ParsedCommand:
+def _parse(shell: ShellLine, environ: Mapping[str, Value], depth: int = 0) -> ParsedCommand:
     line = CommandLine(shell.words)
     _prepare(line, shell)
     at = 0
@@ -55,11 +56,12 @@ def _parse(shell: ShellLine, environ: Mapping[str, str], depth: int = 0) -> Pars
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue
-        inner = _inner_line(line.words, at, environ, depth)
+        inner = _inner_line(line.words, at, shell.exported or environ, depth)
         if inner is not None:
             line.dropped.append(f"{line.words[at].text}: its text is the command")
             line.words = (*line.words[:at], *inner.words)
             _prepare(line, inner)
+            shell = inner
             depth += 1
             continue
         after = read_prefix(line, at)
@@ -82,12 +84,16 @@ def _prepare(line: CommandLine, shell: ShellLine) -> None:
     line.dropped += shell.dropped
 
 
-def _inner_line(words: tuple[Word, ...], at: int, environ: Mapping[str, str], depth: int) -> ShellLine | None:
-    """Return the line that `eval TEXT` or `bash -c TEXT` runs.
+def _inner_line(
+    words: tuple[Word, ...], at: int, environ: Mapping[str, Value], depth: int
+) -> ShellLine | None:
+    """Return the line that `eval TEXT` or `bash -c TEXT` runs, or that is one word in quotes.
 
     None for a text that starts no launcher that gpulaunch knows: the shell then runs it, once on each host.
     """
     name = posixpath.basename(words[at].text)
+    if at + 1 == len(words) and any(letter.isspace() for letter in words[at].text.strip()):
+        name, words = "eval", (*words[: at + 1], words[at])  # "torchrun a.py", quoted as a whole
     if name not in ("eval", *_SHELLS) or at + 1 == len(words):
         return None
     if depth >= _DEEPEST:
@@ -106,7 +112,7 @@ def _inner_line(words: tuple[Word, ...], at: int, environ: Mapping[str, str], de
     return inner if _starts_launcher(inner, environ, depth) else None
 
 
-def _starts_launcher(shell: ShellLine, environ: Mapping[str, str], depth: int) -> bool:
+def _starts_launcher(shell: ShellLine, environ: Mapping[str, Value], depth: int) -> bool:
     try:
         return _parse(shell, environ, depth + 1).launcher != "opaque"
     except CommandRefused:

@@ -38,7 +38,7 @@ LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test"
 _RC_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", "conda.sh", "mamba.sh", "modules.sh")
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
-_OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b")
+_OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP = frozenset(
@@ -139,6 +139,8 @@ def dropped(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name}: {_NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
+    if name == "exec" and len(words) == 1:
+        return "exec: every rank has a log of its own in gpulaunch-runs"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):
         return ""
     if name in _DROPPED:
@@ -176,12 +178,13 @@ class FoundCommand:
 def needless(value: Word) -> str:
     """Return why no rank needs an exported variable whose value is not known; "" where one may.
 
-    `$(scontrol show hostnames ...)` lists the nodes of a Slurm job; `CMD="torchrun ..."` is run later.
+    `$(scontrol show hostnames ...)` lists the nodes of a Slurm job, `$(hostname -i)` is an address of the
+    machine that the text was written for; `CMD="torchrun ..."` is run later.
     """
     if value.is_known:
         return ""
     if all(_OF_JOB.search(part) for part in value.unresolved):
-        return "the hosts are those of --hosts, or of the job that gpulaunch runs in"
+        return "the hosts and addresses are those of --hosts, or of the job that gpulaunch runs in"
     is_launch = any(map(_LAUNCHER.fullmatch, value.text.split(maxsplit=1)[:1]))
     return "it holds the launch, which gpulaunch reads" if is_launch else ""
 
@@ -204,13 +207,21 @@ def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
             "take the comment out, or write \\ at the end of the line above",
         )
     if name in LOOPS:
-        raise CommandRefused(f"the line is a shell loop or condition ({name})", "paste one launch of it")
+        raise undecided(name)
     if name in ("source", ".") and len(words) > 1 and not before:
         raise CommandRefused(
             f"{name} {words[1].text} sets what gpulaunch cannot see",
             "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
             " script: gpulaunch run ... -- bash SCRIPT",
         )
+
+
+def undecided(kind: str) -> CommandRefused:
+    """Return the error for a launch inside of a loop, or of a condition that the text does not decide."""
+    return CommandRefused(
+        f"the line is a shell loop or condition ({kind})",
+        "paste one launch of it, or launch the whole script: gpulaunch run ... -- bash SCRIPT",
+    )
 
 
 def refuse_setup(words: Sequence[Word]) -> None:

@@ -24,9 +24,8 @@ def request_of(found: Iterable[FoundOption]) -> Request:
     spelled: dict[str, str] = {}
     owners: dict[str, str] = {}
     for one in found:
-        if not all(word.is_known for word in one.words):
-            continue
-        for name, value in _fields(one).items():
+        is_known = all(word.is_known for word in one.words)
+        for name, value in (_fields(one) if is_known else _port_alone(one)).items():
             if value is None:
                 continue
             if (
@@ -40,6 +39,14 @@ def request_of(found: Iterable[FoundOption]) -> Request:
                 )
             fields[name], spelled[name], owners[name] = value, one.use.text, one.use.owner
     return Request(**fields)
+
+
+def _port_alone(one: FoundOption) -> Mapping[str, Any]:
+    """Return the port of `$HOST:29400`, whose host has no value."""
+    host, colon, number = one.use.value.rpartition(":")
+    if one.option.kind != "endpoint" or not colon or not host or not values.is_number(number):
+        return {}
+    return {"main_port": values.port(one.use.spelling, number) or None}
 
 
 def _fields(one: FoundOption) -> Mapping[str, Any]:

@@ -2,18 +2,20 @@
 
 Continued lines and comments are understood, and what prepares or follows the command: `cd DIR &&`,
 `export NAME=VALUE`, `NAME=VALUE` and arrays in lines before it, `source .../activate`, `&`, `2>&1 | tee log`.
+Conditions are read where the text's own values decide them, and left out where they launch nothing.
 Several commands are not one launch, but for one that a page prints for each node.
 """
 
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from launcher.engines.command_line import preparations
 from launcher.engines.command_line.expansions import Value
 from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell_tokens import Operator, split_text
 from launcher.engines.command_line.words import Word, require_known, without_itself
 from launcher.errors import CommandRefused
@@ -24,7 +26,9 @@ _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
+_BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
+_BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 _DETACH = "a run continues without its client; --detach leaves at once"
@@ -40,9 +44,10 @@ class ShellLine:
     unset: tuple[str, ...] = ()
     environment: Environment | None = None
     dropped: tuple[str, ...] = ()
+    exported: Mapping[str, Value] = field(default_factory=dict)  # what a shell inside of it sees
 
 
-def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
+def split_line(text: str, environ: Mapping[str, Value]) -> ShellLine:
     """Split a text of one command; `environ` fills in `$NAME`, and what it lacks stays unresolved.
 
     Raises CommandRefused for several commands, shell loops, and quotes that do not end.
@@ -53,18 +58,24 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
     ended = ""
     for words, end in shell.commands(commands_text(text)):
         after = bool(found)
-        if ended == "|" and words[0].text in ("tee", "cat"):
-            shell.dropped.append(f"| {words[0].text}: {_LOG}")
-        elif sentence := preparations.dropped(words, after=after):
+        if shell.blocks.take(words, end, shell.values):
+            ended = ";"
+            continue
+        runs = shell.blocks.runs
+        if runs is None:
+            shell.leave_out(words)
+        elif runs is False:
+            pass
+        elif sentence := _without_effect(words, ended, after=after, is_behind=launch is not None):
             shell.dropped.append(sentence)
-        elif launch is not None and preparations.is_of_shell(words):
-            shell.dropped.append(f"{words[0].text}: {_AFTER}")
         elif (after and launch is not None) or not shell.prepare(words):
             preparations.refuse(words, found)
             found.append(preparations.FoundCommand(words, ended))
             if launch is None and preparations.is_launch(words):
                 launch = shell.line(words)
+        shell.blocks.after(end)
         ended = end.replace("|&", "|")
+    shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
     if options := re.findall(r"^[ \t]*#SBATCH[ \t]+(\S+)", text, re.MULTILINE):
         shell.dropped.append(f"#SBATCH {', '.join(dict.fromkeys(options))}: {_SBATCH}")
     if _ARGUMENTS.search(text):
@@ -75,18 +86,38 @@ def split_line(text: str, environ: Mapping[str, str]) -> ShellLine:
         )
     shell.dropped += preparations.only_one(found)
     line = launch or shell.line(found[0].words)
-    return replace(line, dropped=tuple(dict.fromkeys(shell.dropped)))
+    return replace(line, dropped=tuple(dict.fromkeys(shell.dropped)), exported=shell.exported())
+
+
+def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool, is_behind: bool) -> str:
+    """Return what is said of a command without effect on the launch; "" for any other.
+
+    `after`: behind another command; `is_behind`: behind the launch.
+    """
+    name = words[0].text
+    if ended == "|" and name in ("tee", "cat"):
+        return f"| {name}: {_LOG}"
+    if sentence := preparations.dropped(words, after=after):
+        return sentence
+    if is_behind and preparations.is_of_shell(words):
+        return f"{name}: {_AFTER}"
+    is_setup = is_behind and ended != "|" and preparations.is_setup(words)
+    return f"{name}: {_BEHIND}" if is_setup else ""
 
 
 class _Shell:
     """What commands in front of the launch leave behind."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, Value]) -> None:
+        self.environ = environ
+        self.blocks = ShellBlocks()
         self.values: dict[str, Value] = dict(environ)
         self.directory = ""
-        self.start = environ.get("PWD", "")
+        start = environ.get("PWD", "")
+        self.start = start if isinstance(start, str) else ""
         self.before = ""  # what `cd -` returns to
         self.exports: dict[str, Word] = {}
+        self.visible: set[str] = set()  # exported, what no rank needs included
         self.unset: list[str] = []
         self.environment: Environment | None = None
         self.dropped: list[str] = []
@@ -95,35 +126,79 @@ class _Shell:
         """Yield the words of every command and the operator behind it, without redirections and arrays."""
         words: list[Word] = []
         groups = 0
+        has_array = False
         tokens = split_text(text, self.values)
         for token in tokens:
             if isinstance(token, Word):
                 words.append(token)
+                if len(words) == 1 and is_alone(token.text):
+                    yield (words.pop(),), ";"
             elif token.text == "(" and words and _ASSIGNMENT.fullmatch(words[-1].text):
                 self._assign_array(words.pop().text, _array(tokens))
-            elif (token.text == "(" and not words) or (token.text == ")" and groups):
-                groups += 1 if token.text == "(" else -1
-                if words:
-                    yield tuple(words), ";"
-                words = []
-            elif token.text in "()" or token.text.startswith("<<"):
-                raise _not_one_command(token.text, words)
+                has_array = not words
             elif _REDIRECTION.fullmatch(token.text):
-                target = "" if re.search(r"&[\d-]$", token.text) else _target(tokens)
-                self.dropped.append(f"{token.text} {target}".rstrip() + f": {_LOG}")
+                self._redirect(token.text, tokens)
             else:
-                if token.text == "&":
-                    self.dropped.append(f"&: {_DETACH}")
+                groups = self._groups(token.text, words, groups)
                 if words:
-                    yield tuple(words), token.text
-                words = []
+                    yield tuple(words), ";" if token.text in "()" else token.text
+                elif has_array:
+                    self.blocks.after(token.text)
+                words, has_array = [], False
         if words:
             yield tuple(words), ""
+
+    def _groups(self, operator: str, words: list[Word], groups: int) -> int:
+        """Return how many parentheses are open behind an operator; a pattern of `case` has no words.
+
+        Raises CommandRefused for parentheses that are of no group, and for a file written in place.
+        """
+        if operator == ")" and words and words[0].text == "case":
+            return groups  # `case $NAME in a)`
+        if operator == ")" and self.blocks.in_case and not groups:
+            words.clear()  # a pattern of `case`
+        elif (operator == "(" and not words) or (operator == ")" and groups):
+            return groups + (1 if operator == "(" else -1)
+        elif operator in "()" or operator.startswith("<<"):
+            raise _not_one_command(operator, words)
+        elif operator == "&":
+            self.dropped.append(f"&: {_DETACH}")
+        return groups
+
+    def _redirect(self, operator: str, tokens: Iterator[Word | Operator]) -> None:
+        target = "" if re.search(r"&[\d-]$", operator) else _target(tokens)
+        self.dropped.append(f"{operator} {target}".rstrip() + f": {_LOG}")
 
     def line(self, words: tuple[Word, ...]) -> ShellLine:
         """Return a command as what came before it has prepared it."""
         exports, unset = tuple(self.exports.items()), tuple(self.unset)
         return ShellLine(words, self.directory, exports, unset, self.environment)
+
+    def exported(self) -> Mapping[str, Value]:
+        """Return the variables that a shell inside of the text sees."""
+        return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
+
+    def leave_out(self, words: tuple[Word, ...]) -> None:
+        """Take a command of which the text does not decide whether it runs: what it sets has no value.
+
+        Raises CommandRefused for one that launches something, or enters a directory or an environment.
+        """
+        name, rest = words[0].text, words[1:]
+        is_declaration = name in _DECLARATIONS
+        if is_declaration or all(_ASSIGNMENT.match(word.text) for word in words):
+            for word in rest if is_declaration else words:
+                self._forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
+        elif preparations.is_setup(words) and not preparations.is_of_shell(words):
+            self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
+        elif not preparations.dropped(words, after=True):
+            raise preparations.undecided(self.blocks.kind)
+
+    def _forget(self, name: str, *, is_exported: bool) -> None:
+        if re.fullmatch(r"[A-Za-z_]\w*", name):
+            shown = f"${name} (set in a condition)"
+            self.values[name] = Word(shown, (shown,))
+            if is_exported or name in self.exports:
+                self.exports[name] = Word(shown, (shown,))
 
     def prepare(self, words: tuple[Word, ...]) -> bool:
         """Take a command that only prepares the launch; return False for any other."""
@@ -157,6 +232,10 @@ class _Shell:
             self.values["PWD"] = posixpath.normpath(posixpath.join(self.start, self.directory))
 
     def _assign_array(self, name: str, words: tuple[Word, ...]) -> None:
+        if self.blocks.runs is None:
+            self._forget(name.rstrip("+="), is_exported=False)
+        if self.blocks.runs is not True:
+            return
         before = self.values.get(name.rstrip("+=")) if name.endswith("+=") else ()
         self.values[name.rstrip("+=")] = (*(before if isinstance(before, tuple) else ()), *words)
 
@@ -177,6 +256,8 @@ class _Shell:
             if equals:
                 self.values.pop(name, None)  # one of this machine's environment is not meant
                 self.values[name] = assigned.text if assigned.is_known else assigned
+            if is_exported:
+                self.visible.add(name)
             if is_exported and (why := preparations.needless(assigned)):
                 self.dropped.append(f"export {name}: {why}")
             elif is_exported and (equals or isinstance(before, str)):
@@ -192,7 +273,7 @@ def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
             "write the file first, and paste the command alone",
         )
     if operator == "(" and words and words[0].text in preparations.LOOPS:
-        preparations.refuse(tuple(words), ())
+        raise preparations.undecided(words[0].text)
     if operator == "(" and len(words) == 1:
         return CommandRefused(
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"

@@ -26,8 +26,9 @@ _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
-_ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:OPTIONS|ARGS|ARGUMENTS)\]")
+_ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
 _ONLY_ARGUMENTS = re.compile(r'"\$(?:@|\{@(?::\d+)?\})"')
+_ONLY_ARRAY = re.compile(r'"\$\{(?P<name>[A-Za-z_]\w*)\[@\]\}"', re.ASCII)
 _MOST_WORDS = 100_000
 _LONGEST_WORD = 1_000_000
 _SPACE = " \t\r\u00a0"
@@ -165,6 +166,10 @@ class _WordReader:
         if arguments is not None:
             self.at = arguments.end()
             return
+        array = _ONLY_ARRAY.match(self.text, self.at)
+        if array is not None and self.values.get(array["name"]) == ():
+            self.at = array.end()
+            return
         start, before = self.at, self.current or ""
         self.at += 1
         self._add("")
@@ -208,7 +213,11 @@ class _WordReader:
     def _split(self, text: str, depth: int) -> tuple[str, tuple[str, ...]]:
         """Read the default of a variable."""
         tokens = tuple(split_text(text, self.values, depth))
-        lacking = tuple(part for token in tokens if isinstance(token, Word) for part in token.unresolved)
+        lacking = tuple(
+            part
+            for token in tokens
+            for part in (token.unresolved if isinstance(token, Word) else (token.text,))
+        )
         return " ".join(token.text for token in tokens), lacking
 
     def _add_array(self, value: tuple[Word, ...]) -> None:

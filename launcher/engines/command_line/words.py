@@ -7,6 +7,7 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
+_ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
 _SHOWN, _NAMED = 60, 8
 
 
@@ -68,6 +69,11 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
         return CommandRefused(
             f"{where} has {', '.join(parts)}, which a shell would replace",
             "write the names, or put it in quotes",
+        )
+    if all(_ARGUMENT.fullmatch(part) for part in parts):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, {'arguments' if len(parts) > 1 else 'an argument'} of a script",
+            f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
         )
     are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
     return CommandRefused(

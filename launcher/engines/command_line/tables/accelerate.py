@@ -58,7 +58,7 @@ GENERAL: tuple[LauncherOption, ...] = (
     owned("--main_process_port", FROM_PORT, kind="int", sets="main_port"),
     kept("--tee", also=("-t",)),
     kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
-    kept("--role"),
+    kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
     owned("--rdzv_backend", _STATIC, kind="backend"),
     owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),

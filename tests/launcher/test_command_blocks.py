@@ -1,0 +1,158 @@
+"""Conditions, loops, files in place and cells of notebooks around a launch: which commands of a text run."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.shell_blocks import decide
+from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
+
+LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        ("if [ -z $X ]; then X=1; fi", ["1"]),
+        ("X=2\nif [ -z $X ]; then X=1; fi", ["2"]),
+        ("if [[ $1 != slurm ]]; then\n X=1\nelse\n X=2\nfi", ["1"]),
+        ("N=4\nif [ $N -gt 8 ]; then X=1; elif [ $N -ge 4 ]; then X=2; else X=3; fi", ["2"]),
+        ("N=4\nif [ $N -gt 1 ] && [ -z $M ]; then X=1; else X=2; fi", ["1"]),
+        ("N=4\nif [ $N -gt 8 ] || [ -z $M ]; then X=1; else X=2; fi", ["1"]),
+        ("N=4\nif ! [ $N -eq 4 ]; then X=1; else X=2; fi", ["2"]),
+        ("if [ -n $M ]; then if [ -d d ]; then X=1; fi; else X=2; fi", ["2"]),
+        ("if [ -z $M ]; then if [ -n $M ]; then X=1; fi; X=2; fi", ["2"]),
+        ("X=1; [ -n $M ] && X=2", ["1"]),
+        ("X=1; [ -z $M ] && X=2", ["2"]),
+        ("X=1; [ -z $M ] || X=2", ["1"]),
+        ("X=1; [ -n $M ] && X=2 || X=3", ["3"]),
+        ("X=1; [[ -n $M ]] && { X=2; exit 1; }", ["1"]),
+        ("X=1; while [ -n $M ]; do X=2; done", ["1"]),
+        ("X=1; if [ -d d ]; then echo a; mkdir b; fi", ["1"]),
+        ("X=1; [[ -f d && -f e ]] || { echo no; exit 1; }", ["1"]),
+        ("X=1; for i in 1 2; do Y=$i; echo $i; done", ["1"]),
+        ("X=1; case $M in a|b) Y=2;; *) Y=3;; esac", ["1"]),
+        ("X=1; if command -v nvcc > /dev/null; then Y=1; fi", ["1"]),
+        ("X=1; if [ ! -d data ]; then wget URL; fi", ["1"]),
+        ("X=(); [ -n $M ] && X+=(b); X=${X[@]}", []),
+        ("read -r -d '' X <<EOF\na b\nEOF", ["a", "b"]),
+        ("M=3\nX=$(cat <<EOF\na $M\nEOF\n)", ["a", "3"]),
+        ("cat <<'EOF'\ntorchrun b.py\nEOF\nX=1", ["1"]),
+        ("X=$((2 ** 5))", ["32"]),
+        ("M=2*3\nX=$(($M + 1))", ["7"]),
+        ("M=/d/x.tar.gz\nX=${M##*/}-${M%%.*}-${M%.gz}-${M#/d/}", ["x.tar.gz-/d/x-/d/x.tar-x.tar.gz"]),
+        ("M=/d/x.yaml\nX=$(basename $M .yaml)-$(dirname $M)", ["x-/d"]),
+        ("X=$(realpath $(dirname $0)/..)", [".."]),
+        ('X="$( cd -- "$( dirname -- "$0" )" &> /dev/null && pwd )"', ["/w"]),
+    ],
+)
+def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str]) -> None:
+    parsed = parse_line(f"{text}\n{LAUNCH}", {"PWD": "/w"})
+    assert (parsed.launcher, parsed.program, list(parsed.args)) == ("torchrun", "a.py", args)
+    assert parsed.request.per_node == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        (f"if [ -d d ]; then {LAUNCH}; fi", "loop or condition (if)", "bash SCRIPT"),
+        (f"for X in 1 2; do {LAUNCH}; done", "loop or condition (for)", "bash SCRIPT"),
+        (f"[ -d d ] && {LAUNCH}", "loop or condition ([)", "bash SCRIPT"),
+        (f"[[ -d d ]] && {{ {LAUNCH}; }}", "loop or condition ({)", "bash SCRIPT"),
+        (f"case $X in a) {LAUNCH};; esac", "loop or condition (case)", "bash SCRIPT"),
+        (f"X=1; if [ -d d ]; then X=2; fi; {LAUNCH}", "$X (set in a condition), which", "write the value"),
+        (
+            f"X=(1); if [ -d d ]; then X+=(2); fi; {LAUNCH}",
+            "$X (set in a condition), which",
+            "write the value",
+        ),
+        (f"if [ -d d ]; then cd d; fi; {LAUNCH}", "loop or condition (if)", "bash SCRIPT"),
+        (
+            f"if [ -d d ]; then export Y=2; fi; X=1; {LAUNCH}",
+            "variable Y has $Y (set in a condition)",
+            "write the value",
+        ),
+        ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
+        (f"cat > c.yaml <<EOF\na: 1\nEOF\n{LAUNCH}", "writes a file in place", "write the file first"),
+        ("torchrun a.py [--args]", "[--args], which has no value", "write a value"),
+    ],
+)
+def test_what_the_text_does_not_decide_is_refused(text: str, message: str, fix: str) -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(text)
+    assert message in caught.value.message
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("test", "answer"),
+    [
+        ("[ a = a ]", True),
+        ("[[ a != a ]]", False),
+        ("test 3 -lt 4", True),
+        ("[ ! -z a ]", True),
+        ("! [ -n a ]", False),
+        ("[ -z ]", True),
+        ("[[ a == a* ]]", None),
+        ("[ x -gt 4 ]", None),
+        ("[ -d a ]", None),
+        ("[ a ]", None),
+        ("[ a -a b ]", None),
+    ],
+)
+def test_a_test_is_decided_or_unknown(test: str, *, answer: bool | None) -> None:
+    assert decide(tuple(Word(word) for word in test.split()), {}) is answer
+
+
+def test_what_follows_the_launch_or_writes_its_log_is_no_argument() -> None:
+    text = (
+        "torchrun a.py \\\n  --x 1 \\\n> log.txt 2>&1 &\nkill $PID 2>/dev/null || true\naws s3 cp out s3://b"
+    )
+    parsed = parse_line(text)
+    assert parsed.args == ("--x", "1")
+    assert sum("it comes after the launch" in sentence for sentence in parsed.dropped) == 2
+    assert parse_line("$ torchrun a.py \\\n> --x 1 \\\n> --y").args == ("--x", "1", "--y")
+    assert parse_line("> torchrun a.py \\\n> --x").args == ("--x",)
+    assert parse_line("exec > >(tee -a log) 2>&1\ntorchrun a.py").args == ()
+    assert parse_line("torchrun a.py \\  # comment\n  --x `# another` 1").args == ("--x", "1")
+    assert parse_line("train:\n\ttorchrun a.py --x 1").args == ("--x", "1")
+
+
+def test_a_shell_within_the_text_sees_what_it_exports() -> None:
+    text = "export N=4 CMD='a.py --x'\nM=3\nsrun bash -c 'torchrun --nproc_per_node $N --role $M $CMD'"
+    parsed = parse_line(text)
+    assert (parsed.request.per_node, parsed.program, parsed.args) == (4, "a.py", ("--x",))
+    assert parsed.env == {"N": "4", "CMD": "a.py --x"}
+    assert parsed.kept_words() == ()
+    assert parse_line('"torchrun a.py --x"').args == ("--x",)
+    assert parse_line("NNODES=$NNODES OMP_NUM_THREADS=$N x train").env == {}
+    assert parse_line("torchrun --rdzv_endpoint $HOST:29400 a.py").request.main_port == 29400
+
+
+def test_a_cell_of_a_notebook_is_shell_where_a_mark_says_so() -> None:
+    cell = """%%time
+import os
+os.environ["HF_HOME"] = '/data/hf'
+lr, steps = 1e-4, 5
+model = "m n"
+for name in ():
+    print(name)
+!pip install -q x
+!accelerate launch a.py \\
+    --model {model} --again "$model" --other {other}
+print("done")
+"""
+    with pytest.raises(CommandRefused, match="several commands"):
+        parse_line(cell.replace(" --other {other}", ""))
+    parsed = parse_line(cell.replace(" --other {other}", "").replace("!pip install -q x\n", ""))
+    assert parsed.args == ("--model", "m", "n", "--again", "m n")
+    assert parsed.env == {"HF_HOME": "/data/hf"}
+    with pytest.raises(CommandRefused, match="other"):
+        parse_line(cell.replace("!pip install -q x\n", ""))
+
+
+def test_a_function_that_launches_nothing_is_left_out_with_its_calls() -> None:
+    text = (
+        'log() {\n  echo "$1"\n}\nfunction note {\n  echo 1\n}\nlog "a \\\n b"\nnote\ntorchrun a.py\nlog end'
+    )
+    assert parse_line(text).args == ()
