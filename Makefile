@@ -93,6 +93,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing gpulaunch, a training environment and what its tests need into $(VENV) (once; a few minutes)"
 	@.ci/get-torch $(BIN)/python
 	@$(PIP) install --no-compile -e '.[dev,train]'
+	@.ci/get-deepspeed $(BIN)/python
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python

@@ -3,11 +3,11 @@
 import json
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.deepspeed_package import needs_deepspeed, python_path
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
 
@@ -46,7 +46,7 @@ DEEPSPEED = """
 import argparse, os, pathlib
 import torch, deepspeed
 parser = argparse.ArgumentParser()
-parser.add_argument("--local_rank", type=int, required=True)
+parser.add_argument("--local_rank", type=int, default=-1)
 parser.add_argument("--last", type=int)
 deepspeed.add_config_arguments(parser)
 args = parser.parse_args()
@@ -57,7 +57,8 @@ model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
 engine, *_ = deepspeed.initialize(args=args, model=model, model_parameters=model.parameters())
 tags = sorted(path.name for path in pathlib.Path("checkpoints").glob("step*"))
 done = engine.load_checkpoint("checkpoints", tag=tags[-1])[1]["step"] if tags else 0
-print("begins after step", done, "local rank", args.local_rank, os.environ["CROSS_RANK"], flush=True)
+cross = os.environ.get("CROSS_RANK", "none")
+print("begins after step", done, "local rank", args.local_rank, "cross rank", cross, flush=True)
 for step in range(done + 1, args.last + 1):
     loss = engine(torch.ones(2, 8, dtype=torch.bfloat16)).pow(2).mean()
     engine.backward(loss); engine.step()
@@ -66,7 +67,7 @@ for step in range(done + 1, args.last + 1):
 torch.distributed.destroy_process_group()
 """
 ZERO_2 = {
-    "train_batch_size": 6,
+    "train_batch_size": 4,
     "train_micro_batch_size_per_gpu": 2,
     "optimizer": {"type": "Adam", "params": {"lr": 0.01, "torch_adam": True}},
     "zero_optimization": {"stage": 2},
@@ -108,7 +109,7 @@ def run(cli: Cli, command: str, **keys: object) -> str:
         **keys,
     }
     (cli.home / "job.yaml").write_text(json.dumps(config))
-    code, output = cli.run(",".join(host.name for host in cli.lab.hosts[:2]))
+    code, output = cli.run(",".join(host.name for host in cli.lab.hosts[:2]), timeout_s=200)
     assert code == 0, output
     return output
 
@@ -132,14 +133,17 @@ def test_commands_of_five_launchers_run_on_two_hosts(cli: Cli) -> None:
     assert ["accelerate has no FSDP on the CPU" in text for text in plans].count(True) == 1
 
 
-@pytest.mark.skipif(find_spec("deepspeed") is None, reason="deepspeed is not installed here")
-def test_zero_2_runs_on_two_hosts_and_resumes(cli: Cli) -> None:
-    env = {"DS_ACCELERATOR": "cpu"}
-    first, second = (host.name for host in cli.lab.hosts[:2])
-    line = f"deepspeed --include {first}:0,1@{second}:0 zero.py --deepspeed --deepspeed_config ds.json --last"
-    output = run(cli, f"{line} 2", env=env)
-    assert "3 ranks as planned: world size 3, on the CPU" in output
-    assert output.count("step 2 zero 2 of 2") == 3
-    assert "begins after step 0 local rank 0 1" in output
-    output = run(cli, f"{line} 3", env=env)
-    assert output.count("begins after step 2") == output.count("step 3 zero 2 of 3") == 3
+@needs_deepspeed
+@pytest.mark.timeout(450)
+def test_zero_2_runs_on_two_hosts_and_resumes_through_the_other_engine(cli: Cli) -> None:
+    env = {"DS_ACCELERATOR": "cpu", "PYTHONPATH": python_path()}
+    filters = "@".join(f"{host.name}:0" for host in cli.lab.hosts[:2])
+    line = "zero.py --deepspeed --deepspeed_config ds.json --last"
+    output = run(cli, f"deepspeed --include {filters} {line} 2", env=env)
+    assert "2 ranks as planned: world size 2, on the CPU" in output
+    assert output.count("step 2 zero 2 of 2") == 2
+    for node in range(2):
+        assert f"begins after step 0 local rank 0 cross rank {node}" in output
+    output = run(cli, f"accelerate launch --num_processes 1 {line} 3", env=env)
+    assert output.count("begins after step 2 local rank 0 cross rank none") == 2
+    assert output.count("step 3 zero 2 of 3") == 2

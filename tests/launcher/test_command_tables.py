@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
+from tests.deepspeed_package import DIRECTORY, needs_deepspeed
 
 TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, FABRIC, COMPOSER, COLOSSALAI, MPIRUN, HOROVODRUN, SRUN)
 HELP = {"-h", "--help"}
@@ -94,8 +96,12 @@ def test_accelerate_launch_has_the_options_of_its_table() -> None:
     assert differences(ACCELERATE, accelerate_parser()) == []
 
 
+@needs_deepspeed
+@pytest.mark.slow
 def test_deepspeed_has_the_options_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = pytest.importorskip("deepspeed.launcher.runner")
+    monkeypatch.syspath_prepend(DIRECTORY)
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    runner = import_module("deepspeed.launcher.runner")
     assert differences(DEEPSPEED, made_by(lambda: runner.parse_args(["train.py"]), monkeypatch)) == []
 
 
