@@ -301,7 +301,7 @@ def _user_exceptions(
         if any(_is_known(each, matched) for each in chain[last:]):
             continue
         root = _innermost(members)
-        if is_harmless(root.line.text):
+        if is_harmless(root.line.text) or (wraps_another(root) and root.line.order in matched):
             continue
         row = _row_of_place(chain)
         made = (

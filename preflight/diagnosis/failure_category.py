@@ -124,6 +124,7 @@ _OF: dict[str, FailureCategoryName] = {
     "nccl-version": "environment",
     "no-kernel-image": "environment",
     "shm": "environment",
+    "scheduler-launch": "environment",
     "ssh-access": "environment",
     "time-limit": "environment",
     "too-many-open-files": "environment",

@@ -10,6 +10,8 @@ _ENOUGH = 3
 """Lines of exactly the greatest length that make it a width."""
 _MOST_JOINED = 12
 _DRAWN = 10
+_PADDED = 3
+"""Blanks at a line's end that fill it up to the terminal's width: such a line is whole."""
 _BOX_ENDS = ("╯", "┘", "╮", "┐", "│", "┃")
 _BEGINNING = 10
 _ONES = str.maketrans("023456789", "111111111")
@@ -91,7 +93,7 @@ def _glue(last: str, following: str, width: int, box: int) -> str | None:
     if not (at_width or box) or _is_rule(last) or _is_rule(following):
         return None
     if at_width:
-        if last.rstrip()[-1:] in _BOX_ENDS:
+        if last.rstrip()[-1:] in _BOX_ENDS or len(last) - len(last.rstrip()) >= _PADDED:
             return None
         return None if _BEGINS_SURELY.match(following) or _alike(last, following) else ""
     if not box or _BEGINS.match(following) or _INDENTED_CODE.match(following):

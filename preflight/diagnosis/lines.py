@@ -31,7 +31,7 @@ _WRAPPER = re.compile(
     r"""
     ^(?:
         \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\ (?:std(?:out|err)\ [FP]\ )?     # docker, k8s
-      | \(\w+(?:\([^)]*\))?\ pid=\d+(?:,\ ip=[\d.]+)?\)\ ?                                           # Ray
+      | \((?:raylet|(?:\w+(?:\([^)]*\))?\ )?pid=\d+(?:,\ ip=[\d.]+)?)\)\ ?                            # Ray
       | [\w.-]{1,64}\ +\|\                                                                     # docker compose
       | (?!\S*(?:Error|Exception|Failed|Exit|Interrupt):)[\w.-]{1,64}:\ (?=\[rank\d+\]|Traceback|\ \ File\ |\w+Error:\ )     # pdsh, clush
       | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald

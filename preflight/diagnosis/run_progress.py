@@ -12,7 +12,7 @@ from preflight.diagnosis.signatures.model import AnyOf
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
-    r"Traceback \(most recent call last\)|^\S+ FAILED$|exitcode\s*:\s*-?[1-9]|core dumped"
+    r"Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
@@ -33,7 +33,7 @@ _SOFT = AnyOf(
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|death signal|Unable to determine the device|GPU is lost|closing signal|oom|slurmstepd|NVRM"
+    r"NCCL WARN|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|death signal|Unable to determine the device|GPU is lost|closing signal|oom|slurmstepd|NVRM"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
@@ -46,6 +46,13 @@ _MOVES_ENOUGH = 3
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
 _BELOW = 4
+_ECHO = re.compile(
+    r"\W*(?:(?:\w+ )?(?:job|training|run|experiment|script|all)\b )?(?:\w+ )?(?:is )?(?:done|finished|completed?)(?: successfully)?[\s.!=]*(?:(?:at|on) .{0,40})?$",
+    re.IGNORECASE,
+)
+"""What batch scripts echo behind the command, however it ended."""
+_ECHOED = 12
+"""Lines behind an exception in which such words are an echo: `time` prints three, loggers that shut down some more."""
 
 
 class RunProgress:
@@ -77,7 +84,16 @@ class RunProgress:
         launcher = any(
             line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:]
         )
-        return not launcher and bool(self.done) and self.done[-1] > after
+        return not launcher and self._done_after(after)
+
+    def _done_after(self, after: int) -> bool:
+        """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
+        said = [order for order in self.done if order > after]
+        if not said or not _IS_EXCEPTION.match(
+            self.lines[after].text if 0 <= after < len(self.lines) else ""
+        ):
+            return bool(said)
+        return said[-1] - after > _ECHOED or not all(_ECHO.match(self.lines[order].text) for order in said)
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""

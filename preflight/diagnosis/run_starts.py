@@ -9,8 +9,17 @@ from preflight.diagnosis.signature_matcher import shape
 
 _JOB = re.compile(r"slurmstepd: error: \*{3} (?:JOB|STEP) (\d{1,12})\b")
 _NOHUP = "nohup: ignoring input"
+_TRACKED = re.compile(r"^wandb: Run data is saved locally in \S*?\brun-(\d+_\d+-\w+)")
+_USAGE = re.compile(r"^\S+\.py: error: ")
+_LAUNCHED = re.compile(
+    r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d"
+)
+_RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b(?!Group)")
+_ANOTHER_RUN = 100
 _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
+_HEAD = 60
+"""Characters of a run's first lines that are compared: what follows are mostly its options."""
 
 
 def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
@@ -21,9 +30,9 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """
     if not failing or lines[0].source:
         return 0
-    start = max(_after_other_jobs(lines), _after_nohup(lines, failing))
+    start = max(_after_other_jobs(lines), _after_nohup(lines, failing), _after_tracker(lines, failing))
     if len(lines) > _SHORTEST_RUN and not any(line.rank is not None for line in lines):
-        start = max(start, _started_alike(lines, failing))
+        start = max(start, _started_alike(lines, failing), _after_ended_process(failing))
     return start if len(lines) - start >= _SHORTEST_RUN else 0
 
 
@@ -38,16 +47,46 @@ def _after_nohup(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     return max((order for order in starts if order > failing[0].order), default=0)
 
 
+def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return where the last run of Weights & Biases starts that has another name than one that failed."""
+    runs = [(match[1], line.order) for line in lines if (match := _TRACKED.search(line.text))]
+    return max(
+        (
+            order
+            for (earlier, before), (run, order) in pairwise(runs)
+            if run != earlier and any(before < line.order < order for line in failing)
+        ),
+        default=0,
+    )
+
+
+def _after_ended_process(failing: Sequence[Line]) -> int:
+    """Return the place behind an error that ended a process, where the one process of the next run raised its own.
+
+    A wrong command line ends it at once. Behind an exception, a hundred lines of other things show that another run was
+    started, or that it was handled. Launched ranks are left alone: one may fail while the others continue.
+    """
+    if any(_LAUNCHED.search(line.text) for line in failing):
+        return 0
+    last = max((line.order for line in failing if _RAISED.match(line.text)), default=0)
+    return max(
+        (
+            line.order + 1
+            for line, following in pairwise(failing)
+            if line.order < last and (_USAGE.match(line.text) or following.order - line.order >= _ANOTHER_RUN)
+        ),
+        default=0,
+    )
+
+
 def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    first, second = (shape(line.text) for line in lines[:2])
+    first, second = (_head(line) for line in lines[:2])
     if min(len(first), len(second)) < _SHORTEST_LINE:
         return 0
     starts = [
         line.order
         for line, following in pairwise(lines)
-        if line.text[:4] == lines[0].text[:4]
-        and shape(line.text) == first
-        and shape(following.text) == second
+        if line.text[:4] == lines[0].text[:4] and _head(line) == first and _head(following) == second
     ]
     if len([order for order in starts if order < failing[0].order]) != 1:
         return 0
@@ -56,3 +95,7 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         ended = any(found <= line.order < order for line in failing)
         found = order if ended and order - found >= _SHORTEST_RUN else found
     return found
+
+
+def _head(line: Line) -> str:
+    return shape(line.text[: 2 * _HEAD])[:_HEAD]

@@ -29,9 +29,11 @@ _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 # A worker's own traceback, printed inside the message of what was raised again for it.
 _INNER = re.compile(
-    r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w"
+    r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker"
 )
-_WRAPS = re.compile(r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError")
+_WRAPS = re.compile(
+    r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker"
+)
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch

@@ -20,6 +20,7 @@ from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.lists import MAX_GPUS, csv_tree, list_tree, lspci_gpus
 from preflight.smi_reports.qtext import q_tree
+from preflight.smi_reports.surroundings import plain_text
 from preflight.smi_reports.table import CUT, table_tree
 
 EXPECTED = (
@@ -29,9 +30,6 @@ EXPECTED = (
 )
 Facts = dict[str, Any]
 
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
-# In front of every line: a quote's marks or a block's blanks, known by the first line of a known form.
-_AROUND = re.compile(r"^([> \t]{1,12})(?:\| NVIDIA-SMI [\d.]+ |=+NVSMI LOG=|GPU 0: .*\(UUID: )", re.MULTILINE)
 _TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
@@ -42,9 +40,8 @@ def parse_smi(text: str, host: str) -> HostFacts:
 
     Raises BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED` or is cut.
     """
-    text = plain_text(text)
     try:
-        facts = _read(text)
+        facts = _read(plain_text(text))
     except ValueError as error:
         reason = f"this is not a whole recording of nvidia-smi: {error}"
         raise BadInput(reason, f"record it again: {EXPECTED}") from None
@@ -54,18 +51,6 @@ def parse_smi(text: str, host: str) -> HostFacts:
     blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms", "reused")}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
-
-
-def plain_text(text: str) -> str:
-    """Return a text without what terminals, quotes and indented blocks put around its lines."""
-    text = (
-        _ANSI.sub("", text.replace("\0", "").removeprefix("\ufeff")).replace("\r\n", "\n").replace("\r", "\n")
-    )
-    found = _AROUND.search(text)
-    if found is None:
-        return text
-    around = found[1]
-    return "\n".join(line.removeprefix(around) for line in text.split("\n"))
 
 
 def _read(text: str) -> Facts | None:
@@ -191,6 +176,7 @@ FORMS = (
         r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
     ),
     Form(r"^GPU \d+: .*\(UUID: ", _list),
+    Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(
         r"^(\w[\w.]*( \[\w+\])?, *)*"
         r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",

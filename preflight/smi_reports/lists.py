@@ -2,6 +2,7 @@
 
 import csv
 import re
+from itertools import takewhile
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
@@ -54,7 +55,7 @@ _UNKNOWN = "\0"  # no text of a file has it
 
 def csv_tree(text: str) -> Tree:
     """Return the tree of `--query-gpu=... --format=csv`; raises ValueError where a row does not fit."""
-    lines = [line for line in text.strip().split("\n") if line.strip()]
+    lines = _csv_lines(text)
     try:
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
@@ -72,10 +73,59 @@ def csv_tree(text: str) -> Tree:
                 tree["driver_version"] = value.strip()
             elif name in _COLUMNS and value != _UNKNOWN:
                 _put(gpu, _COLUMNS[name], value.strip())
+        _complete_memory(gpu.get("fb_memory_usage", {}))
         tree["gpu"].append(gpu)
+    tree["gpu"] = _newest(
+        tree["gpu"], [row[names.index("index")] for row in rows[1:]] if "index" in names else []
+    )
     return tree
 
 
+def _csv_lines(text: str) -> list[str]:
+    """Return the line of names and the rows below it; with `noheader` the names of the command."""
+    lines = [line for line in text.strip().split("\n") if line.strip() and not line.startswith("```")]
+    asked = next((match for line in lines if (match := _QUERY.search(line))), None)
+    start = next((at for at, line in enumerate(lines) if _is_names(line)), None)
+    if start is None:
+        if asked is None:
+            return lines
+        after = next(at for at, line in enumerate(lines) if _QUERY.search(line)) + 1
+        return [", ".join(asked[1].split(",")), *_rows_below(lines[after:])]
+    return [lines[start], *_rows_below(lines[start + 1 :])]
+
+
+def _rows_below(lines: list[str]) -> list[str]:
+    """Return the lines to the first that is the next prompt; a row of one column has no comma."""
+    return list(takewhile(lambda line: not _PROMPT.search(line) or "," in line, lines))
+
+
+def _is_names(line: str) -> bool:
+    names = [re.sub(r" \[.*\]$", "", name.strip()) for name in line.split(",")]
+    return any(name in _COLUMNS or name == "driver_version" for name in names) and all(
+        map(_NAME.fullmatch, names)
+    )
+
+
+def _complete_memory(memory: dict[str, str]) -> None:
+    """Add the one of total, used and free that was not asked for."""
+    held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
+    if {"total", "used"} <= held.keys() and "free" not in memory:
+        memory["free"] = str(max(0, held["total"] - held["used"]))
+    elif {"total", "free"} <= held.keys() and "used" not in memory:
+        memory["used"] = str(max(0, held["total"] - held["free"]))
+
+
+def _newest(gpus: list[Tree], indexes: list[str]) -> list[Tree]:
+    """Return of GPUs that `--loop` listed again and again the last state of each."""
+    keys = indexes or [str(gpu.get("uuid") or gpu.get("pci")) for gpu in gpus]
+    keys = [f"{key} {at}" if _LOST in key or key in ("None", "") else key for at, key in enumerate(keys)]
+    return list(dict(zip(keys, gpus, strict=True)).values())
+
+
+_QUERY = re.compile(r"--query-gpu=([\w.,]+)")
+_PROMPT = re.compile(r"^\S*[@:~]\S*[#$%>] |^[#$%>] ?|^\S*[#$%]\s*$")
+_NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
+_MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 _LOST = "GPU is lost"
 
 

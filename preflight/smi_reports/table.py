@@ -7,14 +7,19 @@ Tree = dict[str, Any]
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Version: *([\w./]+))?")
 _FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*")
-_BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\b.*")
+_BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
+"""Of a Jetson's GPU, which is on no bus, it is N/A."""
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
-_MEMORY = re.compile(r"(\d{1,12})MiB */ *(\d{1,12})MiB")
+_MEMORY = re.compile(r"(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
+_NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
+# Drivers before 346 list compute processes only, and name no type.
+_OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")
+_NOT_LISTED = re.compile(r"^\|\s+(\d{1,4})\s+Not Supported\s*\|\s*$")
 
 _CUT_PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+(\S.*))?)?)?()$"
@@ -30,7 +35,9 @@ def table_tree(text: str) -> Tree:
         tree["driver_version"] = head.group(1)
         if head.group(2):
             tree["cuda_version"] = head.group(2)
-    table, _, processes = text.partition("Processes:")
+    table, old, processes = text.partition("Compute processes:")
+    if not old:
+        table, _, processes = text.partition("Processes:")
     row: Tree | None = None
     for line in table.split("\n"):
         cells = line.strip().strip("|").split("|")
@@ -74,6 +81,8 @@ def _later_row(row: Tree, cells: list[str]) -> None:
     if memory and "fb_memory_usage" not in row:
         used, total = int(memory.group(1)), int(memory.group(2))
         row["fb_memory_usage"] = {"total": str(total), "used": str(used), "free": str(max(0, total - used))}
+    elif second and "fb_memory_usage" not in row and _NO_MEMORY.fullmatch(cells[1].strip()):
+        row["fb_memory_usage"] = dict.fromkeys(("total", "used", "free"), cells[1].strip())
     if use and "compute_mode" not in row:
         row["utilization"] = {"gpu": use.group(1)}
         row["compute_mode"] = use.group(2)
@@ -88,12 +97,19 @@ def _processes(gpus: list[Tree], text: str) -> None:
     no list, and the memory of one with more rows than can be read is not judged by them.
     """
     by_index: dict[int, list[Tree]] = {index: [] for index in range(len(gpus))}
-    doubtful, last = set(), -1
+    doubtful, unlisted, last = set[int](), set[int](), -1
     for line in text.split("\n"):
-        match = _PROCESS.match(line) or _CUT_PROCESS.match(line.rstrip(" |\r\t"))
+        match = _PROCESS.match(line) or _OLD_PROCESS.match(line)
+        match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(line.rstrip(" |\r\t"))
         if match is None or int(match.group(1)) not in by_index:
             continue
-        last, (pid, kind, name, used) = int(match.group(1)), match.groups()[1:]
+        last = int(match.group(1))
+        if match.re is _NOT_LISTED:
+            unlisted.add(last)
+            continue
+        pid, kind, name, used = match.groups()[1:]
+        if match.re is _OLD_PROCESS:
+            kind, used = "C", f"{used}MiB"
         if pid is None or kind is None:
             doubtful.add(last)
             continue
@@ -102,6 +118,9 @@ def _processes(gpus: list[Tree], text: str) -> None:
     if not is_closed(text):
         doubtful |= set(range(max(last, 0), len(gpus)))
     for index, gpu in enumerate(gpus):
+        if index in unlisted:
+            gpu["processes"] = "N/A"
+            continue
         if by_index[index] or index not in doubtful:
             gpu["processes"] = {"process_info": by_index[index]}
         if index in doubtful:

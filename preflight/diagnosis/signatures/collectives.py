@@ -26,7 +26,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
-              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh",
+              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
               "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"
               " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,
@@ -54,10 +54,10 @@ ROWS: tuple[Signature, ...] = (
               r"|[Mm]ismatched (?:sizes|shapes) across ranks",
               "the ranks took different code paths, or their tensors differ in size",
               "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
-    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled cuda error|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
+    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled cuda error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,
-              r"unhandled system error|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
+              r"unhandled system error|NCCL INFO (?:init|group)\.cc:\d+ -> [23]\b|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
               r"|NCCL [Ee]rror 2\b|NCCL [Ee]rror 3\b|ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|System call \((?:socket|e\.g\. socket)",
               "a socket, shared memory or network interface failed NCCL",
               "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
@@ -70,7 +70,7 @@ ROWS: tuple[Signature, ...] = (
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
     Signature("S57", "nccl-network", VICTIM,
-              r"ncclRemoteError|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
+              r"ncclRemoteError|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
               r"|read: Connection reset|Could not receive type from buffer|writeBuffer failed|Process group watchdog thread terminated|Aborting (?:due to|communicator)",

@@ -6,10 +6,10 @@ from preflight.diagnosis.signatures.model import ENDING, ROOT, VICTIM, Signature
 def _signal(number: int, name: str) -> str:
     """Return the pattern for an end by a signal as torch, accelerate, DeepSpeed, shells and containers print it."""
     return (
-        rf"exitcode\s*:\s*-{number}\b|Signal {number} \(|died with <Signals\.{name}|return(?:ed)? (?:code|status) = -{number}\b|terminated with signal {name}\b"
+        rf"exitcode\s*:\s*-{number}\b|FAILED \(exitcode -{number}\)|Signal {number} \(|died with <Signals\.{name}|return(?:ed)? (?:code|status) = -{number}\b|terminated with signal {name}\b"
         rf"|exit(?:ed|s)?(?: with)? (?:code|status):? =?\s?-?(?:{128 + number}|-{number})\b|exit code(?: is)?:? (?:{128 + number}|-{number})\b|(?:exitCode|ExitCode|exitcode):? (?:{128 + number}|-{number})\b|\(exit (?:code|status) {128 + number}\)"
         rf"|status={128 + number}\b|status=killed|killed by signal:? ?{number}\b|terminated by signal {number}\b|interrupted by signal {number}\b|Process finished with exit code {128 + number}\b"
-        rf"|exit status {128 + number}\b|died from signal {number}\b|non-zero exit status (?:-{number}|{128 + number})\b|exited with signal {number}\b|on signal {number} \(|Exit code: {128 + number}\b|exit: {128 + number}\b|ExitCode=\d+:{number}\b"
+        rf"|exit status {128 + number}\b|died from signal {number}\b|non-zero exit status (?:-{number}|{128 + number}|{256 - number})\b|exited with signal {number}\b|on signal {number} \(|Exit code: {128 + number}\b|exit: {128 + number}\b|ExitCode=\d+:{number}\b"
     ).replace("|status=killed", "|status=9/KILL" if number == 9 else "")
 
 
@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + _signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, tmux or nohup", "run"),
     Signature("S71", "segfault", ENDING,
-              r"\bSIGSEGV\b|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + _signal(11, "SIGSEGV"),
+              r"\bSIGSEGV\b(?! or other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + _signal(11, "SIGSEGV"),
               "native code crashed: an extension built for another version, the driver, numpy",
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
@@ -35,12 +35,17 @@ ROWS: tuple[Signature, ...] = (
     Signature("S96", "preempted", ROOT,
               r"DUE TO PREEMPTION|DUE TO NODE FAILURE|NODE_FAIL|[Pp]reempted by (?:a )?(?:higher|scheduler)|Preempting (?:job|pod)|NodeLost|node (?:failure|has failed)|Spot (?:instance|interruption).{0,60}(?:terminat|interrupt|reclaim)|CANCELLED AT .{0,80} DUE TO|[Tt]he node was (?:shut ?down|drained)|TerminationByKubelet|Evicted\b.{0,40}(?:pod|Pod)",
               "the scheduler took the node away: preemption, a node that failed, an eviction", "resume from the last checkpoint", "known"),
+    Signature("S44", "scheduler-launch", ROOT,
+              r"srun: error: (?:Task launch for|Application launch failed|Unable to create step|Unable to allocate resources)|Job credential (?:expired|invalid|replayed)|Invalid job credential|[Mm]unge (?:encode|decode|cred).{0,60}(?:failed|Rewound|Expired)"
+              r"|slurmstepd: error: (?:execve\(\)|couldn't chdir)|slurmstepd: error: .{0,60}(?:task_prolog|TaskProlog) .{0,40}failed|srun: error: .{0,80}(?:Zero Bytes were transmitted|Unable to contact slurm controller)|sbatch: error: Batch job submission failed",
+              "Slurm could not start the job's processes: clocks that differ (munge), a node that does not answer, a program or directory that it lacks",
+              "sinfo -R; munge -n | ssh NODE unmunge; date on both; leave the node out with --exclude until it is repaired", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"\bSIGKILL\b(?!_)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + _signal(9, "SIGKILL"),
+              r"\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + _signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
-              r"CANCELLED AT|scancel|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^KeyboardInterrupt\b|Received SIGTERM|SIGTERM received|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED|Killed by signal 15|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
+              r"CANCELLED AT|scancel|process received SIG(?:INT|TERM), exiting|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^KeyboardInterrupt\b|Received SIGTERM|SIGTERM received|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED|Killed by signal 15|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
     Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b(?! at )|\bSIGTERM\b|Sending process \d+ closing signal|" + _signal(15, "SIGTERM"),
@@ -50,6 +55,6 @@ ROWS: tuple[Signature, ...] = (
               r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorUnavailableError|[Aa] worker died or was killed while executing a task|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",
               "a worker process ended; this line does not say why", "read that worker's own traceback; num_workers=0 shows it", "run"),
     Signature("S99", "unknown", VICTIM,
-              r"ChildFailedError|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job terminated normally, but|mpirun (?:noticed|detected)|task \d+: Exited with exit code",
+              r"ChildFailedError|FAILED \(exitcode [1-9]|ERROR:composer\S*: ?Rank \d+ crashed with exit code [1-9]|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job terminated normally, but|mpirun (?:noticed|detected)|task \d+: Exited with exit code",
               "a rank failed; this line does not say why", "read the first traceback of that rank's own log", "run"),
 )  # fmt: skip

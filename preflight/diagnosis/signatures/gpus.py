@@ -64,13 +64,13 @@ ROWS: tuple[Signature, ...] = (
               " modules", "known"),
     Signature("S35", "driver-mismatch", ROOT,
               r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|cuda runtime error \(35\)|cudaErrorInsufficientDriver"
-              r"|forward compatibility was attempted on non supported HW|unsupported display driver / cuda driver combination"
               r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
               r"|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
               "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
     Signature("S36", "driver-mismatch", ROOT,
-              r"Error 80[234]: |system not yet initialized|system has unsupported display driver|cudaErrorSystemNotReady"
+              r"Error 80[234]: |system not yet initialized|system has unsupported display driver|cudaErrorSystemNotReady|forward compatibility was attempted on non supported HW"
+              r"|unsupported display driver / cuda driver combination"
               r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)",
               "802: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),

@@ -1,0 +1,61 @@
+"""What pastes, collectors and terminals put around the lines of a recording: taken away. Pure."""
+
+import html
+import re
+
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
+# Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
+_HEAD = re.compile(
+    r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI [\d.]+ |(?<!=)={5,}NVSMI LOG="
+    r"|\bGPU 0: [^\n]*\(UUID: |<\?xml version="
+    r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
+    re.MULTILINE,
+)
+_TIMED = re.compile(r"\d\d:\d\d:\d\d")
+_NUMBERED = re.compile(r"\s*\d+(?:[\s|:.\t>)-]|\.\.)*")
+_NEXT_LINES = 6
+"""Lines below the first one by which its prefix is known to be one of every line."""
+
+
+def plain_text(text: str) -> str:
+    """Return a text without what terminals, web pages, quotes and collectors put around its lines.
+
+    Raises ValueError where its lines carry the prefixes of several hosts.
+    """
+    text = _ANSI.sub("", text.replace("\0", "").removeprefix("\ufeff"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
+    if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
+        text = html.unescape(text).replace("\u00a0", " ")
+    found = _HEAD.search(text)
+    if found is None:
+        return text
+    prefix = _prefix(found[1], text[found.start() :].split("\n", _NEXT_LINES + 1)[1 : _NEXT_LINES + 1])
+    if prefix is None:
+        return text
+    lines = [prefix.sub("", line) for line in text.split("\n")]
+    if any(
+        (other := _HEAD.match(line)) and not prefix.match(line) and other[1].strip()
+        for line in lines
+        if "NVIDIA-SMI " in line
+    ):
+        raise ValueError("its lines carry the prefixes of several hosts, and each needs a file of its own")
+    return "\n".join(lines)
+
+
+def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
+    """Return the pattern of what is in front of every line, None where that is only in front of the first.
+
+    Of times and line numbers, which change from line to line, the digits are left open; of a host or a rank
+    they are not.
+    """
+    marks = first.rstrip()
+    exact = re.compile(
+        re.escape(first) if not marks else f"{re.escape(marks)} {{0,{len(first) - len(marks)}}}"
+    )
+    digits_open = re.sub(r"(?:\\ )+", r" *", re.sub(r"\d+", r"\\d+", re.escape(first.strip())))
+    opened = re.compile(f" *{digits_open} {{0,{len(first) - len(marks)}}}")
+    whole = [line for line in following if line.strip()]
+    for pattern in (exact, *([opened] if _TIMED.search(first) or _NUMBERED.fullmatch(first) else [])):
+        if whole and sum(1 for line in whole if pattern.match(line)) * 2 > len(whole):
+            return re.compile(f"^(?:{pattern.pattern})")
+    return None
