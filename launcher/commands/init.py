@@ -15,15 +15,26 @@ from launcher.config.run_config import Overrides
 from launcher.config.script_config import lone_command
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_atomic
-from launcher.scaffold.files import HostDraft, entry_lines, name_hosts, render_hosts_yaml, render_run_config
+from launcher.scaffold.files import (
+    HostDraft,
+    entry_lines,
+    name_hosts,
+    render_hosts_yaml,
+    render_job_config,
+    render_node_defaults,
+    render_run_config,
+)
 from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter, list_interpreters
+from launcher.scaffold.sbatch_script import BatchScript, read_batch_script
 from preflight.frozen import dataclass
 
+_MAX_BYTES = 1 << 20
 _EXAMPLES = """\b
 Examples:
   gpulaunch init --hosts root@192.0.2.7:41022
   gpulaunch init train.py --hosts titan,l40s-01
   gpulaunch init --hosts titan,l40s-01 -- torchrun --nproc_per_node 4 train.py
+  gpulaunch init job.sbatch
 """
 
 
@@ -34,6 +45,7 @@ class _Run:
     name: str
     script: str = ""
     command: str = ""  # in place of a script
+    batch: BatchScript | None = None  # of Slurm, in place of both
     hosts: tuple[str, ...] = ()  # that the command names
 
 
@@ -45,6 +57,7 @@ class _Run:
 def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
+    Of a batch script of Slurm the command becomes `command:` and its #SBATCH lines become `slurm:`.
     Of each host an environment with torch is taken, one that has accelerate too before others; others are
     named. On the hosts nothing is changed. A file that exists is left as it is, and what it lacks is
     shown. Exit code 3: a host did not answer, and nothing was written.
@@ -59,16 +72,35 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
     for row in rows:
         _print_result(answer, row)
     place = ways.inventory.path or Path(FILE_NAME)
-    files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
+    if run is not None and run.batch is not None and not hosts:
+        files = [_write(answer, place, render_node_defaults(rows[0]), [])]
+    else:
+        files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
     if run is not None:
         config = Path("gpulaunch") / f"{run.name}.yaml"
         config.parent.mkdir(exist_ok=True)
-        text = render_run_config(run.script, rows, Path.cwd().name, name=run.name, command=run.command)
-        files.append(_write(answer, config, text, []))
+        files.append(_write(answer, config, _config_text(run, rows), []))
+        for note in run.batch.notes if run.batch is not None else ():
+            answer.say(f"{config}: {note}")
     steps = _next_steps(rows, place, run)
     for word, step in zip(("next", "then"), steps, strict=False):
         answer.say(f"{word}: {step}")
     return answer.finish(0, hosts=[_host_json(row) for row in rows], files=files, next=steps)
+
+
+def _config_text(run: _Run, rows: Sequence[HostDraft]) -> str:
+    if run.batch is not None:
+        return render_job_config(run.name, run.batch)
+    return render_run_config(run.script, rows, Path.cwd().name, name=run.name, command=run.command)
+
+
+def _batch_run(text: str, stem: str) -> _Run | None:
+    """Return what a batch script of Slurm starts, None for any other text. Raises BadInput."""
+    script = read_batch_script(text)
+    if script is None:
+        return None
+    config = lone_command((script.command,), Overrides())
+    return _Run(stem or config.name, batch=script)
 
 
 def _run(words: tuple[str, ...]) -> _Run:
@@ -77,10 +109,19 @@ def _run(words: tuple[str, ...]) -> _Run:
         script = words[0]
         if not Path(script).is_file():
             raise BadInput(f"{script}: no such script locally", "gpulaunch init train.py")
+        if not script.endswith(".py") and (job := _batch_run(_head(script), Path(script).stem)) is not None:
+            return job
         return _Run(Path(script).stem, script=Path(script).as_posix())
+    if len(words) == 1 and (job := _batch_run(words[0], "")) is not None:
+        return job
     config = lone_command(words, Overrides())
     line = words[0] if len(words) == 1 else shlex.join(words)
     return _Run(config.name, command=line, hosts=config.hosts if config.names_hosts else ())
+
+
+def _head(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return file.read(_MAX_BYTES).decode("utf-8", "replace")
 
 
 def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> list[str]:
@@ -89,6 +130,8 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> lis
     if run is None:
         return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
     config = run.name
+    if run.batch is not None:
+        return [f"gpulaunch submit --config {config} --dry-run"]
     if lacking:
         return [
             f"install torch on {', '.join(lacking)}, or set python: in {place}",

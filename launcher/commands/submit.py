@@ -10,6 +10,7 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_configs, complete_hosts
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.local.project import RUNS, local_runs_dir
@@ -44,7 +45,6 @@ Examples:
     "-c",
     "--config",
     "config",
-    required=True,
     metavar="NAME",
     shell_complete=complete_configs,
     help="Run config with `slurm:`: a name, or a path to a YAML file.",
@@ -68,13 +68,18 @@ Examples:
 @json_option
 @host_access_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
-def command(config: str, extra: tuple[str, ...], **given: Any) -> int:
+def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Submit a run config to Slurm as one batch job, whose nodes `gpulaunch run` then takes.
 
     `slurm:` of the run config names nodes, GPUs, time and so on. The batch script is printed by -n, and
     holds all that is submitted. Prints the job's id; `logs`, `attach`, `stop`, `ps` and `fetch` take it.
     """
     options = SubmitOptions(**given)
+    if config is None:
+        raise WrongUsage(
+            "gpulaunch submit needs --config",
+            "gpulaunch init job.sbatch makes a run config of a batch script; gpulaunch submit --help",
+        )
     found = load_run_config(config, Overrides(key_values=options.sets, extra_args=extra))
     if found.slurm is None:
         raise BadInput(

@@ -9,12 +9,12 @@ from preflight.frozen import dataclass
 
 DEFAULT_WARN_S = 300.0
 MAX_NODES = 4096
-_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*"
+PLAIN_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*"
 TIME = r"\d+(?::\d{1,2}){0,2}|\d+-\d{1,2}(?::\d{1,2}){0,2}"
 """man sbatch, --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
 days-hours:minutes:seconds. UNLIMITED is refused by most partitions, and such jobs wait for ever."""
 _OPTION = r"[a-z][a-z0-9-]*"
-_WRITTEN = {
+OPTIONS_OF_KEYS = {
     "nodes": "nodes",
     "ntasks-per-node": "",
     "gpus-per-node": "gpus_per_node",
@@ -61,9 +61,9 @@ SLURM_KEYS: tuple[Field, ...] = (
         "Time limit.",
         '"12:00:00"',
     ),
-    Field("partition", Text("a partition", _NAME), "Partition.", "gpu"),
-    Field("account", Text("an account", _NAME), "Account that is charged.", "proj42"),
-    Field("qos", Text("a quality of service", _NAME), "Quality of service.", "long"),
+    Field("partition", Text("a partition", PLAIN_NAME), "Partition.", "gpu"),
+    Field("account", Text("an account", PLAIN_NAME), "Account that is charged.", "proj42"),
+    Field("qos", Text("a quality of service", PLAIN_NAME), "Quality of service.", "long"),
     Field("requeue", Integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
     Field(
         "warn",
@@ -107,8 +107,8 @@ class SlurmKind:
 
 def _refuse_option(name: str, part: YamlNode, mistakes: ConfigIssues) -> None:
     """Find options that keys of ours write, and values that would not stay one option."""
-    if name in _WRITTEN:
-        key = _WRITTEN[name]
+    if name in OPTIONS_OF_KEYS:
+        key = OPTIONS_OF_KEYS[name]
         mistakes.add(
             part, f"say it with `{key}` of slurm:" if key else "is written for every job: a task per node"
         )

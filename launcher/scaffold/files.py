@@ -3,13 +3,14 @@
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from launcher.config.host_ranges import SshTarget, parse_ssh_target
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.script_config import SYNC_ROOT
 from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
+from launcher.scaffold.sbatch_script import BatchScript
 from preflight.frozen import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")
@@ -48,6 +49,12 @@ def render_hosts_yaml(hosts: Sequence[HostDraft]) -> str:
     return "\n".join([*lines, *(line for host in hosts for line in entry_lines(host))]) + "\n"
 
 
+def render_node_defaults(host: HostDraft) -> str:
+    """Return a hosts.yaml for the nodes of Slurm jobs, which have the environments of this machine."""
+    lines = ["# Every key: docs/configuration.md, or gpulaunch schema hosts.", "defaults:"]
+    return "\n".join([*lines, *(f"  {line}" for line in _python_lines(host.environments))]) + "\n"
+
+
 def entry_lines(host: HostDraft) -> Iterator[str]:
     """Yield a host as it is under `hosts:`."""
     yield f"  {_scalar(host.name)}:"
@@ -74,6 +81,30 @@ def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
     others = [each for each in found if each is not chosen and (each.torch or chosen is None)]
     for each in others[:_OTHERS]:
         yield f"# also on the host: {each.path}   {each.describe}"
+
+
+def render_job_config(name: str, script: BatchScript) -> str:
+    """Return a run config of a batch script: the command that it starts, and the job that it asks for."""
+    rows = [
+        f"# gpulaunch submit --config {name}. Every key: docs/configuration.md, or gpulaunch schema config.",
+        *_command_lines(script.command),
+        *([f"before_stop: {{signal: {script.before_stop}}}"] if script.before_stop else []),
+        "slurm:",
+        *(f"  # {note}" for note in script.notes),
+        *(f"  {key}: {_scalar(str(value))}" for key, value in script.slurm.items()),
+    ]
+    if script.sbatch:
+        rows.append("  sbatch:")
+        rows += [f"    {option}: {_scalar(value, {'true'})}" for option, value in script.sbatch.items()]
+    return "\n".join(rows) + "\n"
+
+
+def _command_lines(command: str) -> list[str]:
+    """Return `command:` as lines that people can read, where YAML keeps such lines as they are."""
+    lines = command.split("\n")
+    if len(lines) > 1 and command == command.strip() and all(map(str.isprintable, lines)):
+        return ["command: |", *(f"  {line}".rstrip() for line in lines)]
+    return [f"command: {_scalar(command)}"]
 
 
 def render_run_config(
@@ -105,8 +136,8 @@ def render_run_config(
     return "\n".join(rows) + "\n"
 
 
-def _scalar(text: str) -> str:
-    """Return text as YAML that means this text."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+def _scalar(text: str, words: Collection[str] = ()) -> str:
+    """Return text as YAML that means this text; of `words` what YAML makes of them is meant."""
+    if text.isdecimal() or text in words or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
         return text
     return json.dumps(text)
