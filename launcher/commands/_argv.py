@@ -2,6 +2,7 @@
 belong.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,11 @@ LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric
 """First words that are not a script of the user."""
 
 
+def is_text(word: str) -> bool:
+    """Return whether a word is a command as one text (`"torchrun train.py"`), not a script or a name."""
+    return any(letter.isspace() for letter in word.strip()) and not os.path.isfile(word)  # noqa: PTH113 - of any length
+
+
 class LaunchCommand(click.Command):
     """A command that starts a script: an option that it does not have is mostly the script's."""
 
@@ -71,7 +77,11 @@ class LaunchCommand(click.Command):
 def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
     """Return whether the words are a command that starts ranks today: after `--`, or by its first word."""
     words = params.get("extra") or ()
-    if params.get("config") is not None or not words or words[0].endswith((".py", *SUFFIXES)):
+    if params.get("config") is not None or not words:
+        return False
+    if is_text(words[0]):
+        return True
+    if words[0].endswith((".py", *SUFFIXES)):
         return False
     if words[0] in LAUNCHERS and not Path(words[0]).is_file():
         return True

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
+from launcher.commands._argv import is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
@@ -105,7 +106,7 @@ def _batch_run(text: str, stem: str) -> _Run | None:
 
 def _run(words: tuple[str, ...]) -> _Run:
     """Return what the words start. Raises BadInput where it is neither a local script nor a command."""
-    if len(words) == 1 and (words[0].endswith(".py") or Path(words[0]).is_file()):
+    if len(words) == 1 and not is_text(words[0]) and (words[0].endswith(".py") or Path(words[0]).is_file()):
         script = words[0]
         if not Path(script).is_file():
             raise BadInput(f"{script}: no such script locally", "gpulaunch init train.py")

@@ -1,7 +1,10 @@
 """Texts of a page or a script around a command: what is taken from them, and what is said of the rest."""
 
+from pathlib import Path
+
 import pytest
 
+from launcher.commands._argv import _is_command
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.records import Environment, Request
 
@@ -59,7 +62,7 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("bash -c 'torchrun a.py'", "bash: its text is the command"),
         (
             "#SBATCH --nodes=4\nexport H=`scontrol show hostnames $SLURM_JOB_NODELIST`\ntorchrun a.py",
-            "export H: the hosts are those of --hosts",
+            "export H: the hosts and addresses are those",
         ),
         ("#SBATCH -N 4\n#SBATCH --time=9\ntorchrun a.py", "#SBATCH -N, --time=9: for sbatch alone"),
         ("cd x; torchrun a.py; cd ..", "cd: it has no effect after the launch"),
@@ -134,3 +137,13 @@ def test_tune_run_takes_the_options_of_torchrun() -> None:
     assert (parsed.request, parsed.options_at) == (Request(nodes=1, per_node=2), 1)
     assert (parsed.args, parsed.kept_words()) == (("run", "lora", "--config", "c"), ("--tee", "3"))
     assert parse_line("tune run lora --config c").options_at is None
+
+
+def test_a_text_that_ends_with_a_script_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my train.py").write_text("")
+    given = [("torchrun a.py",), ("cd x\ntorchrun a.py",), ("a.py",), ("my train.py",), ("torchrun", "a.py")]
+    seen = [_is_command(["run", *words], {"extra": words}) for words in given]
+    assert seen == [True, True, False, False, True]
+    assert not _is_command(["run", "torchrun a.py"], {"extra": ("torchrun a.py",), "config": "c"})
+    assert not _is_command(["run", "--", "a.py", "x y"], {"extra": ("a.py", "x y")})

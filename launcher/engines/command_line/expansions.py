@@ -242,6 +242,8 @@ def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> E
         if is_set is not mark.endswith("+"):
             return Expansion(end, text="")
         text, lacking = split(match["word"], depth + 1)
+        if mark.endswith("=") and not lacking and isinstance(values, dict):
+            values[match["name"]] = text
         return Expansion(end, unresolved=shown) if lacking else Expansion(end, text=text)
     return _value(value, shown, end)
 

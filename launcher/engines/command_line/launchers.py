@@ -115,14 +115,18 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
     if kind == "script" and posixpath.basename(line.words[at].text) in _LAUNCHER_FILES:
         return replace(read_launcher(line, at), python=python)  # `python $(which torchrun) ...`
     if kind == "module":
-        _refuse_debugger(line.words[at].text)
+        _refuse_module(line.words[at].text)
         match = _longest(_MODULES, tuple(word.text for word in line.words[at : at + 2]))
         if match is not None:
             return replace(_read_table(line, at + len(match), *_MODULES[match]), python=python)
     return replace(_record(line, "python", kind, at), python=python)
 
 
-def _refuse_debugger(module: str) -> None:
+def _refuse_module(module: str) -> None:
+    if module == "deepspeed.launcher.launch":
+        raise CommandRefused(
+            f"{module} is what deepspeed starts on each host", "write deepspeed SCRIPT, with its options"
+        )
     if module.partition(".")[0] in _DEBUGGERS:
         raise CommandRefused(
             f"{module} would wait for a terminal in every rank",

@@ -5,6 +5,7 @@ notebook and assignments of PowerShell become what a POSIX shell calls the same;
 whose text only becomes a variable.
 """
 
+import json
 import re
 import shlex
 
@@ -26,10 +27,23 @@ _FUNCTION = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FENCE = re.compile(
-    r"^[ \t]*(?:(?:```|~~~)[\w-]*|\"{3}|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
+    r"^[ \t]*(?:(?:```|~~~)[^`~\n]*|\"{3}|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
 )
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
+_INVISIBLE = {
+    **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
+    **dict.fromkeys((*range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
+}
+"""Characters that a page puts between words, and no person types."""
+
+_LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE)
+_LABEL = re.compile(
+    rf"^[ \t]*(?:[A-Z][\w -]{{0,30}}:|command:|CMD|ENTRYPOINT)[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE
+)
+_WORDS = re.compile(
+    r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
+)
 _REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
@@ -59,6 +73,8 @@ def commands_text(text: str) -> str:
 
     Functions of a script that launch nothing are left out: a launch that needs one lacks a value then.
     """
+    text = _argv_text(text.translate(_INVISIBLE))
+    text = _LABEL.sub("", _LIST_MARK.sub("", text))
     code = _CODE.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
     text = _without_functions(text)
@@ -70,6 +86,17 @@ def commands_text(text: str) -> str:
     text = _TO_PROCESS.sub("> log", text)
     text = _TARGET.sub("", _COMMENT_BEHIND.sub(r"\\", text))
     return _HERE_TEXT.sub(_as_assignment, _without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _argv_text(text: str) -> str:
+    """Return the command of a Dockerfile or a manifest that lists its words: `CMD ["torchrun", "a.py"]`."""
+    listed = _WORDS.fullmatch(text)
+    try:
+        words = json.loads(listed["words"]) if listed is not None else []
+    except (ValueError, RecursionError):
+        return text
+    is_command = bool(words) and all(isinstance(word, str) for word in words)
+    return shlex.join(words) if is_command else text
 
 
 def _without_functions(text: str) -> str:

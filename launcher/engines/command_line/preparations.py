@@ -202,10 +202,7 @@ def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
     """
     name = words[0].text
     if before and name.startswith("-"):
-        raise CommandRefused(
-            f"the command ends before {name}: the line above is a comment, or lacks its \\",
-            "take the comment out, or write \\ at the end of the line above",
-        )
+        raise ended(name)
     if name in LOOPS:
         raise undecided(name)
     if name in ("source", ".") and len(words) > 1 and not before:
@@ -214,6 +211,14 @@ def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
             "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
             " script: gpulaunch run ... -- bash SCRIPT",
         )
+
+
+def ended(before: str) -> CommandRefused:
+    """Return the error for a command that a comment or a line without its sign ends too early."""
+    return CommandRefused(
+        f"the command ends before {before}: the line above is a comment, or lacks its \\",
+        "take the comment out, or write \\ at the end of the line above",
+    )
 
 
 def undecided(kind: str) -> CommandRefused:

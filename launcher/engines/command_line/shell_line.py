@@ -24,6 +24,7 @@ from preflight.frozen import dataclass
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
+_COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
@@ -84,6 +85,8 @@ def split_line(text: str, environ: Mapping[str, Value]) -> ShellLine:
         raise CommandRefused(
             "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
         )
+    if len(found) > 1 and _COMMENT_INSIDE.search(text):
+        raise preparations.ended(found[1].words[0].text)
     shell.dropped += preparations.only_one(found)
     line = launch or shell.line(found[0].words)
     return replace(line, dropped=tuple(dict.fromkeys(shell.dropped)), exported=shell.exported())
@@ -136,6 +139,9 @@ class _Shell:
             elif token.text == "(" and words and _ASSIGNMENT.fullmatch(words[-1].text):
                 self._assign_array(words.pop().text, _array(tokens))
                 has_array = not words
+            elif token.text == "<<<":
+                self._read_text(words, _target(tokens))
+                has_array = True
             elif _REDIRECTION.fullmatch(token.text):
                 self._redirect(token.text, tokens)
             else:
@@ -165,8 +171,29 @@ class _Shell:
             self.dropped.append(f"&: {_DETACH}")
         return groups
 
+    def _read_text(self, words: list[Word], text: Word) -> None:
+        """Take `IFS=, read -ra NAME <<< TEXT`. Raises CommandRefused for any other text in place."""
+        shown = [word.text for word in words]
+        is_read = shown[:1] == ["read"] or shown[1:2] == ["read"]
+        if not is_read or not re.fullmatch(r"[A-Za-z_]\w*", shown[-1]):
+            raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
+        separator = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else None
+        is_array = any(re.fullmatch(r"-\w*a", word) for word in shown)
+        parts = tuple(Word(part) for part in text.text.split(separator or None))
+        value: Value = text if not text.is_known else parts if is_array else text.text
+        if self.blocks.runs is None:
+            self._forget(shown[-1], is_exported=False)
+        elif self.blocks.runs:
+            self.values[shown[-1]] = value
+        words.clear()
+
     def _redirect(self, operator: str, tokens: Iterator[Word | Operator]) -> None:
-        target = "" if re.search(r"&[\d-]$", operator) else _target(tokens)
+        target = "" if re.search(r"&[\d-]$", operator) else _target(tokens).text
+        if operator.endswith("<") and target != "/dev/null":
+            raise CommandRefused(
+                f"the line reads {target} as its input, and ranks have none",
+                "give the file to the script as an argument",
+            )
         self.dropped.append(f"{operator} {target}".rstrip() + f": {_LOG}")
 
     def line(self, words: tuple[Word, ...]) -> ShellLine:
@@ -293,8 +320,8 @@ def _array(tokens: Iterator[Word | Operator]) -> tuple[Word, ...]:
     raise CommandRefused("the array has no end", "close its parenthesis, or paste all of it")
 
 
-def _target(tokens: Iterator[Word | Operator]) -> str:
+def _target(tokens: Iterator[Word | Operator]) -> Word:
     token = next(tokens, None)
     if isinstance(token, Word):
-        return token.text
+        return token
     raise CommandRefused("the line ends after a redirection", "take > out, or name its file")

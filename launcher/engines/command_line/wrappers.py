@@ -104,6 +104,12 @@ def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:
     at = _read_flags(words, at + 1, kind, given)
     if at < len(words) and words[at].text == "--":
         at += 1
+    if tool == "hatch" and at < len(words) and re.match(r"[\w.-]+:", words[at].text):
+        named, _, command = words[at].text.partition(":")
+        raise CommandRefused(
+            f"hatch run {words[at].text} has an environment and a command in one word",
+            f"write hatch -e {named} run {command}",
+        )
     name = _first(given, "-n", "--name", "-e", "--environment", "--env")
     path = _first(given, "-p", "--prefix") if kind == "conda" else _first(given, "--project", "-P", "-C")
     return Around(
