@@ -1,21 +1,23 @@
-"""What supervision costs a training step on the CPU: CPU time of what supervises, and the step's own.
+"""What supervision costs: CPU time and memory of what supervises, and the time of a training step.
 
     python -m bench.supervisor_overhead [--seconds 20] [--rounds 3]
 
 The same steps (matrix products in torch, one thread) run alone and under a real supervisor on this machine,
-in turn. Two numbers: the CPU time of supervisor, gauge and guardian against the run's wall time on one core,
-which a busy machine does not disturb, and the median step under supervision against alone. Targets: each
-below 1%.
+in turn; so does a rank that only waits, as on an idle host. Measured: the CPU time of supervisor, gauge and
+guardian against the run's wall time on one core, which a busy machine does not disturb, from three seconds
+after the start (which takes some 50 ms, once); the largest sum of their proportional set sizes (PSS);
+and the median step under supervision against alone. Targets: 0.3 % of a core and 25 MiB together, a step at
+most 1 % longer.
 """
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.common import ROOT, Target, tell
@@ -42,9 +44,10 @@ while time.monotonic() < end:
     print("loss: 1.0", file=sys.stderr, flush=True)
 print(json.dumps(sorted(cpu)[len(cpu) // 2]), flush=True)
 """
+IDLE = "import sys, time; time.sleep(float(sys.argv[1])); print(0.0, flush=True)"
 # One rank, started as accelerate's simple launcher does.
 LAUNCHER = "import os,subprocess,sys; sys.exit(subprocess.call([sys.executable,*sys.argv[1:]]))"
-TICKS = os.sysconf("SC_CLK_TCK")
+STEADY_S = 3.0
 
 
 def beside(*names: str) -> list[list[str]]:
@@ -59,16 +62,24 @@ def alone(script: Path, seconds: float) -> float:
     return float(done.stdout)
 
 
-def supervised(home: Path, number: int, seconds: float) -> tuple[float, float]:
-    """Return the median of ten steps, and the share of one core that what supervises took."""
-    run_id = f"bench{number}"
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """One run: the median of ten steps in s, and the share of a core and the MiB of what supervised it."""
+
+    step_s: float
+    share: float
+    mib: float
+
+
+def supervised(home: Path, run_id: str, seconds: float, script: str) -> Supervised:
+    """Run a script as one rank under a supervisor."""
     spec = {
         "run_id": run_id,
         "argv": [sys.executable, "-c", LAUNCHER, "{run_dir}/rank.py", "{run_dir}/s/x.py", str(seconds)],
         "env": {"LOCAL_RANK": "0"},
         "unset": [],
         "cwd": str(home),
-        "files": [["s/x.py", STEPS], *beside("gauge", "stacks", "cgroup")],
+        "files": [["s/x.py", script], *beside("gauge", "stacks", "cgroup")],
         "grace_s": 60.0,
         "main_port": None,
         "rank_source": program_source("rank").decode(),
@@ -76,8 +87,8 @@ def supervised(home: Path, number: int, seconds: float) -> tuple[float, float]:
     argv = ("env", f"XDG_STATE_HOME={home}", *protocol.command(sys.executable, "start", run_id))
     stream = LocalConnection(Endpoint("here", "local", "")).start(argv)
     stream.write(protocol.request({"mode": "start", "spec": spec}))
-    reader, keepers, log, used = protocol.FrameReader(), [], b"", 0.0
-    began = last = time.monotonic()
+    reader, keepers, log, used, base, mib = protocol.FrameReader(), [], b"", 0.0, 0.0, 0.0
+    began = first = last = time.monotonic()
     ended = False
     while not ended:
         for frame in reader.feed(stream.read(0.2) or b""):
@@ -87,12 +98,17 @@ def supervised(home: Path, number: int, seconds: float) -> tuple[float, float]:
                 began = time.monotonic()
             log += frame.data if frame.header.get("log") == "rank-0.log" else b""
             ended = ended or "end" in frame.header
-        seen = sum(_cpu_s(pid) for pid in keepers)
-        if seen >= used:
-            used, last = seen, time.monotonic()
+        seen, now = sum(_cpu_s(pid) for pid in keepers), time.monotonic()
+        if now - began < STEADY_S:
+            base, first, used, last = seen, now, seen, now
+        elif seen >= used:
+            used, last = seen, now
+            mib = max(mib, sum(map(_pss_mib, keepers)))
         stream.write(b"beat\n")
     stream.close()
-    return float(log.splitlines()[-1]), used / (last - began)
+    if last <= first:
+        raise SystemExit(f"a run of less than {STEADY_S:g} s is too short")
+    return Supervised(float(log.splitlines()[-1]), (used - base) / (last - first), mib)
 
 
 def _gauge_of(supervisor: int, deadline: float) -> list[int]:
@@ -107,12 +123,20 @@ def _gauge_of(supervisor: int, deadline: float) -> list[int]:
     raise SystemExit("the supervisor has started no gauge")
 
 
+def _pss_mib(pid: int) -> float:
+    """Return a process's memory, what it shares with others divided among them."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("Pss:"))
+
+
 def _cpu_s(pid: int) -> float:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except OSError:
         return -1.0
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def main() -> int:
@@ -121,21 +145,24 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    bare, under, shares = [], [], []
+    bare, under, idle = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "steps.py")
         script.write_text(STEPS)
         for number in range(arguments.rounds):
             bare.append(alone(script, arguments.seconds))
-            step, share = supervised(Path(folder), number, arguments.seconds)
-            under.append(step)
-            shares.append(share)
-    document = {"alone_s": bare, "supervised_s": under, "keepers_share_of_a_core": shares}
-    print(json.dumps(document))
-    ratio = statistics.median(under) / statistics.median(bare)
+            under.append(supervised(Path(folder), f"bench{number}", arguments.seconds, STEPS))
+            idle.append(supervised(Path(folder), f"idle{number}", arguments.seconds, IDLE))
+    print(json.dumps({"alone_s": bare, "training": [*map(asdict, under)], "idle": [*map(asdict, idle)]}))
+    ratio = statistics.median(each.step_s for each in under) / statistics.median(bare)
+    share = statistics.median(each.share for each in under)
+    idle_share = statistics.median(each.share for each in idle)
+    mib = statistics.median(each.mib for each in (*under, *idle))
     return tell(
         [
-            Target("CPU of supervisor, gauge and guardian / a core", statistics.median(shares), 0.003),
+            Target("CPU of supervisor, gauge and guardian / a core", share, 0.003),
+            Target("the same on an idle host / a core", idle_share, 0.003),
+            Target("memory of the three / 25 MiB", mib / 25, 1.0),
             Target("ten steps, supervised / alone", ratio, 1.01),
         ]
     )
