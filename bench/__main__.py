@@ -49,6 +49,7 @@ SCRIPTS = (
     Script("guard_steps", short=("--seconds", "1", "--sizes", "1", "10")),
     Script("warm_start"),
     Script("run_start", short=("--rounds", "1")),
+    Script("follow_slow_terminal", short=("--megabytes", "20")),
     Script("supervisor_overhead", short=("--seconds", "5", "--rounds", "1")),
     Script("sync_tree", short=("--rounds", "1", "--files", "500", "--megabytes", "20")),
     Script("sync_carriers"),

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.common import ROOT, Target, tell
+from launcher.rundir.run_id import new_run_id
 from tests.lab.hosts import Lab
 
 START_BYTES = 4096  # what is said before the first line is less
@@ -54,7 +55,7 @@ def follow(argv: Sequence[str], env: dict[str, str], cwd: Path, expected: int) -
     """Run a client, its output into a file that nobody reads meanwhile; then count the lines."""
     target = cwd / "output"
     began = last = 0.0
-    size = peak_kib = 0
+    size = peak = 0
     with target.open("wb") as output:
         process = subprocess.Popen(argv, env=env, cwd=cwd, stdout=output, stderr=subprocess.DEVNULL)
     while process.poll() is None:
@@ -63,7 +64,7 @@ def follow(argv: Sequence[str], env: dict[str, str], cwd: Path, expected: int) -
             began = now
         if grown > size:
             size, last = grown, now
-        peak_kib = _peak_kib(process.pid) or peak_kib
+        peak = peak_kib(process.pid) or peak
         time.sleep(0.01)
     seen, torn = count(target)
     target.unlink()
@@ -72,7 +73,7 @@ def follow(argv: Sequence[str], env: dict[str, str], cwd: Path, expected: int) -
         lost=expected - len(seen),
         torn=torn,
         twice=seen.total() - len(seen),
-        client_mib=peak_kib / 1024,
+        client_mib=peak / 1024,
     )
 
 
@@ -90,7 +91,7 @@ def count(output: Path) -> tuple[Counter[tuple[int, int]], int]:
     return seen, torn
 
 
-def _peak_kib(pid: int) -> int:
+def peak_kib(pid: int) -> int:
     """Return the largest resident set so far; not from wait4, which counts what the child was before exec."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -103,7 +104,7 @@ def gpulaunch(lab: Lab, home: Path, ranks: int, lines: int) -> Taken:
     """Follow a run of plain ranks, as `gpulaunch run` does once its plan stands."""
     names = [host.name for host in lab.hosts]
     document = {"inventory": str(lab.inventory_path), "hosts": names, "ranks": ranks, "grace_s": 60.0}
-    document |= {"run_id": f"bench-{os.urandom(4).hex()}", "detach": False, "script": printer(lines)}
+    document |= {"run_id": new_run_id("bench"), "detach": False, "script": printer(lines)}
     config = home / "survive.json"
     config.write_text(json.dumps(document))
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": ""}
