@@ -6,10 +6,6 @@ from pathlib import Path
 from launcher.follow.outcome import Outcome
 from launcher.local.own_modules import own_modules
 from launcher.rundir.log_store import LogStore
-from preflight.diagnosis.context import Context
-from preflight.diagnosis.diagnose import diagnose_logs
-from preflight.diagnosis.lines import Log
-from preflight.facts.host import KernelLog
 
 LAST_LINES = 400
 SHOWN_LINES = 20
@@ -30,6 +26,11 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
     cause = outcome.cause.failure
     if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
         return outcome
+    from preflight.diagnosis.context import Context  # noqa: PLC0415 - only a failure needs what is behind it
+    from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415
+    from preflight.diagnosis.lines import Log  # noqa: PLC0415
+    from preflight.facts.host import KernelLog  # noqa: PLC0415
+
     names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
     logs = tuple(
         Log(

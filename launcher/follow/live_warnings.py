@@ -1,8 +1,11 @@
 """What the logs of a running launch show already: NaN losses, a loss stuck at 0.0, no progress."""
 
 import re
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from preflight.diagnosis.live_diagnosis import LiveDiagnosis, LiveWarning
+if TYPE_CHECKING:
+    from preflight.diagnosis.live_diagnosis import LiveDiagnosis, LiveWarning
 
 _RANK_LOG = re.compile(r"rank-(\d+)\.log")
 # Only such lines are read, so that a rank that prints without end costs next to nothing.
@@ -17,8 +20,16 @@ class LiveLogScanner:
     """Cuts logs into lines as their bytes come and reads those about training."""
 
     def __init__(self) -> None:
-        self._diagnosis = LiveDiagnosis(keeps_lines=False)
         self._rests: dict[tuple[str, str], bytes] = {}
+        self._has_read = False
+
+    @cached_property
+    def _diagnosis(self) -> "LiveDiagnosis":
+        """What reads the lines; a launch does not wait for its modules before the first of them."""
+        from preflight.diagnosis.live_diagnosis import LiveDiagnosis  # noqa: PLC0415
+
+        self._has_read = True
+        return LiveDiagnosis(keeps_lines=False)
 
     def feed(self, host: str, log: str, data: bytes, at_s: float) -> list[str]:
         """Take bytes of a log; return what they make known for the first time. `at_s`: a growing clock."""
@@ -38,6 +49,8 @@ class LiveLogScanner:
 
     def stalled(self, now_s: float) -> list[str]:
         """Return the ranks that have logged no step for much longer than they used to."""
+        if not self._has_read:
+            return []
         return [_words(warning) for warning in self._diagnosis.stalled(now_s)]
 
 
@@ -49,5 +62,5 @@ def _some(lines: list[bytes]) -> list[bytes]:
     return [lines[place] for place in sorted({*bad[: _AT_ONCE // 2], *latest})]
 
 
-def _words(warning: LiveWarning) -> str:
+def _words(warning: "LiveWarning") -> str:
     return f"{warning.host} rank {warning.rank}: {warning.text} (gpulaunch explain {warning.code})"

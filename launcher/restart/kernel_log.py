@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher.follow.outcome import Outcome
-from preflight.diagnosis.context import Context, apply_context
 from preflight.facts.host import HostFacts, KernelLog
 from preflight.facts.missing import Missing
 
@@ -43,6 +42,8 @@ def refine_with_kernel_log(outcome: Outcome, before: KernelLogs, after: KernelLo
     log = replace(log, oom_kills=(cause.kernel_oom,) if cause.kernel_oom else ())
     codes = () if cause.code is None else (cause.code,)
     signals = tuple(-code for code in codes if code < 0)
+    from preflight.diagnosis.context import Context, apply_context  # noqa: PLC0415 - only a failure needs it
+
     causes = apply_context(
         diagnosis.causes, Context(kernel_logs=(log,), exit_codes=codes, exit_signals=signals)
     )
