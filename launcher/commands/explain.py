@@ -8,7 +8,7 @@ from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo_json, echo_lines
 from preflight.checks.explain import explanation
-from preflight.checks.lookup import find_check
+from preflight.checks.lookup import find_check_text
 
 
 @click.command()
@@ -41,7 +41,7 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: str | None) -> N
 
 def explain(code: str) -> tuple[str, str]:
     """Return what a code is of, and its text. Raises BadInput for an unknown one, with the nearest."""
-    check = find_check(code)
+    check = find_check_text(code)
     if check is not None:
         return "check", explanation(check)
     return _explain_other(code)

@@ -46,7 +46,7 @@ def _page(family: str, checks: list[Check]) -> str:
     parts = [_NOTE, f"# {family}\n"]
     for check in checks:
         _, _, rest = check.text.partition("\n")
-        said = heading(check)
+        said = heading(check.severity.value, check.scope, gate=check.gate, gpu_only=check.gpu_only)
         body = rest.strip().replace("\nSource:", "\n\n*Source:*").replace("\nFix:", "\n\n*Fix:*")
         parts.append(
             f"## {check.code}\n\n**{check.title}**\n\n{said[0].upper()}{said[1:]}.\n\n{_tidy(body)}\n"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from preflight.checks.registry import Check
+from preflight.checks.lookup import CheckText
 
 _SCOPES = {
     "host": "about one host",
@@ -18,16 +18,17 @@ def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
     return frozenset(all_checks()) | frozenset(others)
 
 
-def heading(check: Check) -> str:
+def heading(severity: str, scope: str, *, gate: bool, gpu_only: bool) -> str:
     """Return "critical, a gate, about one host, GPU jobs only"."""
-    words = [check.severity.value]
-    words += ["a gate: what cannot be checked stops a launch"] if check.gate else []
-    words.append(_SCOPES[check.scope])
-    words += ["jobs with GPUs only"] if check.gpu_only else []
+    words = [severity]
+    words += ["a gate: what cannot be checked stops a launch"] if gate else []
+    words.append(_SCOPES[scope])
+    words += ["jobs with GPUs only"] if gpu_only else []
     return ", ".join(words)
 
 
-def explanation(check: Check) -> str:
+def explanation(check: CheckText) -> str:
     """Return the check's whole text for a terminal."""
     title, _, rest = check.text.partition("\n")
-    return f"{check.code}: {title}\n({heading(check)})\n\n{rest.strip()}\n"
+    about = heading(check.severity, check.scope, gate=check.gate, gpu_only=check.gpu_only)
+    return f"{check.code}: {title}\n({about})\n\n{rest.strip()}\n"
