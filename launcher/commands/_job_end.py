@@ -10,7 +10,7 @@ from pathlib import Path
 from launcher.commands._launch_request import RunRequest
 from launcher.errors import BadNodeError, GpulaunchError
 from launcher.exit_codes import ExitCode
-from launcher.follow.job_end import TIME_LIMIT, JobEnd, JobEndNotice
+from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd, JobEndNotice
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.restart.decision import RunFailure, classify_failure
@@ -84,10 +84,11 @@ def conclude_job(
 def announced_end(outcome: Outcome, notice: JobEndNotice | None) -> JobEnd | None:
     """Return the end of the job that Slurm has announced, None for a run that has ended for another reason.
 
-    A preemption counts whatever the run ended of: a job that fails while it is preempted starts elsewhere.
+    What fails while its job is preempted starts elsewhere; what a person stops does not.
     """
     end = notice.read() if notice is not None else None
-    if end is not None and end.is_preemption and outcome.exit_code != 0:
+    failed = outcome.verdict in ("failed", "aborted") or outcome.why == PREEMPTED
+    if end is not None and end.is_preemption and failed:
         return end
     return JobEnd(TIME_LIMIT) if outcome.why.startswith(TIME_LIMIT) else None
 

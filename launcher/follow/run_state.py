@@ -382,6 +382,8 @@ class RunState:
             yield StopHosts(self.open_hosts, 0.0, twice + signature)
 
     def _job_ends(self, event: JobEnds) -> Iterator[Action]:
+        if self.interrupts:  # Slurm or a person has signalled this process, too
+            return
         self.job_ends = event
         yield Notify(event.why, bad=True)
         if not self.stopping:

@@ -88,6 +88,7 @@ class Attempt:
         self._promise = DetachPromise(self._state) if launch.follow.disconnect.continues else None
         self._left = False
         self._left_by = ""
+        self._job_heard = False
         self._terminal_closed = False
         self._hurry = StopDeadline(self._state)
         self._awake = AwakeClock()
@@ -202,10 +203,11 @@ class Attempt:
     def _hear_of_job(self, timeout_s: float = 0.0) -> None:
         """Stop the run where Slurm has announced the end of its job."""
         notice = self._launch.job_notice
-        if notice is None or self._state.job_ends is not None:
+        if notice is None or self._job_heard:
             return
         end = notice.read(timeout_s)
         if end is not None:
+            self._job_heard = True
             self._act(JobEnds(end.why, notice.heard_at))
 
     def _look_at_all_hosts(self) -> None:

@@ -59,7 +59,7 @@ class JobNotice:
         except GpulaunchError:
             text = ""
         self._end = describe_end(number, text)
-        if (state := _STATE.search(text)) is not None and state[1] != "RUNNING":
+        if _state(text) not in ("", "RUNNING"):
             time.sleep(_OWN_SIGNAL_S)  # the job is over: Slurm signals this process as well, which says so
         self._answered.set()
 
@@ -73,6 +73,13 @@ def describe_end(number: int, text: str) -> JobEnd:
         until = 0.0
     if _PREEMPTED.search(text):
         return JobEnd(PREEMPTED, until)
+    if _state(text) not in ("", "RUNNING"):
+        return JobEnd(f"Slurm ends this job ({_state(text)})", until)
     if number == signal.SIGUSR1:
         return JobEnd(TIME_LIMIT, until)
     return JobEnd(TO_THE_STEP.format(signal.Signals(number).name))
+
+
+def _state(text: str) -> str:
+    found = _STATE.search(text)
+    return found[1] if found is not None else ""

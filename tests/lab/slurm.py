@@ -22,6 +22,7 @@ TOOLS = {
 UP_S = 30.0
 CPUS = 4
 GPUS = 2
+GPU_MAJOR = 240  # for local and experimental use (Linux, admin-guide/devices.txt): no driver answers
 CONTROLLER = """\
 ClusterName=lab
 SlurmctldHost={head}({head_address})
@@ -32,7 +33,7 @@ AuthInfo=socket=/run/munge.sock,cred_expire=5
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/{proctrack}
-TaskPlugin=task/none
+TaskPlugin=task/{task}
 SwitchType=switch/none
 ReturnToService=2
 SlurmctldPidFile=/run/slurmctld.pid
@@ -58,6 +59,7 @@ PropagateResourceLimits=NONE
 
 
 FREEZER = "/sys/fs/cgroup/freezer"
+DEVICES = "/sys/fs/cgroup/devices"
 
 
 def without_cgroups() -> str:
@@ -85,6 +87,7 @@ class Slurm:
     def __init__(self, lab: Lab, extra: str = "", proctrack: str = "linuxproc") -> None:
         self.lab = lab
         self.proctrack = proctrack
+        self.confines = proctrack == "cgroup" and Path(DEVICES, "cgroup.procs").exists()
         self.head, *self.nodes = lab.hosts
         self.conf = Path(lab.spec.out) / "shared" / "slurm.conf"
         self.env = {"SLURM_CONF": str(self.conf)}
@@ -99,7 +102,10 @@ class Slurm:
 
     def _write(self, extra: str) -> None:
         address = self.head.address
-        text = CONTROLLER.format(head=self.head.name, head_address=address, proctrack=self.proctrack)
+        task = "cgroup" if self.confines else "none"
+        text = CONTROLLER.format(
+            head=self.head.name, head_address=address, proctrack=self.proctrack, task=task
+        )
         text += extra
         for node in self.nodes:
             text += (
@@ -111,7 +117,8 @@ class Slurm:
         gres = f"NodeName={names} Name=gpu File=/dev/labgpu[0-{GPUS - 1}]\n"
         self.conf.with_name("gres.conf").write_text(gres)
         # Named, or slurmd looks for a cgroup file system, which a host of the lab does not have.
-        self.conf.with_name("cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        devices = "ConstrainDevices=yes\n" if self.confines else ""
+        self.conf.with_name("cgroup.conf").write_text(f"CgroupPlugin=cgroup/v1\n{devices}")
 
     def _boot(self, host: LabHost) -> None:
         host.run(["mkdir", "-p", "/run/slurmd", "/run/slurmctld"])
@@ -123,11 +130,15 @@ class Slurm:
     def boot_node(self, node: LabHost) -> None:
         """Start a node's daemon."""
         for number in range(GPUS):
-            node.run(["mknod", "-m", "666", f"/dev/labgpu{number}", "c", "1", "3"], check=False)
+            node.run(
+                ["mknod", "-m", "666", f"/dev/labgpu{number}", "c", str(GPU_MAJOR), str(number)], check=False
+            )
         if self.proctrack == "cgroup":
             node.run(["mount", "-t", "tmpfs", "none", "/sys/fs/cgroup"])
-            node.run(["mkdir", FREEZER])
-            node.run(["mount", "-t", "cgroup", "-o", "freezer", "freezer", FREEZER])
+            for place in (FREEZER, DEVICES) if self.confines else (FREEZER,):
+                name = Path(place).name
+                node.run(["mkdir", place])
+                node.run(["mount", "-t", "cgroup", "-o", name, name, place])
         self._daemons.append(node.popen(["slurmd", "-D", "-N", node.name], env=self.env))
 
     def run(
@@ -194,4 +205,5 @@ class Slurm:
             daemon.kill()
             daemon.close()
         for node in self.nodes if self.proctrack == "cgroup" else ():  # the hierarchy is the machine's own
-            node.run(["find", f"{FREEZER}/slurm_{node.name}", "-depth", "-type", "d", "-delete"], check=False)
+            places = [f"{place}/slurm_{node.name}" for place in (FREEZER, DEVICES)]
+            node.run(["find", *places, "-depth", "-type", "d", "-delete"], check=False)

@@ -83,6 +83,18 @@ def test_a_job_preempted_by_sigterm_to_its_step_saves_and_resumes(tmp_path: Path
         assert "Slurm starts the job again" in text
 
 
+OPENS = """
+import errno, os
+found = []
+for number in (0, 1):
+    try:
+        os.close(os.open("/dev/labgpu%d" % number, os.O_RDONLY))
+    except OSError as error:
+        found.append(errno.errorcode[error.errno])
+print("devices", os.environ.get("RANK"), found, flush=True)
+"""
+
+
 def test_nothing_outlives_a_step_under_proctrack_cgroup(tmp_path: Path) -> None:
     if reason := without_cgroups():
         pytest.skip(reason)
@@ -99,6 +111,12 @@ def test_nothing_outlives_a_step_under_proctrack_cgroup(tmp_path: Path) -> None:
         cluster.run("scancel", job)
         cluster.wait_over(job)
         assert "interrupted: SIGTERM (exit code 130)" in cluster.output(job)
+        if cluster.confines:  # ENXIO: no driver, but the job may use it; EPERM: it may not
+            (cluster.work / "opens.py").write_text(OPENS)
+            job = cluster.batch(f"exec {RUN.format('opens.py')}", "-N2", "--gres=gpu:1")
+            assert cluster.wait_over(job) == "COMPLETED", cluster.output(job)
+            for rank in (0, 1):
+                assert f"devices {rank} ['ENXIO', 'EPERM']" in cluster.output(job)
         # Plain preemption of a job that Slurm itself requeues: SIGTERM goes to the step's tasks alone.
         write_config(cluster, "USR1")
         run = "cd low && exec ../gpulaunch run -c ./job.yaml --transport srun --set slurm.requeue=0"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.commands._job_end import announced_end, leave_to_slurm
-from launcher.follow.events import JobEnds
+from launcher.follow.events import Interrupted, JobEnds
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
 from launcher.follow.run_state import RunState, StopHosts
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
@@ -33,18 +33,20 @@ AT = "2026-11-22T23:45:01"
 
 
 @pytest.mark.parametrize(
-    ("number", "preempted", "why", "until"),
+    ("number", "state", "preempted", "end"),
     [
-        (signal.SIGTERM, AT, PREEMPTED, UNTIL),
-        (signal.SIGUSR1, AT, PREEMPTED, UNTIL),
-        (signal.SIGUSR1, "None", TIME_LIMIT, UNTIL),
-        (signal.SIGTERM, "None", "Slurm has sent SIGTERM to the job's step", 0.0),
+        (signal.SIGTERM, "RUNNING", AT, JobEnd(PREEMPTED, UNTIL)),
+        (signal.SIGUSR1, "RUNNING", AT, JobEnd(PREEMPTED, UNTIL)),
+        (signal.SIGTERM, "COMPLETING", AT, JobEnd(PREEMPTED, UNTIL)),
+        (signal.SIGUSR1, "RUNNING", "None", JobEnd(TIME_LIMIT, UNTIL)),
+        (signal.SIGTERM, "RUNNING", "None", JobEnd("Slurm has sent SIGTERM to the job's step")),
+        (signal.SIGTERM, "CANCELLED", "None", JobEnd("Slurm ends this job (CANCELLED)", UNTIL)),
     ],
 )
 def test_a_signal_to_the_step_means_what_slurm_says_of_the_job(
-    number: int, preempted: str, why: str, until: float
+    number: int, state: str, preempted: str, end: JobEnd
 ) -> None:
-    assert describe_end(number, SHOWN.format(state="RUNNING", preempted=preempted)) == JobEnd(why, until)
+    assert describe_end(number, SHOWN.format(state=state, preempted=preempted)) == end
 
 
 def test_without_an_answer_of_slurm_only_the_signal_is_known() -> None:
@@ -109,6 +111,14 @@ def test_a_rank_that_ended_of_slurms_signal_is_no_failure(at: float, verdict: st
     actions = replay(watch, [report, JobEnds(PREEMPTED, 100.0), ended("a")])
     assert PREEMPTED in said(actions)
     assert come_to(watch).verdict == verdict
+
+
+def test_a_signal_to_the_step_of_a_run_that_is_interrupted_already_changes_nothing() -> None:
+    watch = RunState(plan(CPU))
+    replay(watch, [Interrupted("SIGTERM")])
+    assert replay(watch, [JobEnds("Slurm ends this job (CANCELLED)", 100.0)]) == []
+    replay(watch, [ended("a")])
+    assert come_to(watch).why == "SIGTERM"
 
 
 def test_what_fails_while_the_job_is_preempted_starts_elsewhere_and_what_finished_does_not() -> None:
