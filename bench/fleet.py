@@ -103,10 +103,8 @@ class _Server:
             size = await reader.readline()
             if size:
                 await reader.readexactly(int(size))
-                writer.write(
-                    _ANSWER % json.dumps(_probe_answer(json.loads(await reader.readline()))).encode()
-                )
-                await reader.read()
+                while line := await reader.readline():
+                    writer.write(_ANSWER % json.dumps(_probe_answer(json.loads(line))).encode())
         except (OSError, ValueError, asyncio.IncompleteReadError):
             pass  # that client has gone
         finally:
@@ -114,8 +112,8 @@ class _Server:
 
 
 def _probe_answer(request: dict[str, Any]) -> dict[str, Any]:
-    if request["role"] == "listen":
-        return {"listening": [[request["port"], ""], [40000, ""]]}
+    if request.get("role") == "listen":
+        return {"listening": [[port or 40000, ""] for port in request["ports"]]}
     return {"reached": [[address, port, "", 0.3] for address, port in request["targets"]]}
 
 

@@ -3,7 +3,8 @@
 import os
 import posixpath
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from launcher.host_checks.options import PreflightOptions
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.remote.agent import AgentRequest, OpenConnection
 from launcher.remote.fanout import WIDTH
+from launcher.remote.pair_reachability import MOST_HOSTS, probe_pairs
 from launcher.remote.reachability import StartProgram, probe_reachability
 from launcher.remote.shards.count import shard_count
 from preflight.decide.deepspeed_config import offload_path
@@ -79,7 +81,7 @@ def _import_judgement(more: Callable[[], object] | None) -> None:
 
 
 def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
-    """Return a probe that connects for real."""
+    """Return a probe that connects for real: each host to each, of many hosts each to the main one."""
 
     def probe(
         entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: StartProgram
@@ -92,9 +94,22 @@ def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
                 Reach(entry.name, main.name, "?", port, ok=False, error=refusal.message, ms=0.0)
                 for entry in others
             )
-        return probe_reachability(main, others, begin, address=address, port=port, width=width)
+        if len(entries) > MOST_HOSTS:
+            return probe_reachability(main, others, begin, address=address, port=port, width=width)
+        addresses = {main.name: address, **dict(_addresses(others, main, facts))}
+        return probe_pairs(entries, begin, addresses=addresses, port=port, width=width)
 
     return probe
+
+
+def _addresses(
+    entries: Sequence[HostEntry], main: HostEntry, facts: Mapping[str, HostFacts]
+) -> Iterator[tuple[str, str]]:
+    """Yield the address at which other hosts would call each host, where one is known."""
+    for entry in entries:
+        with suppress(GpulaunchError):
+            pair = [(entry, facts[entry.name]), (main, facts[main.name])]
+            yield entry.name, choose_main_address(pair)[0]
 
 
 def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None = None) -> AgentRequest:

@@ -1,7 +1,8 @@
 """Streamed program: one host listens for a moment, the others connect to it. Standard library, >= 3.9.
 
-stdin: one line of JSON. {"role": "listen", "port": P, "nonce": N, "deadline_s": S} listens on P and on one
-port of the kernel's choice until stdin ends or S seconds passed, and sends N to each client. {"role":
+stdin: one line of JSON. {"role": "listen", "ports": [P, ...], "nonce": N, "deadline_s": S, "timeout_s": S}
+listens on these ports (0: one of the kernel's choice) until stdin ends or S seconds passed, and sends N to
+each client; another line {"targets": ...} lets it connect meanwhile, as the other role does. {"role":
 "connect", "targets": [[address, port], ...], "nonce": N, "timeout_s": S} connects to all targets at once and
 reads N from each: a foreign service, or a router that accepts every connection, does not know it.
 
@@ -26,14 +27,15 @@ def main() -> int:
     """Handle the request on stdin."""
     request = json.loads(sys.stdin.buffer.readline())
     if request["role"] == "listen":
-        return listen(int(request["port"]), request["nonce"].encode(), float(request["deadline_s"]))
+        return listen(request)
     return connect(request["targets"], request["nonce"].encode(), float(request["timeout_s"]))
 
 
-def listen(port: int, nonce: bytes, deadline_s: float) -> int:
-    """Hold the two ports, send each client the nonce, and release the ports when stdin ends."""
+def listen(request: dict[str, Any]) -> int:
+    """Hold the ports, send each client the nonce, connect where asked, release the ports when stdin ends."""
+    nonce = request["nonce"].encode()
     listeners, ports = [], []
-    for wanted in (port, 0):
+    for wanted in map(int, request["ports"]):
         try:
             listener = open_listener(wanted)
         except OSError as error:
@@ -48,13 +50,18 @@ def listen(port: int, nonce: bytes, deadline_s: float) -> int:
         selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
         for listener in listeners:
             selector.register(listener, selectors.EVENT_READ)
-        end = time.monotonic() + deadline_s
+        end = time.monotonic() + float(request["deadline_s"])
         while time.monotonic() < end:
             for key, _ in selector.select(max(0.0, end - time.monotonic())):
-                if not isinstance(key.fileobj, socket.socket):
+                if isinstance(key.fileobj, socket.socket):
+                    caller, _ = key.fileobj.accept()
+                    threading.Thread(target=handshake, args=(caller, nonce), daemon=True).start()
+                    continue
+                line = sys.stdin.buffer.readline()
+                if not line:
                     return 0
-                caller, _ = key.fileobj.accept()
-                threading.Thread(target=handshake, args=(caller, nonce), daemon=True).start()
+                work = (json.loads(line)["targets"], nonce, float(request["timeout_s"]))
+                threading.Thread(target=connect, args=work, daemon=True).start()
     return 0
 
 

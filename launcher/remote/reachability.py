@@ -117,8 +117,9 @@ def start_listener(
     nonce = secrets.token_hex(16)
     request = {
         "role": "listen",
-        "port": port,
+        "ports": [port, 0],
         "nonce": nonce,
+        "timeout_s": CONNECT_TIMEOUT_S,
         "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + callers // width),
     }
     try:

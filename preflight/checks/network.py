@@ -1,6 +1,6 @@
 """How the nodes find and reach each other."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.helpers import is_started_with_options
@@ -128,3 +128,44 @@ def every_node_reaches_the_main_host(
                     subject=f"port {item.port}",
                     hosts=(name,),
                 )
+
+
+@cluster_check("NET005", Severity.WARNING)
+def hosts_reach_each_other(hosts: Mapping[str, HostFacts], reach: tuple[Reach, ...]) -> Iterator[Problem]:
+    """Every host reaches every other one, on an ephemeral port.
+
+    Tested by real connects where `gpulaunch preflight` asks 64 hosts or fewer; a launch tests the way to the
+    main host only, which is NET004. NCCL's rings and gloo's mesh also connect the other hosts to each other,
+    and the main host to them: a firewall that is open towards the main host alone ends as a hang in the first
+    collective.
+
+    Fix: open the ephemeral ports between all hosts, or choose a network that is open, with `interface:`.
+    Source: NCCL troubleshooting guide, networking; gloo's TCP transport, which makes a full mesh.
+    """
+    main = next(iter(hosts), "")
+    tries = [item for item in reach if item.to_host != main and item.to_host in hosts]
+    closed = _reached_by_none(tries)
+    fix = (
+        "open the ports between the hosts in both directions (nft list ruleset, ufw status), or set"
+        " interface: in hosts.yaml to a network that all are in"
+    )
+    for name, item in closed.items():
+        where = f"{item.address} port {item.port}"
+        yield Problem(f"no other host can connect to it at {where}: {item.error}", fix, hosts=(name,))
+    for name in hosts:
+        failed = [t for t in tries if t.from_host == name and t.to_host not in closed and not t.ok]
+        if failed:
+            first, *more = failed
+            others = f" (and {len(more)} more)" if more else ""
+            where = f"{first.to_host} at {first.address} port {first.port}"
+            yield Problem(f"cannot connect to {where}: {first.error}{others}", fix, hosts=(name,))
+
+
+def _reached_by_none(tries: Sequence[Reach]) -> dict[str, Reach]:
+    """Return the hosts that several others tried to reach and none did, with the first of these tries."""
+    to_host: dict[str, list[Reach]] = {}
+    for item in tries:
+        to_host.setdefault(item.to_host, []).append(item)
+    return {
+        name: found[0] for name, found in to_host.items() if len(found) > 1 and not any(t.ok for t in found)
+    }

@@ -330,10 +330,21 @@ def test_a_firewall_between_two_nodes_stops_the_launch_and_names_both(client: Cl
     assert stopped["blocks_launch"]
     assert main.address in stopped["message"]
     assert free.name not in stopped["hosts"]
-    assert {each["from_host"]: each["ok"] for each in answer["reach"]} == {
-        behind.name: False,
-        free.name: True,
+    ok = {(each["from_host"], each["to_host"]): each["ok"] for each in answer["reach"]}
+    assert ok == {
+        (behind.name, main.name): False,
+        (free.name, main.name): True,
+        (main.name, behind.name): False,
+        (main.name, free.name): True,
+        (behind.name, free.name): True,
+        (free.name, behind.name): True,
     }
+    back = finding(answer, main.name, "NET005")
+    assert (back["severity"], back["hosts"], behind.address in back["message"]) == (
+        "warning",
+        [main.name],
+        True,
+    )
 
 
 def test_a_clock_that_is_off_is_found(client: Client) -> None:

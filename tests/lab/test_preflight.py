@@ -22,7 +22,8 @@ def preflight(lab: Lab, *words: str, home: Path) -> dict[str, Any]:
 def test_nodes_reach_the_main_host_and_a_dead_one_is_only_its_own_finding(lab: Lab, tmp_path: Path) -> None:
     names = [host.name for host in lab.hosts]
     well = preflight(lab, *names, "--gpus", "none", home=tmp_path)
-    assert {item["from_host"] for item in well["reach"]} == set(names[1:])
+    ways = {(item["from_host"], item["to_host"]) for item in well["reach"]}
+    assert ways == {(one, other) for one in names for other in names if one != other}
     assert all(item["ok"] for item in well["reach"])
     assert well["would_use"]["world_size"] == len(names)
 

@@ -10,6 +10,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, NameNotResolved
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.remote.agent import GatherResult
+from launcher.remote.pair_reachability import MOST_HOSTS
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode, encode
 from preflight.job import Job
@@ -28,16 +29,18 @@ def fleet(size: int = 40, *, evil: str = "") -> PreflightResult:
         lost = names[_LOST - 1]
         errors[lost] = NameNotResolved(lost, f"{lost} does not resolve: no such name{evil}", "Check the name")
     main, *others = facts
-    reach = tuple(_reach(name, main, port, names, evil) for name in others for port in (29500, 43210))
+    to_main = [_reach(name, main, port, names, evil) for name in others for port in (29500, 43210)]
+    pairs = [_reach(one, to, 50000, names, evil) for one in facts for to in others if one != to]
+    reach = (*to_main, *(pairs if size <= MOST_HOSTS else ()))
     entries = [HostEntry(name) for name in names]
     return evaluate_facts(entries, GatherResult(facts, errors), Job(), reach=reach)
 
 
-def _reach(name: str, main: str, port: int, names: list[str], evil: str) -> Reach:
+def _reach(name: str, to: str, port: int, names: list[str], evil: str) -> Reach:
     place = names.index(name)
-    refused = place + 1 == _LATE and port != 29500
+    refused = port != 29500 and (place + 1 == _LATE or to in names[_LATE - 1 : _LATE])
     error = f"timed out after 3 s{evil}" if refused else ""
-    return Reach(name, main, "192.0.2.10", port, ok=not refused, error=error, ms=0.2 + place % 7 / 20)
+    return Reach(name, to, "192.0.2.10", port, ok=not refused, error=error, ms=0.2 + place % 7 / 20)
 
 
 @functools.cache

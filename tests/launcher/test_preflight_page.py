@@ -25,7 +25,7 @@ from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.gpu_map import gpu_rows
 from launcher.report.preflight_page.heat_rows import families, heat_rows
 from launcher.report.preflight_page.page import render_preflight_page, verdict_sentence
-from launcher.report.preflight_page.reach_matrix import reach_rows
+from launcher.report.preflight_page.reach_matrix import reach_columns, reach_rows
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job
@@ -197,7 +197,9 @@ def test_reach_is_a_matrix_of_the_ways_that_were_tried() -> None:
         Reach("d", "a", "192.0.2.1", 29500, ok=False, error="refused<b>", ms=1.0),
         Reach("a", "b", "192.0.2.2", 29500, ok=True, error="", ms=0.5),
     )
-    rows = reach_rows(reach, (("a", 29500), ("a", 43210), ("b", 29500)))
+    columns = reach_columns(reach)
+    assert columns == ((("a", 29500),), (("a", 43210),), (("b", 29500),))
+    rows = reach_rows(reach, columns)
     assert [row.hosts for row in rows] == [("d",), ("b",), ("c",), ("a",)]
     assert rows[1].ways == ((True, 0.25, 0.25), (True, 12.0, 12.0), None)
     assert rows[2].ways == ((True, 0.5, 0.5), None, None)
@@ -208,8 +210,25 @@ def test_reach_is_a_matrix_of_the_ways_that_were_tried() -> None:
     assert "<h2>Which host reaches which</h2>" in whole
     to_main = page(judged(host(name="a"), host(name="d"), reach=reach[:4]))
     assert "<h2>Who reaches a</h2>" in to_main
-    assert "nothing of the ways between the other hosts; gpulaunch preflight --deep measures" in to_main
+    assert "Of many hosts only these ways are tried; gpulaunch preflight --deep measures" in to_main
     assert '<th scope="col">a<br>port 43210</th>' in to_main
+
+
+def test_hosts_that_are_reached_alike_share_a_column_and_those_that_reach_alike_a_row() -> None:
+    names = [f"n{number}" for number in range(1, 9)]
+    reach = [Reach(name, "n1", "x", 29500, ok=True, error="", ms=0.2) for name in names[1:]]
+    for one in names:
+        for other in names[1:]:
+            if one != other:  # n5 is closed to the others; n1 comes through
+                ok = other != "n5" or one == "n1"
+                reach.append(Reach(one, other, "x", 4000 + int(other[1:]), ok=ok, error="", ms=0.5))
+    columns = reach_columns(reach)
+    alike = tuple((name, 4000 + int(name[1:])) for name in names[1:] if name != "n5")
+    assert columns == ((("n1", 29500),), alike, (("n5", 4005),))
+    rows = reach_rows(reach, columns)
+    assert [row.hosts for row in rows] == [("n2", "n3", "n4", "n6", "n7", "n8"), ("n5",), ("n1",)]
+    assert [way and way[0] for way in rows[0].ways] == [True, True, False]
+    assert [way and way[0] for way in rows[2].ways] == [None, True, True]
 
 
 def test_a_fix_that_neighbours_share_is_shown_once_below_them() -> None:

@@ -11,6 +11,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.pair_reachability import probe_pairs
 from launcher.remote.programs import command_with_stdin
 from launcher.remote.reachability import probe_reachability, probe_targets
 from launcher.transports.base import Connection, Endpoint, Stream
@@ -152,3 +153,49 @@ def test_an_agent_that_is_gone_is_told_as_a_node_that_could_not_be_asked(here: H
     reached = probe_reachability(MAIN, (NODE,), begin, address="127.0.0.1", port=free_port())
     assert [one.ok for one in reached] == [False, False]
     assert all("could not be tried: its agent no longer waits" in one.error for one in reached)
+
+
+OTHER = HostEntry("l40s-02")
+HERE = dict.fromkeys(("titan", "l40s-01", "l40s-02", BARE), "127.0.0.1")
+
+
+def test_every_host_connects_to_every_other_one_and_the_ports_are_let_go(here: Here) -> None:
+    port = free_port()
+    reached = probe_pairs((MAIN, NODE, OTHER), here, addresses=HERE, port=port)
+    assert all(one.ok for one in reached), reached
+    ways = [(one.from_host, one.to_host) for one in reached]
+    to_main = [(name, "titan") for name in ("l40s-01", "l40s-01", "l40s-02", "l40s-02")]
+    pairs = [("titan", "l40s-01"), ("titan", "l40s-02"), ("l40s-01", "l40s-02"), ("l40s-02", "l40s-01")]
+    assert (ways[:4], ways[4:]) == (to_main, pairs)
+    assert [one.port == port for one in reached[:4]] == [True, False, True, False]
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_of_pairs_what_could_not_be_tried_is_not_reached_on_the_main_host_and_else_left_out(
+    here: Here,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        away = {"titan": "127.0.0.1", "l40s-01": "255.255.255.255"}  # to which no connect leaves a host
+        bare = HostEntry(BARE)
+        reached = probe_pairs((MAIN, NODE, OTHER, bare), here, addresses=away, port=port)
+    found = {(one.from_host, one.to_host, one.port == port): one for one in reached}
+    assert "titan cannot listen on it:  Address already in use" in found["l40s-01", "titan", True].error
+    assert found["l40s-01", "titan", False].ok
+    assert "could not be tried: cannot start no-python" in found[BARE, "titan", False].error
+    assert not found["l40s-02", "l40s-01", False].ok
+    assert {key[1] for key in found} == {"titan", "l40s-01"}  # no address is known of the others
+    (only,) = {one.error for one in probe_pairs((bare, NODE), here, addresses=HERE, port=29500)}
+    assert only.startswith("bare could not listen: cannot start no-python")
+
+
+def test_hosts_that_answer_nonsense_are_not_reached_and_spoil_nothing(here: Here) -> None:
+    answer = '{"listening": [[5, ""]], "reached": [["10.0.0.7", 5, "", 1]]}'
+    hostile = f"print('\\nGPULAUNCH-ANSWER-1 {answer}', flush=True); input()".encode()
+
+    def begin(host: str, source: bytes, payload: bytes) -> Stream:
+        return here(host, hostile if host == NODE.name else source, payload)
+
+    reached = probe_pairs((MAIN, NODE, OTHER), begin, addresses=HERE, port=free_port())
+    ok = {(one.from_host, one.to_host): one.ok for one in reached}
+    assert (ok["l40s-01", "titan"], ok["l40s-02", "titan"], ok["l40s-02", "l40s-01"]) == (False, True, False)

@@ -69,7 +69,7 @@ sys.stdout.buffer.flush()
 if header["stay_s"]:
     read(int(line()))
     asked = json.loads(line())
-    said = {{"listening": [[asked["port"], ""], [1, "held"]]}} if asked["role"] == "listen" else {{
+    said = {{"listening": [[asked["ports"][0], ""], [1, "held"]]}} if asked["role"] == "listen" else {{
         "reached": [[*target, "", 0.1] for target in asked["targets"]]}}
     sys.stdout.buffer.write(b"\\nGPULAUNCH-ANSWER-1 %s\\n" % json.dumps(said).encode())
     sys.stdout.buffer.flush()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.host_names import row_head
+from launcher.report.preflight_page.host_names import host_list, row_head
 from launcher.text import counted
 from preflight.facts.host import Reach
 from preflight.frozen import dataclass
@@ -13,6 +13,8 @@ MOST_COLUMNS = 64
 _MOST_FAILURES = 60
 Target = tuple[str, int]
 """A host and a port of it."""
+Column = tuple[Target, ...]
+"""Targets of which all connects ended alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,9 @@ def render_reach(result: PreflightResult, *, measures_pairs: bool = False) -> It
         f" {_meaning(mains[0], measures_pairs=measures_pairs) if one else ''}"
         " An empty cell was not tested.</p>"
     )
-    targets = tuple(dict.fromkeys((each.to_host, each.port) for each in result.reach))
-    if len(targets) <= MOST_COLUMNS:
-        yield from _matrix(result.reach, targets)
+    columns = reach_columns(result.reach)
+    if len(columns) <= MOST_COLUMNS:
+        yield from _matrix(result.reach, columns)
     yield from _failures(failed)
 
 
@@ -48,43 +50,72 @@ def _meaning(main: str, *, measures_pairs: bool) -> str:
     rest = "the deep checks above measured" if measures_pairs else "gpulaunch preflight --deep measures"
     return (
         f"Ranks meet on {text(main)}: on the first port, and on one that its kernel chose, as NCCL uses them."
-        f" These connects say nothing of the ways between the other hosts; {rest} pairs of hosts."
+        f" Of many hosts only these ways are tried; {rest} pairs of hosts."
     )
 
 
-def reach_rows(reach: Sequence[Reach], targets: Sequence[Target]) -> tuple[ReachRow, ...]:
-    """Return the rows of the matrix, most failures first; hosts whose ways ended alike share one."""
-    by_way: dict[str, dict[Target, list[Reach]]] = {}
+def reach_columns(reach: Sequence[Reach]) -> tuple[Column, ...]:
+    """Return the columns: each port of the main host, and other hosts that are reached alike."""
+    main, senders = reach[0].to_host, dict.fromkeys(each.from_host for each in reach)
+    ok: dict[Target, dict[str, bool]] = {}
     for each in reach:
-        by_way.setdefault(each.from_host, {}).setdefault((each.to_host, each.port), []).append(each)
+        tries = ok.setdefault((each.to_host, each.port), {})
+        tries[each.from_host] = tries.get(each.from_host, True) and each.ok
+    groups: dict[object, list[Target]] = {}
+    for target, tries in ok.items():
+        # No host connects to itself: its own cell is like any other.
+        pattern = tuple(sender == target[0] or tries.get(sender) for sender in senders)
+        groups.setdefault(target if target[0] == main else pattern, []).append(target)
+    return tuple(map(tuple, groups.values()))
+
+
+def reach_rows(reach: Sequence[Reach], columns: Sequence[Column]) -> tuple[ReachRow, ...]:
+    """Return the rows of the matrix, most failures first; hosts whose ways ended alike share one."""
+    place = {target: at for at, column in enumerate(columns) for target in column}
+    by_host: dict[str, dict[int, list[Reach]]] = {}
+    for each in reach:
+        at = place[each.to_host, each.port]
+        by_host.setdefault(each.from_host, {}).setdefault(at, []).append(each)
     groups: dict[tuple[bool | None, ...], list[str]] = {}
-    for host, ways in by_way.items():
-        pattern = tuple(all(each.ok for each in ways[to]) if to in ways else None for to in targets)
+    for host, tries in by_host.items():
+        pattern = tuple(
+            all(each.ok for each in tries[at]) if at in tries else None for at in range(len(columns))
+        )
         groups.setdefault(pattern, []).append(host)
-    rows = [
-        ReachRow(tuple(hosts), tuple(_way(hosts, to, by_way) for to in targets))
-        for _, hosts in sorted(groups.items(), key=lambda group: -sum(ok is False for ok in group[0]))
-    ]
-    return tuple(rows)
+    ordered = sorted(groups.items(), key=lambda group: -sum(ok is False for ok in group[0]))
+    return tuple(
+        ReachRow(
+            tuple(hosts),
+            tuple(
+                _way([each for host in hosts for each in by_host[host].get(at, ())])
+                for at in range(len(columns))
+            ),
+        )
+        for _, hosts in ordered
+    )
 
 
-def _way(
-    hosts: Sequence[str], to: Target, by_way: dict[str, dict[Target, list[Reach]]]
-) -> tuple[bool, float, float] | None:
-    tries = [each for host in hosts for each in by_way[host].get(to, ())]
+def _way(tries: Sequence[Reach]) -> tuple[bool, float, float] | None:
     if not tries:
         return None
     made = [each.ms for each in tries if each.ok] or [0.0]
     return all(each.ok for each in tries), min(made), max(made)
 
 
-def _matrix(reach: Sequence[Reach], targets: Sequence[Target]) -> Iterator[str]:
-    head = "".join(f'<th scope="col">{text(name)}<br>port {port}</th>' for name, port in targets)
+def _matrix(reach: Sequence[Reach], columns: Sequence[Column]) -> Iterator[str]:
+    main = reach[0].to_host
+    head = "".join(f'<th scope="col">{_head(column, main)}</th>' for column in columns)
     head = f'<tr><th scope="col">from \\ to, ms</th>{head}</tr>'
     yield f'<div class="wide"><table class="reach"><thead>{head}</thead><tbody>'
-    for row in reach_rows(reach, targets):
+    for row in reach_rows(reach, columns):
         yield f"<tr>{row_head(row.hosts)}{''.join(map(_cell, row.ways))}</tr>"
     yield "</tbody></table></div>"
+
+
+def _head(column: Column, main: str) -> str:
+    names = tuple(name for name, _ in column)
+    port = f"port {column[0][1]}" if names[0] == main else "a port of their own"
+    return f"{host_list(names)}<br>{port}"
 
 
 def _cell(way: tuple[bool, float, float] | None) -> str:
@@ -101,12 +132,27 @@ def _ms(value: float) -> str:
 
 
 def _failures(failed: Sequence[Reach]) -> Iterator[str]:
+    """Yield the failed connects in words: those to one port together, then those of one host."""
     if not failed:
         return
+    to_port: dict[tuple[str, str, str], list[str]] = {}
+    for each in failed:
+        to_port.setdefault((each.to_host, f"{each.address} port {each.port}", each.error), []).append(
+            each.from_host
+        )
+    lines: list[str] = []
+    from_one: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for (to_host, where, error), hosts in to_port.items():
+        if len(hosts) > 1:
+            lines.append(f"{host_list(tuple(hosts))} to {text(to_host)}, {text(where)}: {text(error)}")
+        else:
+            from_one.setdefault((hosts[0], error), []).append((to_host, where))
+    for (host, error), targets in from_one.items():
+        names = host_list(tuple(dict.fromkeys(name for name, _ in targets)))
+        where = f", {text(targets[0][1])}" if len(targets) == 1 else ""
+        lines.append(f"{text(host)} to {names}{where}: {text(error)}")
     yield '<ul class="failures">'
-    for each in failed[:_MOST_FAILURES]:
-        where = f"{each.address} port {each.port}"
-        yield f"<li>{text(each.from_host)} to {text(each.to_host)}, {text(where)}: {text(each.error)}</li>"
-    if len(failed) > _MOST_FAILURES:
-        yield f"<li>and {len(failed) - _MOST_FAILURES} more</li>"
+    yield from (f"<li>{line}</li>" for line in lines[:_MOST_FAILURES])
+    if len(lines) > _MOST_FAILURES:
+        yield f"<li>and {len(lines) - _MOST_FAILURES} more</li>"
     yield "</ul>"
