@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
-from launcher.engines.command_line.reference import options_reference
+from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.reference import LAUNCHERS, launcher_pages, variables_reference
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
 from launcher.engines.command_line.tables.composer import COMPOSER
@@ -19,7 +20,7 @@ from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SR
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 from tests.deepspeed_package import DIRECTORY, needs_deepspeed
 
-TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, FABRIC, COMPOSER, COLOSSALAI, MPIRUN, HOROVODRUN, SRUN)
+TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, COMPOSER, COLOSSALAI, FABRIC, MPIRUN, HOROVODRUN, SRUN)
 HELP = {"-h", "--help"}
 
 
@@ -130,7 +131,13 @@ def test_options_that_set_a_field_set_one_that_exists() -> None:
     assert {option.sets for option in rows if option.sets} <= fields
 
 
-def test_the_page_of_options_is_current() -> None:
-    written = (Path(__file__).resolve().parents[2] / "docs/launcher-options.md").read_text(encoding="utf-8")
-    anew = "python -c 'import launcher.engines.command_line.reference as r; print(r.options_reference())'"
-    assert written.endswith(options_reference()), f"replace the tables of docs/launcher-options.md by: {anew}"
+def test_the_pages_of_launchers_are_current() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    pages = launcher_pages()
+    anew = "write them anew: .venv/bin/python .ci/launcher-pages"
+    assert {path.name: path.read_text("utf-8") for path in (docs / "coming-from").glob("*.md")} == pages, anew
+    assert (docs / "launcher-options.md").read_text("utf-8").endswith(variables_reference()), anew
+    assert [launcher.table for launcher in LAUNCHERS] == list(TABLES)
+    for launcher in LAUNCHERS:  # the example is one of its launcher
+        parsed = parse_line(launcher.today)
+        assert launcher.table.owner in (parsed.launcher, parsed.prefix)

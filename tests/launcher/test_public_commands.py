@@ -112,7 +112,7 @@ def test_texts_of_thirty_projects_are_read_as_a_person_reads_them() -> None:
 
 def test_scripts_are_read_as_a_shell_reads_them() -> None:
     """Launch scripts with conditions, files in place, arguments, arrays and what follows the launch."""
-    assert len(SCRIPTS) >= 200
+    assert len(SCRIPTS) >= 300
     check_outcomes(SCRIPTS)
     assert sum("refused" in text for text in SCRIPTS) < len(SCRIPTS) * 0.3
 

@@ -35,7 +35,10 @@ _AFTER = ("tail", "less", "watch", "fg", "bg")
 """Commands that only look at a launch which continues."""
 
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
-_RC_FILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", "conda.sh", "mamba.sh", "modules.sh")
+_RC_FILES = (
+    *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".cshrc"),
+    *("conda.sh", "conda.csh", "mamba.sh", "modules.sh", "modules.csh"),
+)
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")

@@ -238,7 +238,7 @@ class _Shell:
         elif name in _DECLARATIONS or all(_ASSIGNMENT.match(word.text) for word in words):
             is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
             self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
-        elif name == "unset":
+        elif name in ("unset", "unsetenv"):
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
         elif environment is not None:
             path = environment.path and posixpath.join(self.directory, environment.path)
