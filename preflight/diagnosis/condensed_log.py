@@ -58,7 +58,7 @@ class LogCondenser:
         self._rest = b""
         self._place = 0  # lines so far, those behind carriage returns included
         self._number = 0  # lines so far
-        self._shapes: dict[bytes, _Shape | None] = {}
+        self._shapes: dict[bytes, _Shape | bool | None] = {}  # True: seen once; None: not kept
         self._free = self._free_bytes = 0
         self._events = self._event_bytes = 0
         self._repeating = 0
@@ -89,7 +89,7 @@ class LogCondenser:
         kept = {place: (number, text, 1) for place, (number, text) in self._kept.items()}
         kept.update({place: (number, text, 1) for place, number, text in self._last_events()})
         for each in self._shapes.values():
-            if each is not None and each.last:
+            if isinstance(each, _Shape) and each.last:
                 ring = sorted(each.last)
                 left_out = each.seen - each.limit - len(ring) - each.sampled
                 for index, (place, number, text) in enumerate(ring):
@@ -137,10 +137,12 @@ class LogCondenser:
             known = shapes.get(form, self)
             if known is None:
                 continue
-            if not isinstance(known, _Shape):
-                shapes[form] = _Shape()
+            if known is self:
+                shapes[form] = True
                 fresh.append(index)
                 continue
+            if not isinstance(known, _Shape):
+                known = shapes[form] = _Shape()
             seen = known.seen
             known.seen = seen + 1
             if seen < known.limit:

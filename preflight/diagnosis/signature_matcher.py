@@ -1,8 +1,10 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import accumulate
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative
@@ -65,7 +67,14 @@ def shape_of_bytes(text: bytes) -> bytes:
 
 def is_harmless(text: str) -> bool:
     """Whether a line is one that is known to alarm for nothing."""
-    return any(notice.safe and notice.pattern.found_in(text) for notice in NOTICES)
+    return any(literal in text and search(text) for literal, search in _harmless())
+
+
+@cache
+def _harmless() -> tuple[tuple[str, Callable[[str], object]], ...]:
+    """Return (literal, search) of every branch of the notices that may be ignored."""
+    safe = (notice.pattern for notice in NOTICES if notice.safe)
+    return tuple((each.literal, each.pattern.search) for pattern in safe for each in pattern.alternatives)
 
 
 def first_match(text: str) -> Signature | None:
@@ -95,20 +104,26 @@ def _table() -> tuple[tuple[str, Signature, Alternative], ...]:
 
 def _active(shapes: set[str]) -> dict[str, _Rows]:
     """Return {shape: rows it may match}, shapes that can match none left out."""
-    everything = "\n".join(shapes)
-    possible: dict[str, bool] = {}
-    table = _table()
-    for literal, _, _ in table:
-        if literal not in possible:
-            possible[literal] = literal in everything
-    left = [entry for entry in table if possible[entry[0]]]
-    literals = list(dict.fromkeys(literal for literal, _, _ in left))
-    found: dict[str, _Rows] = {}
-    for each in shapes:
-        there = {literal for literal in literals if literal in each}
-        if there:
-            found[each] = tuple((row, alternative) for literal, row, alternative in left if literal in there)
-    return found
+    each_shape = list(shapes)
+    everything = "\n".join(each_shape)
+    ends = list(accumulate(len(each) + 1 for each in each_shape))
+    entries: dict[int, list[tuple[Signature, Alternative]]] = {}
+    places: dict[str, tuple[int, ...]] = {}
+    for literal, row, alternative in _table():
+        if literal not in places:
+            places[literal] = tuple(_places_of(literal, everything, ends))
+        for place in places[literal]:
+            entries.setdefault(place, []).append((row, alternative))
+    return {each_shape[place]: tuple(rows) for place, rows in entries.items()}
+
+
+def _places_of(literal: str, text: str, ends: Sequence[int]) -> Iterator[int]:
+    """Yield which lines of a text hold a literal; `ends` are the offsets behind each line."""
+    at = text.find(literal)
+    while 0 <= at < ends[-1]:
+        place = bisect_right(ends, at)
+        yield place
+        at = text.find(literal, ends[place])
 
 
 def _first(rows: _Rows, text: str) -> Signature | None:

@@ -123,7 +123,7 @@ def _newest(gpus: list[Tree], indexes: list[str]) -> list[Tree]:
 
 
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
-_PROMPT = re.compile(r"^\S*[@:~]\S*[#$%>] |^[#$%>] ?|^\S*[#$%]\s*$")
+_PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 _LOST = "GPU is lost"

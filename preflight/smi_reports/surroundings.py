@@ -12,7 +12,7 @@ _HEAD = re.compile(
     re.MULTILINE,
 )
 _TIMED = re.compile(r"\d\d:\d\d:\d\d")
-_NUMBERED = re.compile(r"\s*\d+(?:[\s|:.\t>)-]|\.\.)*")
+_NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _NEXT_LINES = 6
 """Lines below the first one by which its prefix is known to be one of every line."""
 
@@ -52,7 +52,7 @@ def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
     exact = re.compile(
         re.escape(first) if not marks else f"{re.escape(marks)} {{0,{len(first) - len(marks)}}}"
     )
-    digits_open = re.sub(r"(?:\\ )+", r" *", re.sub(r"\d+", r"\\d+", re.escape(first.strip())))
+    digits_open = re.sub(r"(?:\\ )+", " {1,8}", re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip())))
     opened = re.compile(f" *{digits_open} {{0,{len(first) - len(marks)}}}")
     whole = [line for line in following if line.strip()]
     for pattern in (exact, *([opened] if _TIMED.search(first) or _NUMBERED.fullmatch(first) else [])):
