@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.lab.silicon.state import state_text
+from tests.torchless import write_python
 from tests.users import CPU_WHEEL, User
 
 pytestmark = [
@@ -40,13 +41,21 @@ time.sleep(60 if world > 1 else 0)
 """
 
 
+def torchless(user: User) -> User:
+    """Give this machine an interpreter that starts ranks without torch: they need none, in several starts."""
+    entry = {"python": write_python(user.home)}
+    (user.home / "hosts.yaml").write_text(json.dumps({"hosts": {"localhost": entry}}))
+    return user
+
+
 def test_a_run_goes_on_without_the_gpu_that_was_lost(tmp_path: Path) -> None:
-    user = User(tmp_path / "home", "2xl40s")
+    user = torchless(User(tmp_path / "home", "2xl40s"))
     profile = user.profile
     assert profile is not None
     lost = replace(profile, gpus=(profile.gpus[0], replace(profile.gpus[1], calls={"*": "return 15"})))
     (user.home / "silicon" / "lost").write_text(state_text(lost))
-    user.write(TRAIN, {"gpus": "all", "output": "out", "guard": "off", "restart": RESTART})
+    keys = {"gpus": "all", "output": "out", "guard": "off", "restart": RESTART}
+    user.write(TRAIN, {**keys, "engine": "accelerate"})
     done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", CPU_WHEEL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "localhost stays with its other GPUs: gpu1: the GPU is lost" in done.stdout
@@ -71,7 +80,7 @@ def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
 
 
 def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) -> None:
-    user = User(tmp_path / "home")
+    user = torchless(User(tmp_path / "home"))
     user.write(
         "import os, sys\nsys.exit(7) if os.path.exists('x') else (open('x', 'w'), os.kill(os.getpid(), 9))",
         {"gpus": "none", "restart": {"max": 1, "backoff_s": 0, "retry_on": ["script"]}},
@@ -107,7 +116,7 @@ def read_until(process: "subprocess.Popen[str]", words: str) -> str:
 
 
 def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
-    user = User(tmp_path / "home")
+    user = torchless(User(tmp_path / "home"))
     user.write("import os; os.kill(os.getpid(), 9)", {"gpus": "none", "restart": {"backoff_s": 200}})
     with begun(user) as process:
         said = read_until(process, "restart 1 of 3 in 200 s")
@@ -123,7 +132,7 @@ def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
 
 
 def test_a_run_that_finds_no_host_waits_for_the_next_pause(tmp_path: Path) -> None:
-    user = User(tmp_path / "home")
+    user = torchless(User(tmp_path / "home"))
     begin = "import os, sys\nif os.path.exists('again'): sys.exit()\n"
     spoil = "open('again', 'w'); open('out', 'w'); os.kill(os.getpid(), 9)"
     user.write(begin + spoil, {"gpus": "none", "output": "out/x", "restart": {"max": 3, "backoff_s": 1}})
