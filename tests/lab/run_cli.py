@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from tests import torchless
 from tests.lab.hosts import Lab
 
 CHECKOUT = Path(__file__).parents[2]
@@ -23,22 +26,40 @@ class Cli:
     def __init__(self, lab: Lab, home: Path) -> None:
         self.lab = lab
         self.home = home
+        self.inventory = lab.inventory_path
+        self.keys: dict[str, object] = {}
         self.started: list[Running] = []
         ssh = home / ".ssh"
         ssh.mkdir(parents=True)
         (ssh / "known_hosts").write_text(lab.known_hosts.read_text())
 
+    def without_torch(self) -> None:
+        """From now on ranks of the accelerate engine start without torch (tests/torchless)."""
+        data = yaml.safe_load(self.inventory.read_text())
+        for host in self.lab.hosts:
+            place = host.put(f"/usr/local/bin/{torchless.NAME}", torchless.WRAPPER, mode=0o755)
+            data["hosts"][host.name]["python"] = place
+        self.inventory = self.home / "hosts.yaml"
+        self.inventory.write_text(yaml.safe_dump(data))
+        self.keys = {"engine": "accelerate"}
+
     def write(self, script: str, **keys: object) -> None:
         """Write job.py, and a run config that sends it."""
         (self.home / "job.py").write_text(script)
-        config = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no", **keys}
+        config: dict[str, object] = {
+            "script": "job.py",
+            "send_script": True,
+            "gpus": "none",
+            "precision": "no",
+        }
+        config |= {**self.keys, **keys}
         (self.home / "job.yaml").write_text(json.dumps(config))
 
     def start(self, hosts: str, *words: str) -> "Running":
         """Start `gpulaunch run` on these hosts."""
         argv = [sys.executable, "-m", "launcher.cli", "run", "-c", "./job.yaml", "--hosts", hosts]
         process = subprocess.Popen(
-            [*argv, "-i", str(self.lab.inventory_path), *words],
+            [*argv, "-i", str(self.inventory), *words],
             cwd=self.home,
             env={**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT)},
             stdout=subprocess.PIPE,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import torchless
 from tests.lab import slurm as slurm_lab
 from tests.lab.hosts import Lab
 from tests.lab.slurm import Slurm
@@ -54,6 +55,8 @@ hosts.close()
 print(told == dict.fromkeys(job.nodes, True), names)
 """
 RUN = "./gpulaunch run {} --gpus none --guard off --no-restart"
+PLAIN_RUN = f"{RUN.format('plain.py')} --set engine=accelerate"
+TRAIN_RUN = f"{RUN.format('train.py')} -i real.yaml"
 
 
 class Cluster(Slurm):
@@ -67,6 +70,13 @@ class Cluster(Slurm):
         self.gpulaunch = self.work / "gpulaunch"
         self.gpulaunch.write_text(command)
         self.gpulaunch.chmod(0o755)
+        # Only train.py is about torch; the accelerate engine of others starts ranks without it.
+        python = torchless.write_python(self.work)
+        nodes = {node.name: {"python": python} for node in self.nodes}
+        (self.work / "hosts.yaml").write_text(json.dumps({"hosts": nodes}))
+        (self.work / "real.yaml").write_text(
+            json.dumps({"hosts": {node: {"python": sys.executable} for node in nodes}})
+        )
         (self.work / "plain.py").write_text(PLAIN)
         (self.work / "train.py").write_text(TRAIN)
         (self.work / "through.py").write_text(
@@ -155,8 +165,11 @@ def config_of_nodes(cluster: Cluster, name: str, script: str, bad: str, **slurm:
     place = cluster.work / name
     place.mkdir()
     (place / "job.py").write_text(script)
-    (place / "hosts.yaml").write_text(json.dumps({"hosts": {bad: {"python": "/nowhere/python"}}}))
-    config = {"script": "job.py", "gpus": "none", "guard": "off", "slurm": slurm}
+    hosts = json.loads((cluster.work / "hosts.yaml").read_text())["hosts"] | {
+        bad: {"python": "/nowhere/python"}
+    }
+    (place / "hosts.yaml").write_text(json.dumps({"hosts": hosts}))
+    config = {"script": "job.py", "engine": "accelerate", "gpus": "none", "guard": "off", "slurm": slurm}
     (place / "job.yaml").write_text(json.dumps(config))
 
 

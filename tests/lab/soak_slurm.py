@@ -10,7 +10,7 @@ from tests.lab.slurm_cluster import (
     CHECKOUT,
     ENDS,
     PLAIN,
-    RUN,
+    PLAIN_RUN,
     Cluster,
     bad_nodes,
     config_of_nodes,
@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_killed_client_ends_the_run_and_the_job_goes_on(cluster: Cluster) -> None:
     kill = "while ! grep -q '] up 1' $SLURM_JOB_ID.run; do sleep 0.1; done; kill -9 $!; wait"
     left = "while srun --overlap ps -eo args | grep -q '[p]lain.py'; do sleep 0.3; done; echo over"
-    job = cluster.batch(f"{RUN.format('plain.py')} > $SLURM_JOB_ID.run & {kill}; {left}", "-N2")
+    job = cluster.batch(f"{PLAIN_RUN} > $SLURM_JOB_ID.run & {kill}; {left}", "-N2")
     cluster.wait_output(job, "over")
     cluster.wait_over(job)
 

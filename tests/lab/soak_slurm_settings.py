@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.lab.slurm import FREEZER, without_cgroups
-from tests.lab.slurm_cluster import PLAIN, RUN, Cluster, config_of_nodes, slurm_cluster, submit
+from tests.lab.slurm_cluster import (
+    PLAIN,
+    PLAIN_RUN,
+    RUN,
+    TRAIN_RUN,
+    Cluster,
+    config_of_nodes,
+    slurm_cluster,
+    submit,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
 
@@ -99,10 +108,10 @@ def test_nothing_outlives_a_step_under_proctrack_cgroup(tmp_path: Path) -> None:
     if reason := without_cgroups():
         pytest.skip(reason)
     with slurm_cluster(tmp_path / "slurm", PLAIN_PREEMPTION, proctrack="cgroup") as cluster:
-        job = cluster.batch(f"exec {RUN.format('train.py')}", "-N2")
+        job = cluster.batch(f"exec {TRAIN_RUN}", "-N2")
         cluster.wait_output(job, "sum 3 of 2", 2, timeout_s=300)
         assert cluster.wait_over(job) == "COMPLETED", cluster.output(job)
-        job = cluster.batch(f"exec {RUN.format('plain.py')}", "-N2")
+        job = cluster.batch(f"exec {PLAIN_RUN}", "-N2")
         cluster.wait_output(job, " of 2 on ", 2, timeout_s=180)
         shown = cluster.nodes[0].run(
             ["sh", "-c", f"cat {FREEZER}/slurm_n1/uid_0/job_{job}/step_0/cgroup.procs"]

@@ -39,6 +39,7 @@ for step in range(begin + 1, begin + 11 if begin else 10**6):
 @pytest.fixture
 def cli(lab: Lab, tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(lab, tmp_path / "home")
+    cli.without_torch()
     (cli.home / ".ssh" / "config").write_text("Host *\n    ConnectTimeout 2\n")
     yield cli
     cli.close()

@@ -165,10 +165,10 @@ def test_one_failing_rank_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> N
 
 
 def test_a_killed_rank_gives_its_signal(lab: Lab, cli: Cli) -> None:
-    cli.write(PLAIN.format(failing=1, failure="os.kill(os.getpid(), 9)"), processes_per_host=1)
-    code, output = cli.run(names(lab, 2))
+    cli.write(PLAIN.format(failing=1, failure="os.kill(os.getpid(), 9)"), processes_per_host=2)
+    code, output = cli.run(names(lab, 1))
     assert code == 128 + 9, output
-    assert f"rank 1 on {lab.hosts[1].name} was ended by signal 9 (SIGKILL)" in output
+    assert f"rank 1 on {lab.hosts[0].name} was ended by signal 9 (SIGKILL)" in output
 
 
 def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
@@ -186,6 +186,7 @@ def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
 
 
 def test_a_killed_client_ends_the_run_after_the_timeout_where_that_is_wished(lab: Lab, cli: Cli) -> None:
+    cli.without_torch()
     cli.write(UP, processes_per_host=2)
     running = cli.start(names(lab, 2), "--on-disconnect", "stop", "--disconnect-timeout", "4")
     running.until(lambda text: text.count("] up ") == 4)
@@ -222,6 +223,7 @@ def test_a_dead_host_stops_the_others(fresh_lab: FreshLab, tmp_path: Path) -> No
 
 
 def test_a_short_cut_of_the_link_loses_nothing(lab: Lab, cli: Cli) -> None:
+    cli.without_torch()
     cli.write(
         "import time\nfor n in range(160):\n    print('line', n, flush=True)\n    time.sleep(0.05)\n",
         processes_per_host=1,

@@ -19,7 +19,8 @@ from tests.lab.gpus import silicon
 from tests.lab.slurm_cluster import (
     CHECKOUT,
     ENDS,
-    RUN,
+    PLAIN_RUN,
+    TRAIN_RUN,
     Cluster,
     bad_nodes,
     config_of_nodes,
@@ -40,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_job_trains_on_its_nodes_without_ssh(cluster: Cluster) -> None:
     for host in cluster.nodes:  # nobody may log in
         host.kill(host.sshd_pid())
-    job = cluster.batch(f"exec {RUN.format('train.py')}", "-N2")
+    job = cluster.batch(f"exec {TRAIN_RUN}", "-N2")
     assert cluster.wait_over(job) == "COMPLETED", cluster.output(job)
     text = cluster.output(job)
     assert text.count(f"sum 3 of 2 {job} none") == 2, text
@@ -58,7 +59,7 @@ def test_bytes_pass_through_srun_unchanged_while_all_processors_are_taken(cluste
 
 
 def test_scancel_ends_the_run_everywhere(cluster: Cluster) -> None:
-    job = cluster.batch(f"exec {RUN.format('plain.py')}", "-N2")
+    job = cluster.batch(f"exec {PLAIN_RUN}", "-N2")
     cluster.wait_output(job, "] up ", 2)
     cluster.run("scancel", job)
     assert cluster.wait_over(job) == "CANCELLED"
@@ -68,6 +69,7 @@ def test_scancel_ends_the_run_everywhere(cluster: Cluster) -> None:
 
 CONFIG = """\
 script: plain.py
+engine: accelerate
 gpus: none
 guard: "off"
 hosts: elsewhere

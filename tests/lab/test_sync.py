@@ -152,6 +152,7 @@ def test_a_run_syncs_first_and_keeps_what_ran(synced: Synced, tmp_path: Path) ->
     git(synced.source, "commit", "-qm", "one")
     write(synced.source, {"train.py": "import pkg.a\nprint('ran', __file__)\n", "pkg/a.py": "print('new')\n"})
     cli = Cli(synced.lab, tmp_path / "home")
+    cli.without_torch()
     config = {
         "script": "train.py",
         "gpus": "none",
@@ -197,12 +198,13 @@ def test_without_sync_a_script_that_differs_between_hosts_stops_the_launch(
 
 def test_a_script_runs_on_a_host_with_the_tree_around_it_and_no_run_config(lab: Lab, tmp_path: Path) -> None:
     cli = Cli(lab, tmp_path / "home")
+    cli.without_torch()
     project = cli.home / "toy"
     write(
         project, {"train.py": "from words import SAID\nprint(SAID, flush=True)\n", "words.py": "SAID='b'\n"}
     )
     name = lab.hosts[0].name
-    words = ["run", "train.py", "--hosts", name, "-i", str(lab.inventory_path), "--gpus", "none"]
+    words = ["run", "train.py", "--hosts", name, "-i", str(cli.inventory), "--gpus", "none"]
     code, text = cli.invoke(project, *words)
     assert (code, "train.py imports words.py, but only train.py itself would be sent" in text) == (2, True)
     code, text = cli.invoke(project, *words, "--sync", "--dry-run")

@@ -12,7 +12,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-AFTER = {"cpu_scaler": "accelerate.accelerator", "pretended_gpus": "torch", "simulated_gpus": "torch"}
+AFTER = {
+    "cpu_scaler": "accelerate.accelerator",
+    "no_compiler": "torch._compile",
+    "pretended_gpus": "torch",
+    "simulated_gpus": "torch",
+}
 
 
 class AfterImport:

@@ -1,0 +1,38 @@
+"""torch without its compiler, for trainings that compile nothing.
+
+The first optimizer, a process group and DistributedDataParallel import torch._dynamo, to tell it that they
+are not to be compiled. That import takes as long as torch's own. Other names of it are an AttributeError.
+"""
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+
+class OptimizedModule:
+    """What torch.compile returns: accelerate looks whether a model is one."""
+
+
+def disable(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
+    """Return the function: nothing compiles it."""
+    return function
+
+
+def graph_break() -> None:
+    """Break no graph."""
+
+
+def turn_on(_: ModuleType) -> None:
+    """Stand in for torch._dynamo, right after torch._compile was imported."""
+    found: Any = ModuleType("torch._dynamo")
+    found.disable = disable
+    found.graph_break = graph_break
+    found.eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
+    found.utils = SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer")
+    found.trace_rules = SimpleNamespace(
+        LEGACY_MOD_INLINELIST=set(),
+        get_legacy_mod_inlinelist=SimpleNamespace(cache_clear=lambda: None),
+        clear_lru_cache=lambda: None,
+    )
+    sys.modules.setdefault(found.__name__, found)
