@@ -41,6 +41,10 @@ _READS_MODELS = re.compile(
 )
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _WATCHDOG = "S54"
+_SHORT_END = 3
+_SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
+_FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
+_REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _MISSING_MODULE = "S89"
 _KILLS = frozenset({"S70", "S71", "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
@@ -103,12 +107,17 @@ def candidates(
     own = _user_exceptions(open_ends, hits, course)
     found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
-        found = [each for each in found if _is_failure_alone(each) and not course.continued(each.first.order)]
+        found = [
+            _less_certain(each, course)
+            for each in found
+            if _is_failure_alone(each) and not course.continued(each.first.order)
+        ]
     anchored = {
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
     found = [_raised_above_waits(_unanchored(each, [*found, *own], anchored), found) for each in found]
+    found = [each for each in found if not _echoes_lost_peer(each, found)]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
 
@@ -278,6 +287,26 @@ def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Ca
     if killed and waits and candidate.first.order < min(waits):
         return replace(candidate, depth=CausalDepth.GENERAL)
     return candidate
+
+
+def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
+    """Let a message be likely that is in a line of prose, with lines of other things behind it and no failure anywhere."""
+    cause, last = candidate.cause, len(course.lines) - 1
+    if cause.confidence != "certain" or _UNCARRIED.search(candidate.first.text):
+        return candidate
+    if candidate.first.order + _SHORT_END >= last or _SAYS_ERROR.search(candidate.first.text):
+        return candidate
+    return replace(candidate, cause=replace(cause, confidence="likely"))
+
+
+def _echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether it is a watchdog that only repeats that some operation failed, while NCCL reports a peer that was gone."""
+    lines = candidate.cause.evidence
+    return (
+        candidate.cause.code == _WATCHDOG
+        and all(_FAILED_OR_TIMED_OUT in each.text for each in lines)
+        and any(_REMOTE_ERROR.search(each.text) for other in others for each in other.cause.evidence)
+    )
 
 
 def _is_failure_alone(candidate: Candidate) -> bool:

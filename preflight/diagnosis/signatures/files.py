@@ -70,7 +70,7 @@ ROWS: tuple[Signature, ...] = (
               "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),
     Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
-    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
+    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
     Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]|\[Errno 1\] Operation not permitted",

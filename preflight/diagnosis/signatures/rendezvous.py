@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               "source"),
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
-              r"|ssh: connect to host \S+ port \d+: |kex_exchange_identification|REMOTE HOST IDENTIFICATION HAS CHANGED",
+              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |kex_exchange_identification|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),
