@@ -4,6 +4,7 @@ The prefix runs over another connection, local or SSH, and carries bytes to a pr
 """
 
 import contextlib
+import re
 import shlex
 import time
 from collections.abc import Iterable
@@ -31,6 +32,7 @@ _ECHO = ("sh", "-c", 'cat; printf %s "$0"', _ARGUMENT.decode())
 _MOST_NOISE = 1 << 16
 _STDERR_TURN_S = 0.25
 _LAST_S = 2.0
+_OWN_LOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")  # what kubectl logs (klog), before its own words
 _STDERR_SHOWN = 300
 
 
@@ -188,4 +190,5 @@ def _try_to_send(stream: Stream, data: bytes) -> None:
 
 def _last(output: bytes) -> str:
     lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]
-    return one_line(" | ".join(lines[-2:]), _STDERR_SHOWN)
+    plain = [line for line in lines if not _OWN_LOG.match(line)]
+    return one_line(" | ".join((plain or lines)[-2:]), _STDERR_SHOWN)

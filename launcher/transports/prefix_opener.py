@@ -18,6 +18,16 @@ from launcher.transports.prefix import PrefixConnection, prefix_of
 
 _ENDED = ("(notfound)", "container in a completed pod")
 _FORBIDDEN = "(forbidden)"
+_NO_CLUSTER = (
+    "the connection to the server",
+    "unable to connect to the server",
+    "context was not found",
+    "error in configuration",
+    "(unauthorized)",
+    "you must be logged in to the server",
+    "please enter username",
+)
+"""What kubectl says that reaches no cluster, or is not known to it (kubectl 1.32)."""
 Open = Callable[[Endpoint, OpenOptions], Connection]
 
 
@@ -56,4 +66,7 @@ def _of_pod(failure: PrefixFailed) -> HostError:
         return ContainerStopped(failure.host, failure.detail, "`kubectl get pods` lists those that run")
     if _FORBIDDEN in words:
         return ContainersRefused(failure.host, failure.detail, "Ask for the right to create pods/exec")
+    if any(each in words for each in _NO_CLUSTER):
+        fix = "`kubectl get pods` must work where gpulaunch runs it: KUBECONFIG, `context:` of via, a login"
+        return ContainersRefused(failure.host, failure.detail, fix)
     return failure

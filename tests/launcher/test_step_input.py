@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
+from launcher.errors import PythonNotFound
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
@@ -24,6 +25,19 @@ def step(counted: Path) -> SlurmStep:
     argv = [sys.executable, STAND_IN, str(counted), *NODES, "--"]
     relay = compress_program(program_source("step_relay"), "step_relay.py")
     return SlurmStep([*argv, *bootstrap_argv(sys.executable, "gpulaunch-step")], NODES, os.environ, relay)
+
+
+def test_an_interpreter_that_a_node_lacks_is_named_whatever_comes_first() -> None:
+    said = "slurmstepd-n1: error: execve(): /nowhere/python: No such file or directory"
+    ends = f"srun: error: n1: task 0: Exited with exit code 2\n{said}"
+    step = SlurmStep(["sh", "-c", 'echo "$0" >&2; cat > /dev/null', ends], ("n1",), os.environ, b"")
+    step.start()
+    with pytest.raises(
+        PythonNotFound, match="n1: its task cannot start /nowhere/python: No such file"
+    ) as error:
+        step.task("n1")
+    step.close()
+    assert "`python:` of n1" in error.value.fix
 
 
 @pytest.mark.slow

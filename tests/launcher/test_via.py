@@ -235,6 +235,9 @@ def test_a_container_that_cannot_be_entered_is_expected_words_with_what_helps(
         ("error: cannot exec into a container in a completed pod; current phase is Failed", ContainerStopped),
         ('Error from server (Forbidden): pods "w-0" is forbidden: User "a" cannot create', ContainersRefused),
         ('error: unable to upgrade connection: container not found ("torch")', PrefixFailed),
+        ("The connection to the server localhost:8080 was refused - did you specify", ContainersRefused),
+        ("Error in configuration: context was not found for specified context: nope", ContainersRefused),
+        ("error: You must be logged in to the server (Unauthorized)", ContainersRefused),
     ],
 )  # fmt: skip
 def test_a_pod_that_has_ended_is_told_from_one_that_may_come(

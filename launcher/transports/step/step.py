@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from launcher import safe_json
-from launcher.errors import ConnectionLost, HostError, StepEnded
+from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
 from launcher.text import one_line, sanitize
 from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
@@ -23,6 +23,8 @@ _STALLED_S = 60.0
 _END_S = 10.0
 _KEPT = 1 << 14
 _TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<node>[\w.-]+): tasks? [\d,-]+: (?P<how>.+)")
+_NOT_STARTED = re.compile(r"slurmstepd-(?P<node>[\w.-]+): error: execve\(\): (?P<program>.+): (?P<why>[^:]+)")
+_LATE_S = 0.3
 _NODE_FAILED = re.compile(r"error: Node failure on (?P<node>[\w.-]+)")
 
 
@@ -57,6 +59,7 @@ class SlurmStep:
         self._news = threading.Condition()
         self._hello: dict[str, dict[str, object]] = {}
         self._gone: dict[str, str] = {}  # node -> how its task ended
+        self._not_started: dict[str, str] = {}  # node -> the program that its task could not become, and why
         self._streams: dict[tuple[str, str], StepStream] = {}
         self._channels = 0
         self._said = b""
@@ -146,6 +149,11 @@ class SlurmStep:
             thread.join(timeout_s)
 
     def _raise_if_gone(self, node: str) -> None:
+        with self._news:  # srun may report the end of a task before slurmstepd's own words arrive
+            never_began = node not in self._hello and (node in self._gone or bool(self._ended))
+            if never_began and self._news.wait_for(lambda: node in self._not_started, _LATE_S):
+                fix = f"Set `python:` of {node} in hosts.yaml to an interpreter that the node has"
+                raise PythonNotFound(node, f"its task cannot start {self._not_started[node]}", fix)
         if node in self._gone:
             raise StepEnded(node, self._gone[node])
         if self._ended:
@@ -218,6 +226,10 @@ class SlurmStep:
 
     def _note_error(self, line: str) -> None:
         """Learn from srun that a task or a node is gone."""
+        if (begun := _NOT_STARTED.search(line)) is not None:
+            with self._news:
+                self._not_started[begun["node"]] = one_line(f"{begun['program']}: {begun['why']}", 300)
+                self._news.notify_all()
         failed = _NODE_FAILED.search(line)
         found = failed or _TASK.search(line)
         if found is None or found["node"] not in self.nodes:
