@@ -44,7 +44,13 @@ fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}
 """
 DEEPSPEED = """
 import argparse, os, pathlib
-import torch, deepspeed
+import torch
+# Else torch loads its compiler, half of a rank's time, for optimizers and a decorator of DeepSpeed.
+torch.compile = lambda *made, **_: made[0] if made else lambda function: function
+for method in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.zero_grad):
+    inner = getattr(method, "__wrapped__", method)
+    setattr(inner, "__dynamo_disable", inner)
+import deepspeed
 parser = argparse.ArgumentParser()
 parser.add_argument("--local_rank", type=int, default=-1)
 parser.add_argument("--last", type=int)

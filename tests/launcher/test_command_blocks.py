@@ -118,6 +118,21 @@ def test_what_follows_the_launch_or_writes_its_log_is_no_argument() -> None:
     assert parse_line("train:\n\ttorchrun a.py --x 1").args == ("--x", "1")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'CMD ["torchrun", "a.py", "--x", "1 2"]',
+        "command:\n  - torchrun\n  - a.py\nargs:\n  - --x\n  - '1 2'",
+        "1. `torchrun a.py --x '1 2'`",
+        "Run: torchrun a.py --x '1 2'",
+        "torchrun\u3000a.py \u200b--x '1 2'\r\n",
+        "- torchrun a.py --x '1 2'",
+    ],
+)
+def test_a_command_of_a_manifest_or_a_list_is_one_command(text: str) -> None:
+    assert parse_line(text).args == ("--x", "1 2")
+
+
 def test_a_shell_within_the_text_sees_what_it_exports() -> None:
     text = "export N=4 CMD='a.py --x'\nM=3\nsrun bash -c 'torchrun --nproc_per_node $N --role $M $CMD'"
     parsed = parse_line(text)

@@ -44,6 +44,8 @@ _LABEL = re.compile(
 _WORDS = re.compile(
     r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
 )
+_KEY = re.compile(r"[ \t]*(?:command|args|entrypoint):[ \t]*")
+_QUOTED_ITEM = re.compile(r"^([\"'])(.*)\1$")
 _REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
@@ -89,14 +91,21 @@ def commands_text(text: str) -> str:
 
 
 def _argv_text(text: str) -> str:
-    """Return the command of a Dockerfile or a manifest that lists its words: `CMD ["torchrun", "a.py"]`."""
+    """Return the command of a Dockerfile or a manifest that lists its words.
+
+    `CMD ["torchrun", "a.py"]`, or `command:` with `- torchrun` and `- a.py` below it.
+    """
     listed = _WORDS.fullmatch(text)
-    try:
-        words = json.loads(listed["words"]) if listed is not None else []
-    except (ValueError, RecursionError):
-        return text
-    is_command = bool(words) and all(isinstance(word, str) for word in words)
-    return shlex.join(words) if is_command else text
+    if listed is not None:
+        try:
+            words = json.loads(listed["words"])
+        except (ValueError, RecursionError):
+            return text
+        return shlex.join(words) if words and all(isinstance(word, str) for word in words) else text
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _KEY.fullmatch(line)]
+    items = [_QUOTED_ITEM.sub(r"\2", line[2:].strip()) for line in lines if line.startswith("- ")]
+    is_command = len(items) == len(lines) > 1 and not any(char.isspace() for char in items[0])
+    return shlex.join(items) if is_command else text
 
 
 def _without_functions(text: str) -> str:
