@@ -143,8 +143,13 @@ def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchErro
         if result.fix:
             answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE
-    size = f"{result.bytes / 1e6:.1f} MB" if result.bytes >= 100_000 else f"{result.bytes / 1e3:.1f} kB"
-    answer.say(f"{host}: {counted(result.files, 'file')}, {size}")
+    answer.say(f"{host}: {counted(result.files, 'file')}, {_size(result.bytes)}")
     for words in result.skipped:
         answer.say(f"{host}: not read: {one_line(words, 300)}", err=True)
     return ExitCode.NEGATIVE if result.skipped else 0
+
+
+def _size(number: int) -> str:
+    if number >= 100_000:
+        return f"{number / 1e6:.1f} MB"
+    return f"{number / 1e3:.1f} kB" if number >= 1000 else counted(number, "byte")
