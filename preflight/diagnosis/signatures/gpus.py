@@ -54,7 +54,7 @@ ROWS: tuple[Signature, ...] = (
               r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
               r"|no binary for gpu|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
-              r"|CUDA error: no binary for|named symbol not found.{0,60}cublas",
+              r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas",
               "this torch wheel has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds below compute"
               " capability 7.5, CUDA 12.8 or newer for Blackwell", "source"),
     Signature("S34", "driver-mismatch", ROOT,
