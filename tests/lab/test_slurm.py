@@ -52,7 +52,7 @@ def test_a_job_trains_on_its_nodes_without_ssh(cluster: Cluster) -> None:
 
 def test_bytes_pass_through_srun_unchanged_while_all_processors_are_taken(cluster: Cluster) -> None:
     holder = "srun -N2 --ntasks-per-node=4 sleep 60 & holder=$!; sleep 0.5"
-    through = f"PYTHONPATH={CHECKOUT} {sys.executable} through.py 4 60; kill $holder && echo held"
+    through = f"PYTHONPATH={CHECKOUT} {sys.executable} through.py 4 20; kill $holder && echo held"
     job = cluster.batch(f"{holder}; {through}", "-N2", "--exclusive")
     assert cluster.wait_output(job, "held").startswith("True {b'n1\\n'}\n")
     cluster.wait_over(job)
@@ -193,14 +193,19 @@ def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(clust
 
 def test_each_job_of_a_node_gets_the_gpu_of_its_own_step_by_uuid(cluster: Cluster) -> None:
     silicon().install(cluster.lab.host("n3"), "8xh100")
-    plan = f"{cluster.gpulaunch} run plain.py -n --ignore ENV003,DRV003,GPU006"
-    jobs = [cluster.batch(f"{plan}; {plan} --json; sleep 3", "-w", "n3", "--gres=gpu:1") for _ in range(2)]
+    plan = f"{cluster.gpulaunch} run plain.py -n --json --ignore ENV003,DRV003,GPU006"
+    jobs = [cluster.batch(f"{plan}; sleep 3", "-w", "n3", "--gres=gpu:1") for _ in range(2)]
     texts = [cluster.wait_output(job, '"exit_code": 0') for job in jobs]
     uuids = [set(re.findall(r"GPU-[0-9a-f-]{36}", text)) for text in texts]
     assert [len(each) for each in uuids] == [1, 1], texts
     assert uuids[0] != uuids[1]
     for number, text in enumerate(texts):
-        assert f"n3 offers 1 of its 8 GPUs [CUDA_VISIBLE_DEVICES={number} of the Slurm step]" in text
+        reasons = json.loads(text[text.index("{") :])["reasons"]
+        reason = {
+            "text": "n3 offers 1 of its 8 GPUs",
+            "source": f"CUDA_VISIBLE_DEVICES={number} of the Slurm step",
+        }
+        assert reason in reasons
     for job in jobs:
         cluster.wait_over(job)
 
