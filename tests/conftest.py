@@ -58,10 +58,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with files that train, then those in the lab or that fuzz: what began last is waited for."""
-    train = {item.path for item in items if item.get_closest_marker("train")}
-    lab = {item.path for item in items if item.get_closest_marker("lab") or "fuzz" in item.path.parts}
-    items.sort(key=lambda item: (item.path not in train, item.path not in lab))
+    """Begin with files that train, which compute, among those in the lab or that fuzz, which mostly wait."""
+    train = {item.path: None for item in items if item.get_closest_marker("train")}
+    lab = {item.path: None for item in items if item.get_closest_marker("lab") or "fuzz" in item.path.parts}
+    lab = {path: None for path in lab if path not in train}
+    place = {path: at / len(some) for some in (train, lab) for at, path in enumerate(some)}
+    items.sort(key=lambda item: place.get(item.path, 1.0))
     for item in items if MOST_EXAMPLES else ():
         _try_fewer(getattr(item, "obj", None))
 
