@@ -15,6 +15,8 @@ from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, 
 from launcher.remote.programs import program_source
 from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
+pytestmark = pytest.mark.slow
+
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 FORKS = """
 import os, signal, time

@@ -37,7 +37,7 @@ def _cannot() -> str:
     return f"needs PID namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 
-pytestmark = pytest.mark.skipif(bool(_cannot()), reason=_cannot())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(_cannot()), reason=_cannot())]
 
 # A rank that listens on the port it is told, and says its pid, as its namespace numbers it, when it does.
 RANK = """

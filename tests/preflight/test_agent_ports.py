@@ -17,6 +17,8 @@ from preflight.probes.request import read_request
 from preflight.probes.sockets import sockets_on, unpack_address
 from tests.preflight.agent_runs import run_agent
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:

@@ -28,6 +28,8 @@ from preflight.probes.processes.walk import ProcessWalk
 from preflight.probes.system import system_fact
 from tests.preflight.agent_runs import run_agent
 
+pytestmark = pytest.mark.slow
+
 PTHREAD_EXIT = """
 import ctypes, sys, threading, time
 threading.Thread(target=time.sleep, args=(60,)).start()
