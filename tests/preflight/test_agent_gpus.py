@@ -17,7 +17,10 @@ from tests.lab.silicon.from_xml import profile_from_xml
 from tests.lab.silicon.recordings import RECORDINGS
 from tests.preflight.agent_runs import Answer, run_agent
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler"),
+]
 
 XML = [*sorted(RECORDINGS.glob("*.xml")), *extra("*.xml")]
 
@@ -71,7 +74,6 @@ def test_a_driver_without_gpus_says_no_devices(tmp_path: Path) -> None:
     assert facts.gpus.code == "no-devices"
 
 
-@pytest.mark.slow
 def test_a_driver_that_never_answers_is_given_up_and_the_others_answer(tmp_path: Path) -> None:
     profile = dataclasses.replace(load_profile("t4"), calls={"nvmlInit": "hang"})
     answer = ask(profile, tmp_path, deadline_s=1.5)
