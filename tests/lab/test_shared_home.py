@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FreshLab
+from tests.field_notes.ranks import shimmed
 from tests.lab.fault_runs import RUNS, Laptop, claims, until
 from tests.lab.fault_scripts import EXPECTED, some
 
@@ -100,8 +101,14 @@ def test_a_tree_is_sent_once_and_trained_where_hosts_share_it(laptop: Laptop) ->
     tree.mkdir()
     (tree / "data.txt").write_text("data\n")
     (tree / "job.py").write_text(TRAIN)
-    config = {"script": "job.py", "workdir": "~/project", "sync": {"from": "project"}, "gpus": "none"}
-    (laptop.home / "job.yaml").write_text(json.dumps({**config, "precision": "no"}))
+    config: dict[str, object] = {
+        "script": "job.py",
+        "workdir": "~/project",
+        "sync": {"from": "project"},
+        "gpus": "none",
+    }
+    config |= {"precision": "no", "env": shimmed("no_compiler")}
+    (laptop.home / "job.yaml").write_text(json.dumps(config))
     first, second = laptop.names()
     code, output = laptop.run("rehearse", "-c", "./job.yaml", "--hosts", f"{first},{second}", "--steps", "4")
     assert code == 0, output

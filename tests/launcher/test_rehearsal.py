@@ -25,6 +25,7 @@ from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.job import Job, Precision
+from tests.field_notes.ranks import SHIMS
 from tests.hardware import l40s, titan
 from tests.launcher.run_plans import NOWHERE, plan
 
@@ -280,7 +281,8 @@ def gpulaunch(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         cwd=root,
         env={
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{SHIMS}:{ROOT}",
+            "SHIMS": "no_compiler",
             "XDG_STATE_HOME": str(root / "state"),
             "OMP_NUM_THREADS": "1",
         }

@@ -84,7 +84,6 @@ def test_a_driver_that_never_answers_is_given_up_and_the_others_answer(tmp_path:
     assert not isinstance(answer.facts.python, Missing)
 
 
-@pytest.mark.slow
 def test_one_wedged_gpu_costs_the_others_nothing(tmp_path: Path) -> None:
     profile = with_calls(load_profile("8xh100"), 3, {"nvmlDeviceGetTotalEccErrors": "hang"})
     answer = ask(profile, tmp_path, deadline_s=2.0)
@@ -128,7 +127,6 @@ def test_without_nvml_nvidia_smi_is_asked(tmp_path: Path) -> None:
     ] * 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "code"),
     [
