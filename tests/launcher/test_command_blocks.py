@@ -74,6 +74,8 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
         ),
         ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
         (f"cat > c.yaml <<EOF\na: 1\nEOF\n{LAUNCH}", "writes a file in place", "write the file first"),
+        ("torchrun $(which fit) x=1", "$(which fit), a path", "--no_python fit"),
+        ("python -m paddle.distributed.launch a.py", "not torch's", "bash SCRIPT"),
         ("torchrun a.py [--args]", "[--args], which has no value", "write a value"),
     ],
 )

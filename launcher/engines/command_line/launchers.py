@@ -53,6 +53,7 @@ _MODULES: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
 _LAUNCHER_FILES = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
 _MODULE_OPTIONS = {"--module", "--module_mode", "-m"}
 _PROGRAM_OPTIONS = {"--no_python", "--command_mode"}
+_OTHER_FRAMEWORKS = ("paddle", "mindspore", "oneflow", "torch_xla")
 _DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy", "bdb")
 _OTHER_COMMANDS = {
     "accelerate": "only accelerate launch starts a training",
@@ -126,6 +127,11 @@ def _refuse_module(module: str) -> None:
     if module == "deepspeed.launcher.launch":
         raise CommandRefused(
             f"{module} is what deepspeed starts on each host", "write deepspeed SCRIPT, with its options"
+        )
+    if module.partition(".")[0] in _OTHER_FRAMEWORKS:
+        raise CommandRefused(
+            f"{module} starts ranks that are not torch's",
+            "write the command into a script, started once on each host: gpulaunch run ... -- bash SCRIPT",
         )
     if module.partition(".")[0] in _DEBUGGERS:
         raise CommandRefused(

@@ -7,6 +7,7 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
+_WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
 _SHOWN, _NAMED = 60, 8
 
@@ -74,6 +75,13 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
         return CommandRefused(
             f"{where} has {', '.join(parts)}, {'arguments' if len(parts) > 1 else 'an argument'} of a script",
             f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
+        )
+    programs = [_WHICH.fullmatch(part) for part in parts]
+    if len(parts) == 1 and programs[0] is not None:
+        name = programs[0][1]
+        return CommandRefused(
+            f"{where} has {parts[0]}, a path that each host has another of",
+            f"write --no_python {name} in place of it (torchrun, accelerate), or its module: -m MODULE",
         )
     are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
     return CommandRefused(
