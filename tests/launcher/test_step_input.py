@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import PythonNotFound
+from launcher.errors import PythonNotFound, StepEnded
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
@@ -38,6 +38,16 @@ def test_an_interpreter_that_a_node_lacks_is_named_whatever_comes_first() -> Non
         step.task("n1")
     step.close()
     assert "`python:` of n1" in error.value.fix
+
+
+def test_tasks_that_srun_names_together_are_all_gone() -> None:
+    ends = "srun: error: n[2-3]: tasks 1-2: Killed\nsrun: error: Node failure on n4"
+    step = SlurmStep(["sh", "-c", 'echo "$0" >&2; cat > /dev/null', ends], ("n1", "n2", "n3", "n4"), {}, b"")
+    step.start()
+    for node, why in {"n2": "Killed", "n3": "Killed", "n4": "the node has failed"}.items():
+        with pytest.raises(StepEnded, match=f"{node}: .*{why}"):
+            step.task(node, 20.0)
+    step.close()
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from launcher import safe_json
+from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
 from launcher.text import one_line, sanitize
 from launcher.transports.step.stream import StepStream
@@ -22,10 +23,10 @@ START_S = 60.0
 _STALLED_S = 60.0
 _END_S = 10.0
 _KEPT = 1 << 14
-_TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<node>[\w.-]+): tasks? [\d,-]+: (?P<how>.+)")
+_TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<nodes>[\w.,\[\]-]+): tasks? [\d,-]+: (?P<how>.+)")
 _NOT_STARTED = re.compile(r"slurmstepd-(?P<node>[\w.-]+): error: execve\(\): (?P<program>.+): (?P<why>[^:]+)")
 _LATE_S = 0.3
-_NODE_FAILED = re.compile(r"error: Node failure on (?P<node>[\w.-]+)")
+_NODE_FAILED = re.compile(r"error: Node failure on (?P<nodes>[\w.,\[\]-]+)")
 
 
 class SlurmStep:
@@ -232,13 +233,18 @@ class SlurmStep:
                 self._news.notify_all()
         failed = _NODE_FAILED.search(line)
         found = failed or _TASK.search(line)
-        if found is None or found["node"] not in self.nodes:
+        if found is None:
             return
-        node = found["node"]
         why = "Slurm reports that the node has failed" if failed else f"its task has ended: {found['how']}"
         why += "" if failed else _last(self._said)
+        # srun says what several tasks have in common once: n[2-3]: tasks 1-2: Killed
+        names = {name for part in split_ranges(found["nodes"]) for name in expand_or_empty(part)}
+        for node in names.intersection(self.nodes):
+            self._lose(node, one_line(why, 300))
+
+    def _lose(self, node: str, why: str) -> None:
         with self._news:
-            self._gone.setdefault(node, one_line(why, 300))
+            self._gone.setdefault(node, why)
             streams = [stream for (name, _), stream in self._streams.items() if name == node]
             self._news.notify_all()
         for stream in streams:
