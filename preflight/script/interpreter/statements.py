@@ -38,6 +38,7 @@ def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
 
 
 def _expression(it: "Interpreter", node: ast.Expr) -> None:
+    it.named_value = node.value  # net.half() alone changes net
     it.evaluate(node.value)
 
 

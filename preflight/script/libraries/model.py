@@ -185,7 +185,11 @@ class LibraryModel:
             sure = True
         else:
             name = func.value.id if isinstance(func.value, ast.Name) else func.value.attr
-            sure = func.attr in ("half", "bfloat16") and not call.args and bool(_MODEL_NAME.search(name))
+            sure = (
+                func.attr in ("half", "bfloat16")
+                and not call.args
+                and (bool(_MODEL_NAME.search(name)) or it.is_named(call.node))
+            )
         if not sure:
             return None
         ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))
@@ -193,12 +197,13 @@ class LibraryModel:
         return models.model_method(it, ref, func.attr, call)
 
     def moved(self, it: "Interpreter", call: Call) -> None:
-        """Send the rules the event of something unknown that is put on a GPU named by its number."""
-        for argument in (*call.args, *call.kwargs.values()):
+        """Send the rules the event of something unknown that is put on a GPU."""
+        cuda = getattr(call.node.func, "attr", "") == "cuda"
+        here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
+        for argument in (*here, *call.args, *call.kwargs.values()):
             for item in alternatives(argument):
-                cuda = getattr(call.node.func, "attr", "") == "cuda"
                 device = models.as_device(item) if cuda or text_of(item) else item
-                if isinstance(device, Device) and device.kind == "cuda" and device.index is not None:
+                if isinstance(device, Device) and device.kind == "cuda":
                     values = models.device_use(device, item, argument)
                     it.emit(ScriptEvent("cuda", call.place, None, call, "tensor", values))
 

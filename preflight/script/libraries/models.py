@@ -96,9 +96,12 @@ def trained_dtype(thing: HeapObject) -> Value:
         return NONE
     if thing.get("adapters") != NONE:
         return thing.get("adapters")
-    if thing.get("upcast") != FALSE or len(trainable) > 1:
+    if thing.get("upcast") != FALSE:
         return UNKNOWN
-    return thing.get("dtype")
+    if len(trainable) == 1:
+        return thing.get("dtype")
+    some = all(trainable) and thing.get("mixed", NONE) == NONE  # which part is not known, its dtype is
+    return join((NONE, thing.get("dtype"))) if some else UNKNOWN
 
 
 def model_method(  # noqa: PLR0912 - one line per method, read as a table
