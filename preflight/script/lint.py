@@ -23,6 +23,7 @@ _ALL = (models, rules_reading, placement, precision, grad_scaler, autocast, vers
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6
+_ALONE = re.compile(r"eval|test|cpu|no[-_]|only|debug|dry|infer|predict|bf16|bfloat16|deepspeed|fsdp")
 _MAX_RELATED = 8
 _PROBES = ((7, 5), (8, 0))
 """What GPUs before and from Ampere on answer a script, when the GPUs that it will run on are not known."""
@@ -133,16 +134,35 @@ def _with_switches(
     if target.args is not None or not plain.complete:
         return []
     found: dict[tuple[str, CodeLocation], LintFinding] = {}
-    for flag in plain.switches[:_MOST_SWITCHES]:
-        given = replace(target, switches=(flag,))
-        reading = _read(fresh(), text, path, given)
-        for item in _merged((given,), (reading,), certain=True):
+
+    def more_with(switches: tuple[str, ...]) -> list[LintFinding]:
+        given = replace(target, switches=switches)
+        said = _merged((given,), (_read(fresh(), text, path, given),), certain=True)
+        return [
+            item
+            for item in said
+            if (item.code, item.place) not in plain.hits and item.level is not Level.INFO
+        ]
+
+    for flag in _worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
+        for item in more_with((flag,)):
             key = (item.code, item.place)
-            if key in plain.hits or item.level is Level.INFO:
-                continue
             level = Level.WARNING if item.level is Level.ERROR else Level.INFO
             found.setdefault(key, replace(item, level=level, message=f"{item.message}, with {flag}"))
     return list(found.values())
+
+
+def _worth_a_reading(
+    switches: tuple[str, ...], more_with: Callable[[tuple[str, ...]], list[LintFinding]]
+) -> tuple[str, ...]:
+    """Return the switches to read the script with, one by one: most change nothing, which one reading shows.
+
+    Those that end a run early, or exclude others, are no part of that reading.
+    """
+    together = tuple(flag for flag in switches if not _ALONE.search(flag))
+    if len(together) < 2 or more_with(together):
+        return switches
+    return tuple(flag for flag in switches if flag not in together)
 
 
 def _not_python(path: str, error: SyntaxError) -> LintResult:

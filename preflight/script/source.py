@@ -51,7 +51,10 @@ class Parser:
 
     def __init__(self) -> None:
         self._trees: dict[tuple[str, str], ast.Module] = {}
-        self._words = 0
+        self._most_words = 0  # never too few: a word or sign has at least one character
+        self._uncounted: list[str] = []
+        self._programs: dict[int, tuple[bool, frozenset[str]]] = {}
+        self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
 
     def parse(self, path: str, text: str) -> ast.Module:
         """Return the tree of a text. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
@@ -59,12 +62,27 @@ class Parser:
         if len(text) > MAX_MODULE:
             raise ValueError(f"too large: more than {MAX_MODULE} characters")
         if (path, text) not in self._trees:
-            self._words += _count_words(text)
-            if self._words > MAX_WORDS:
-                raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
+            self._most_words += len(text)
+            self._uncounted.append(text)
+            if self._most_words > MAX_WORDS:
+                self._count()
             with _no_collections():
                 self._trees[path, text] = ast.parse(text, filename=path)
         return self._trees[path, text]
+
+    def _count(self) -> None:
+        """Replace the bound by a count."""
+        characters = sum(len(text) for text in self._uncounted)
+        self._most_words += sum(_count_words(text) for text in self._uncounted) - characters
+        self._uncounted.clear()
+        if self._most_words > MAX_WORDS:
+            raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
+
+    def program(self, tree: ast.Module) -> tuple[bool, frozenset[str]]:
+        """Return whether a file has a part for when it is the program, and the names that it reads."""
+        if id(tree) not in self._programs:
+            self._programs[id(tree)] = has_main(tree), used_names(tree)
+        return self._programs[id(tree)]
 
 
 @contextmanager
@@ -89,7 +107,7 @@ class Sources:
 
     def __init__(self, find: Finder | None = None, parser: Parser | None = None) -> None:
         self._find = find
-        self._parser = parser or Parser()
+        self.parser = parser or Parser()
         self._read: dict[str, Source | None] = {}
         self._imported: dict[tuple[str, int, str], Source | None] = {}
         self._problems: list[str] = []
@@ -205,7 +223,7 @@ class Sources:
 
     def _parse(self, path: str, text: str, package: str | None = None) -> Source:
         folder = posixpath.dirname(path) if package is None else package
-        return Source(path, text.removeprefix("\ufeff"), self._parser.parse(path, text), folder)
+        return Source(path, text.removeprefix("\ufeff"), self.parser.parse(path, text), folder)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:

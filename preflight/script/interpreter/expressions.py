@@ -179,7 +179,7 @@ def _call(it: "Interpreter", node: ast.Call) -> Value:
 def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
     known = truth(it.evaluate(node.test))
     if known is not None:
-        it.note_closed(node.test)
+        it.note_closed(node.test, [node.orelse if known else node.body])
         return it.evaluate(node.body if known else node.orelse)
     return join((it.evaluate(node.body), it.evaluate(node.orelse)))
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Sequence
 
 RANK_0 = "rank 0"
 ONE_PROCESS = "one process"
@@ -42,6 +43,19 @@ _OF_RANKS = frozenset(
     }
 )
 _RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horovod|fsdp|deepspeed")
+
+
+_OF_INTEREST = re.compile(
+    r"cuda|gpu|device|half|fp16|bf16|float|dtype|precision|amp|scal|clip_|rank|dist|spawn|parallel|ddp|fsdp"
+    r"|environ|master|backward|step\(|from_pretrained|peft|lora|trainer|quant|bit|checkpointing|prepare"
+    r"|optim|freeze|requires_grad|flash|attn|ema|True|False|\bmodel\w* = ",
+    re.IGNORECASE,
+)
+
+
+def may_matter(lines: Sequence[str]) -> bool:
+    """Whether a branch may have to do with models, GPUs or ranks: others only log, or change data."""
+    return bool(_OF_INTEREST.search("\n".join(lines)))
 
 
 def is_of_ranks(body: list[ast.stmt], flag: str) -> bool:

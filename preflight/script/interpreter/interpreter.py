@@ -6,16 +6,17 @@ twice (so that what one turn leaves behind meets the next), a call of the script
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from preflight.facts.script import CodeLocation
+from preflight.script import bounds
 from preflight.script.bounds import TooLong, WorkBudget, excess, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
-from preflight.script.interpreter.guards import UNCALLED
+from preflight.script.interpreter.guards import UNCALLED, may_matter
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
     FALSE,
@@ -37,7 +38,7 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.names import is_named_trainer
-from preflight.script.source import Source, Sources, has_main, used_names
+from preflight.script.source import Source, Sources
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Interpreter:
         self.yields: list[Value] | None = None
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
         self.turns = 1  # of the loops around the current point whose items are read one by one
-        self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: it is asked at every visit
+        self.branch_places = sources.parser.branch_places
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
@@ -148,11 +149,10 @@ class Interpreter:
 
     # --- running -----------------------------------------------------------------------
 
-    def note_closed(self, test: ast.expr) -> None:
-        """Remember what a condition asks that leaves one of its branches out: a switch may open it."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Attribute):
-                self.closed[node.attr] = None
+    def note_closed(self, test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
+        """Remember what a condition asks that leaves a branch out: a switch may open it."""
+        if may_matter(self.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
+            self.closed |= {node.attr: None for node in ast.walk(test) if isinstance(node, ast.Attribute)}
 
     def note_fields(self, names: Mapping[str, Value]) -> None:
         """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
@@ -204,8 +204,8 @@ class Interpreter:
         names = dict(self.state.frames[frame])
         order = sorted(names.items(), key=lambda item: item[0] not in ("main", "train"))
         mine = {name: value for name, value in order if isinstance(value, Func)}
-        started = has_main(source.tree)
-        used = used_names(source.tree) if started else set(mine)
+        started, read = self.sources.parser.program(source.tree)
+        used = read if started else frozenset(mine)
         self.contexts += [UNCALLED] if started else []
         for name, value in mine.items():
             if name in used and value.key not in self.called and value.key in self.functions:
@@ -344,7 +344,10 @@ class Interpreter:
 
     def evaluate(self, node: ast.expr) -> Value:
         """Return what an expression may be; what would be too large to hold is not known."""
-        self.work.add()
+        work = self.work
+        work.steps += 1
+        if work.steps > bounds.MAX_STEPS:
+            raise TooLong
         value = expressions.evaluate(self, node)
         if type(value) not in _OF_ANY_SIZE:
             return value

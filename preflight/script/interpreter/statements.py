@@ -92,7 +92,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
-        it.note_closed(node.test)
+        it.note_closed(node.test, other)
     without = _default_of_one_rank(it, node.test, other)
     ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
