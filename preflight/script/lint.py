@@ -157,7 +157,7 @@ def _worth_a_reading(
 ) -> tuple[str, ...]:
     """Return the switches to read the script with, one by one: most change nothing, which one reading shows.
 
-    Those that end a run early, or exclude others, are no part of that reading.
+    That reading leaves out those that end a run early or exclude others.
     """
     together = tuple(flag for flag in switches if not _ALONE.search(flag))
     if len(together) < 2 or more_with(together):

@@ -63,7 +63,11 @@ def _constant(it: "Interpreter", node: ast.Constant) -> Value:
 
 
 def _name(it: "Interpreter", node: ast.Name) -> Value:
-    return it.lookup(node.id)
+    value = it.lookup(node.id)
+    if value is not UNKNOWN or not it.starred:
+        return value
+    found = (it.library.exported(it, f"{module}.{node.id}", it.place(node)) for module in it.starred)
+    return next((item for item in found if item is not None), UNKNOWN)
 
 
 def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:

@@ -55,6 +55,9 @@ class Library(Protocol):
     def constant(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
         """Return the value of a library's name, None when it is nothing but a name."""
 
+    def exported(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
+        """Return what a name is that a script gets by `import *`, None when the library has none such."""
+
     def call(self, it: "Interpreter", name: str, call: Call) -> Value:
         """Return what calling a library's name gives, and do to the state what it does."""
 
@@ -127,6 +130,7 @@ class Interpreter:
         self.branch_places = sources.parser.branch_places
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
+        self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
         self.requested: dict[
@@ -385,13 +389,9 @@ class Interpreter:
 
     def library_base(self, key: int) -> str:
         """Return the library class that a class of the script derives from, "" when none."""
-        for info in self.mro(key):
-            for base in info.bases:
-                if isinstance(base, ExternalName) and (
-                    self.library.class_kind(base.name) or is_named_trainer(base.name)
-                ):
-                    return base.name
-        return ""
+        bases = (base for info in self.mro(key) for base in info.bases if isinstance(base, ExternalName))
+        names = (base.name for base in bases)
+        return next((name for name in names if self.library.class_kind(name) or is_named_trainer(name)), "")
 
     def module_of(self, value: Module) -> int | None:
         """Return the frame of a module of the script's own."""

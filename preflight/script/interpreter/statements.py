@@ -237,6 +237,8 @@ def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
                 for name, value in list(names.items()):
                     if not name.startswith("_"):
                         it.bind(name, value)
+            elif node.module and not node.level:
+                it.starred[node.module] = None
             continue
         it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source is not None))
 

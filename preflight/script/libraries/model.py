@@ -16,6 +16,7 @@ from preflight.script.interpreter.values import (
     Device,
     Dtype,
     Element,
+    ExternalName,
     Func,
     HeapObject,
     Map,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 _MODEL_NAME = re.compile(
     r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE
 )
+_AT_HOME = {"peft": re.compile("Peft"), "trl": re.compile(r"(Trainer|Config|ValueHead)$")}
+_ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward)(Trainer|Config)$")
+"""Which names of `import *` are whose, where a name alone would fit several libraries."""
 _RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
 
 _CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
@@ -66,6 +70,16 @@ class LibraryModel:
         if root == "torch" and name == f"torch.{last}" and last in TORCH_DTYPES:
             return Dtype(TORCH_DTYPES[last], place)
         return None
+
+    def exported(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
+        """Return what a name is that a script gets by `import *`, None when the library has none such."""
+        known = self.constant(it, name, place)
+        if known is not None:
+            return known
+        root, last = root_and_last(name)
+        at_home = bool(_AT_HOME.get(root, _ELSEWHERE).search(last)) == (root in _AT_HOME)
+        named = name in _CALLS or name in _CLASSES or (at_home and bool(self.class_kind(name)))
+        return ExternalName(name) if named else None
 
     def call(self, it: "Interpreter", name: str, call: Call) -> Value:
         """Return what calling a library's name gives."""

@@ -1,0 +1,93 @@
+"""A finding vanishes when its fault is repaired, as its `fix` says, and nothing else is said instead."""
+
+import re
+
+from preflight.script.lint import lint_for
+from preflight.script.rules.index import rule_codes
+from preflight.script.rules.registry import Level
+from tests.preflight.test_script_lint import HERE, read, targets_of
+
+_LOCAL = 'int(os.environ["LOCAL_RANK"])'
+
+FIXES: dict[str, tuple[str, str, str]] = {
+    "D201": (
+        "dev_set_device",
+        "import torch\ntorch.cuda.set_device(0)",
+        f"import os, torch\ntorch.cuda.set_device({_LOCAL})",
+    ),
+    "D202": ("early_cuda", "nn.Linear(1, 1).cuda()", "nn.Linear(1, 1)"),
+    "D203": ("dev_environ_update", "CUDA_VISIBLE_DEVICES", "HF_HOME"),
+    "D204": ("dev_hardcoded_map", "model.parallelize(device_map)", "pass"),
+    "D205": (
+        "nolocal_fn",
+        'init_process_group("nccl")',
+        f'init_process_group("nccl"); torch.cuda.set_device({_LOCAL})',
+    ),
+    "D206": ("data_parallel", "nn.DataParallel(nn.Linear(2, 2))", "nn.Linear(2, 2)"),
+    "D207": ("local_rank_set_by_the_script", 'os.environ["LOCAL_RANK"] = "0"', "pass"),
+    "P100": ("exported_notebook", "!pip install transformers\n%matplotlib inline\n", ""),
+    "P101": ("p101_trl_init", '"float16"', '"float32"'),
+    "P102": ("p102_bf16trainer", "torch.float16", "torch.float32"),
+    "P103": ("p103", '"auto"', '"float32"'),
+    "P104": ("p104_trainer_cfg", ', bias="all"', ""),
+    "P105": ("p105_after", "model = model.half()", "pass"),
+    "P106": ("p106_trainer", "torch.bfloat16", "torch.float32"),
+    "P107": ("trl_qlora_fp16", "fp16=True, bf16=False", "bf16=True"),
+    "P108": ("p108_lit", ".half()", ""),
+    "P109": ("trl_default_bf16", '"o"', '"o", bf16=False, fp16=True'),
+    "P110": ("p106_layer", ", dtype=torch.bfloat16", ""),
+    "P111": ("half_for_evaluation", "    m.half()", "    m = __import__('copy').deepcopy(m).half()"),
+    "P112": ("p112_data", "p.data = p.data.half()", "print(p.dtype)"),
+    "P113": ("p113_ema", ".half()", ""),
+    "P114": ("p114", "torch.float16", "torch.bfloat16"),
+    "P115": ("p115_backward", "scaler.scale(loss)", "loss"),
+    "P116": ("p116_accel", "torch.nn.utils.clip_grad_norm_", "acc.clip_grad_norm_"),
+    "P117": ("full_eval_first", "trainer.evaluate()\n", ""),
+    "P118": ("autocast_conflict_trainer", "fp16=True", "bf16=True"),
+    "P120": ("precision_by_own_gpu", '"bf16" if new else "fp16"', '"fp16"'),
+    "P121": (
+        "support_counts_emulation",
+        "is_bf16_supported()",
+        "is_bf16_supported(including_emulation=False)",
+    ),
+    "P122": ("autocast_conflict", '"bf16"', "None"),
+    "P124": ("p124_bare", "loss.backward()", "accelerator.backward(loss)"),
+    "P125": ("reentrant_adapters", "True)", 'True, gradient_checkpointing_kwargs={"use_reentrant": False})'),
+    "P126": ("fp16_where_there_is_a_gpu", "torch.cuda.is_available()", "True"),
+    "P127": ("switches_both_on", "bf16=True", "bf16=False"),
+    "P130": ("flash_attention", "flash_attention_2", "sdpa"),
+    "P131": ("support_counts_emulation", "is_bf16_supported()", "get_device_capability() >= (8, 0)"),
+    "P132": ("bf16_on_cpu", "bf16=True", "bf16=True, use_cpu=True"),
+    "V301": ("nocuda", "no_cuda=False, ", ""),
+    "V302": ("old_keywords", 'dtype="float32"', 'torch_dtype="float32"'),
+}
+"""Of each rule a script, what is wrong in it, and what is right."""
+
+
+def _codes(text: str, source: str, name: str) -> set[str]:
+    targets, certain = targets_of(source)
+    path = str(HERE / "bad" / f"{name}.py")
+    return {
+        f"{item.code} {item.level.value}"
+        for item in lint_for(text, path, targets, certain=certain, find=read).findings
+    }
+
+
+def _has(found: set[str], code: str) -> bool:
+    return any(item.startswith(code) for item in found)
+
+
+def test_a_finding_vanishes_with_its_fault() -> None:
+    wrong = []
+    for code, (name, fault, repair) in FIXES.items():
+        source = re.sub(r"  # expect.*", "", (HERE / "bad" / f"{name}.py").read_text(encoding="utf-8"))
+        before = _codes(source, source, name)
+        after = _codes(source.replace(fault, repair), source, name)
+        more = {item for item in after - before if not item.endswith(Level.INFO.value)}
+        if not _has(before, code) or _has(after, code) or more:
+            wrong.append((code, name, before, after))
+    assert wrong == []
+
+
+def test_each_rule_has_a_repair() -> None:
+    assert set(FIXES) == set(rule_codes()) - {"P123"}  # both switches off is a note about what that means
