@@ -13,6 +13,7 @@ import argparse
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 from bench.common import ROOT
@@ -52,7 +53,7 @@ SCRIPTS = (
     Script("warm_start"),
     Script("run_start", short=("--rounds", "1")),
     Script("follow_slow_terminal", short=("--megabytes", "20")),
-    Script("supervisor_overhead", short=("--seconds", "5", "--rounds", "1")),
+    Script("supervisor_overhead", short=("--seconds", "10", "--rounds", "1")),
     Script("sync_tree", short=("--rounds", "1", "--files", "500", "--megabytes", "20")),
     Script("sync_carriers"),
     Script("top_hosts"),
@@ -75,7 +76,11 @@ def main() -> int:
             script.name for script in SCRIPTS if script.short is not None or not arguments.short
         )
         parser.error(f"no {'short ' if arguments.short else ''}row of this name; there are {names}")
-    rows = [row for script in chosen for row in measure(script, short=arguments.short)]
+    rows: list[Row] = []
+    for script in chosen:
+        began = time.monotonic()
+        rows += measure(script, short=arguments.short)
+        print(f"{script.name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print("\n".join(table(rows)))
     return int(not rows or any(row.verdict != "ok" for row in rows))
 
