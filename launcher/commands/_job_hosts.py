@@ -65,7 +65,7 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
     named = [node.python if node.in_inventory or node.python != default else ours for node in nodes]
     counts = Counter(named)
     most = [python for python in named if counts[python] == max(counts.values())]
-    return ours if ours in most else most[0]
+    return most[0] if len(set(most)) == 1 else ours
 
 
 def reach_run(ways: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:

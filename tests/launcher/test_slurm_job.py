@@ -145,7 +145,8 @@ def test_a_new_job_asks_for_what_the_old_one_had(gres: str) -> None:
         (["/bad", ""], "ours"),
         (["", "/bad"], "ours"),
         (["/bad", "/good", "/good"], "/good"),
-        (["/one", "/other"], "/one"),
+        (["/one", "/other"], "ours"),
+        (["/one", "/one"], "/one"),
     ],
 )
 def test_a_wrong_interpreter_of_one_node_starts_no_task_of_the_others(listed: list[str], chosen: str) -> None:
