@@ -20,11 +20,11 @@ pytestmark = pytest.mark.lab
 @pytest.mark.parametrize("how", ["listen", "bind", "inherit"])
 def test_a_held_port_cannot_be_bound(lab: Lab, how: actors.Holding) -> None:
     host = lab.hosts[0]
-    bind = [sys.executable, "-c", "import socket; socket.create_server(('', 29500)); print('bound')"]
-    with actors.hold_port(host, 29500, how=how, user="alice") as holder:
+    bind = [sys.executable, "-c", "import socket; socket.create_server(('', 29777)); print('bound')"]
+    with actors.hold_port(host, 29777, how=how, user="alice") as holder:
         assert host.state(holder.pid) == "S"
         assert "Address already in use" in host.run(bind, check=False).stderr
-        assert (connect_between(lab.hosts[1], host, 29500) == "") is (how != "bind")
+        assert (connect_between(lab.hosts[1], host, 29777) == "") is (how != "bind")
         assert (host.parent(holder.pid), holder.pid == holder.process.pid) == (1, how != "inherit")
     assert host.run(bind).stdout == "bound\n"
 

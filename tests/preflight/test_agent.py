@@ -149,10 +149,10 @@ def test_an_absent_script_is_not_found() -> None:
 def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Path) -> None:
     fifo = tmp_path / "train.py"
     os.mkfifo(fifo)
-    answer = run_agent({"script": str(fifo), "deadline_s": 1.0})
-    assert answer.facts.script == Missing("no answer within 1 s", "timeout")
+    answer = run_agent({"script": str(fifo), "deadline_s": 3.0})
+    assert answer.facts.script == Missing("no answer within 3 s", "timeout")
     assert not isinstance(answer.facts.processes, Missing)
-    assert answer.seconds < 5
+    assert answer.seconds < 15
 
 
 def test_a_probe_that_hangs_holds_none_of_the_agents_streams() -> None:

@@ -76,24 +76,24 @@ def test_a_driver_without_gpus_says_no_devices(tmp_path: Path) -> None:
 
 def test_a_driver_that_never_answers_is_given_up_and_the_others_answer(tmp_path: Path) -> None:
     profile = dataclasses.replace(load_profile("t4"), calls={"nvmlInit": "hang"})
-    answer = ask(profile, tmp_path, deadline_s=1.5)
-    assert answer.seconds < 6
+    answer = ask(profile, tmp_path, deadline_s=3.0)
+    assert answer.seconds < 15
     assert isinstance(answer.facts.gpus, Missing)
-    assert answer.facts.gpus == Missing("no answer within 1.5 s", "timeout")
+    assert answer.facts.gpus == Missing("no answer within 3 s", "timeout")
     assert not isinstance(answer.facts.processes, Missing)
     assert not isinstance(answer.facts.python, Missing)
 
 
 def test_one_wedged_gpu_costs_the_others_nothing(tmp_path: Path) -> None:
     profile = with_calls(load_profile("8xh100"), 3, {"nvmlDeviceGetTotalEccErrors": "hang"})
-    answer = ask(profile, tmp_path, deadline_s=2.0)
-    assert answer.seconds < 7
+    answer = ask(profile, tmp_path, deadline_s=3.0)
+    assert answer.seconds < 15
     gpus = gpus_of(answer.facts)
     wedged = gpus[3]
     assert wedged.uuid != ""
     assert not isinstance(wedged.uuid, Missing)
-    assert wedged.ecc == Missing("no answer within 2 s", "timeout")
-    assert wedged.nvlinks == Missing("no answer within 2 s", "timeout")
+    assert wedged.ecc == Missing("no answer within 3 s", "timeout")
+    assert wedged.nvlinks == Missing("no answer within 3 s", "timeout")
     for gpu in gpus[:3] + gpus[4:]:
         assert not isinstance(gpu.ecc, Missing)
         assert not isinstance(gpu.nvlinks, Missing)

@@ -70,12 +70,14 @@ class Supervisor:
             self._look_around()
             if self._ending.step():
                 # A process that ended since that poll is a zombie now, whose exit code is readable.
+                self._read_events()
                 self._see_ends()
                 self._finish()
                 return 0
 
     def _look_around(self) -> None:
-        if self._bell.pop_sigterm():  # first: Slurm may have sent it to the ranks, too
+        self._read_events()  # first: a stop signals the ranks that are known
+        if self._bell.pop_sigterm():  # before ends are seen: Slurm may have sent it to the ranks, too
             self._obey(read_stop_request(self._run.dir, self._run.grace_s))
         self._see_ends()
         request = None if self._ending.started else self._attachment.check()
@@ -93,13 +95,16 @@ class Supervisor:
         elif not self._ending.started:
             self._hang.begin(request)
 
-    def _see_ends(self) -> None:
-        """Read the events of ranks and gauge, and detect exits."""
+    def _read_events(self) -> None:
+        """Read the events of ranks and gauge."""
         for event in self._run.events.read_new():
             # A script may write to this file too; invalid events are ignored.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 self._hang.on_event(event)
                 self._ranks.on_event(event)
+
+    def _see_ends(self) -> None:
+        """Detect exits of ranks and children."""
         for ended in self._ranks.check():
             self._rank_ended(ended)
         self._memory.check()
