@@ -30,6 +30,7 @@ from launcher.scaffold.sbatch_script import BatchScript, read_batch_script
 from preflight.frozen import dataclass
 
 _MAX_BYTES = 1 << 20
+_SCRIPTS = (".py", ".sbatch", ".slurm", ".sbat", ".sub", ".job", ".sh")
 _EXAMPLES = """\b
 Examples:
   gpulaunch init --hosts root@192.0.2.7:41022
@@ -106,10 +107,11 @@ def _batch_run(text: str, stem: str) -> _Run | None:
 
 def _run(words: tuple[str, ...]) -> _Run:
     """Return what the words start. Raises BadInput where it is neither a local script nor a command."""
-    if len(words) == 1 and not is_text(words[0]) and (words[0].endswith(".py") or Path(words[0]).is_file()):
-        script = words[0]
+    script = words[0]
+    if len(words) == 1 and not is_text(script) and (script.endswith(_SCRIPTS) or Path(script).is_file()):
         if not Path(script).is_file():
-            raise BadInput(f"{script}: no such script locally", "gpulaunch init train.py")
+            fix = "gpulaunch init train.py" if script.endswith(".py") else "gpulaunch init job.sbatch"
+            raise BadInput(f"{script}: no such script locally", fix)
         if not script.endswith(".py") and (job := _batch_run(_head(script), Path(script).stem)) is not None:
             return job
         return _Run(Path(script).stem, script=Path(script).as_posix())

@@ -1,9 +1,10 @@
 """Streamed program: find the Python interpreters of a host, and the training packages that each one has.
 
-Stdlib, >= 3.9. stdin: nothing. Answers (answer.py) with {"found": [{"path", "python", "torch",
-"accelerate", "transformers"}, ...]}, in the order of PLACES; "" for a package that is absent. Each
-interpreter reports its packages' versions without importing them. Environments that only a login shell would
-activate are found in their usual places.
+Stdlib, >= 3.9. stdin: one line of JSON, {"also": [PATH, ...]}: what to look at besides the usual places.
+Answers (answer.py) with {"found": [{"path", "python", "torch", "accelerate", "transformers"}, ...]}, those of
+"also" first, then in the order of ON_PATH and SEARCH_PATHS; "" for a package that is absent. Each interpreter
+reports its packages' versions without importing them. Environments that only a login shell would activate
+are found in their usual places.
 """
 
 import glob
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .answer import print_answer
 
@@ -67,15 +68,16 @@ print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [versi
 
 
 def main() -> int:
-    """Write the answer."""
-    print_answer({"found": list_found(list(candidates())[:MAX_INTERPRETERS])})
+    """Handle the request on stdin."""
+    also = json.loads(sys.stdin.buffer.readline())["also"]
+    print_answer({"found": list_found(list(candidates(also))[:MAX_INTERPRETERS])})
     return 0
 
 
-def candidates() -> Iterator[str]:
+def candidates(also: Sequence[str] = ()) -> Iterator[str]:
     """Yield each path of an interpreter once."""
     seen = set()
-    for path in _all_paths():
+    for path in (*filter(os.path.isabs, map(os.path.expanduser, also)), *_all_paths()):
         if path not in seen and os.path.isfile(path) and os.access(path, os.X_OK):
             seen.add(path)
             yield path

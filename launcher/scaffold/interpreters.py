@@ -54,9 +54,9 @@ def list_interpreters(
     def one(entry: HostEntry) -> tuple[PythonEnvironment, ...]:
         with opener(entry) as connection:
             try:
-                answer = _call(connection, "python3")
+                answer = _call(connection, "python3", entry)
             except (PythonNotFound, LoginShellDisabled, AgentProtocolError):
-                answer = _call(connection, entry.python)
+                answer = _call(connection, entry.python, entry)
         return environments_in(answer, entry.name)
 
     return fanout(one, entries, width=width)
@@ -68,8 +68,9 @@ def best_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | 
     return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
 
 
-def _call(connection: Connection, python: str) -> dict[str, Any]:
-    return rpc.call(connection, python, "find_interpreters", {}, name=_NAME, timeout_s=_ANSWER_S)
+def _call(connection: Connection, python: str, entry: HostEntry) -> dict[str, Any]:
+    request = {"also": [entry.python]}  # first of equals: what launches take now
+    return rpc.call(connection, python, "find_interpreters", request, name=_NAME, timeout_s=_ANSWER_S)
 
 
 def environments_in(answer: Mapping[str, Any], host: str) -> tuple[PythonEnvironment, ...]:

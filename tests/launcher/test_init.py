@@ -43,6 +43,8 @@ def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passe
     (home / ".conda").mkdir()
     (home / ".conda/environments.txt").write_text(f"{sys.prefix}\nnot a path\n")
     paths = list(find_interpreters.candidates())
+    named = find_interpreters.candidates(["python3", "~/env/bin/python", "/gone/python"])
+    assert [next(named), next(named)] == [str(home / "env/bin/python"), paths[0]]
     own = str(home / "venvs/lab/bin/python")
     assert {own, str(home / "venv/bin/python"), f"{sys.prefix}/bin/python"} <= set(paths)
     answer = find_interpreters.list_found(
@@ -239,3 +241,10 @@ def test_a_command_is_written_down_as_a_run_config(home: Path) -> None:
     assert config.command.request.per_node == 2
     refused = CliRunner().invoke(command, ["--", "torchrun", "--nproc_per_nod", "2", "none.py"])
     assert isinstance(refused.exception, BadInput)
+
+
+@pytest.mark.parametrize("name", ["tran.py", "job.sbatch", "start.sh"])
+def test_a_file_that_does_not_exist_is_no_command(home: Path, name: str) -> None:
+    with pytest.raises(BadInput, match="no such script locally"):
+        CliRunner().invoke(command, [name], catch_exceptions=False)
+    assert list(Path().iterdir()) == []
