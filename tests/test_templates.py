@@ -12,6 +12,7 @@ import pytest
 
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.templates import templates_dir
+from tests.field_notes.ranks import shimmed
 
 SCRIPT = templates_dir() / "paper_r64.py"
 FIELD_NOTE_FLAGS = (
@@ -43,6 +44,7 @@ def environ() -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
     }
+    kept |= shimmed("no_compiler")
     return {**kept, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.field_notes import scripts
 from tests.field_notes.ranks import STOPPED, shimmed
+from tests.torchless import write_python
 from tests.users import CPU_WHEEL, User
 
 pytestmark = [
@@ -55,7 +56,7 @@ NOTES = {
         guard="G1",
         step=1,
         cause=("Attempting to unscale FP16 gradients", "dtype=torch.float32"),
-        shims=shimmed("cpu_scaler"),
+        shims=shimmed("cpu_scaler no_compiler"),
         args=(MODEL,),
     ),
     "1": Note(
@@ -81,6 +82,7 @@ NOTES = {
         guard="G1",
         step=1,
         cause=("the weights become NaN in step 1", "lora_A"),
+        shims=shimmed("no_compiler"),
         args=(MODEL,),
     ),
     "3": Note(
@@ -116,11 +118,15 @@ def user_of(note: Note, home: Path, tiny_model: str, *, corrected: bool = False)
     user = User(home, note.gpus)
     args = [tiny_model if word == MODEL else word for word in note.args]
     gpus = "all" if corrected else 1  # one rank is enough to see a fault
+    if not corrected:  # accelerate's own launcher, with two seconds of torch, starts every corrected script
+        entry = {"python": write_python(home)}
+        (home / "hosts.yaml").write_text(json.dumps({"hosts": {"localhost": entry}}))
     config: dict[str, object] = {
         "gpus": gpus if note.gpus else "none",
         "args": args,
         "env": dict(note.shims),
         "output": "out",
+        "engine": "accelerate",
     }
     if note.precision_args:
         config["precision_args"] = note.precision_args

@@ -14,6 +14,7 @@ from typing import Any
 from launcher.onhost.supervisor import gpu_claims as claim_locks
 from launcher.onhost.supervisor.node import name_of
 from launcher.rundir.run_id import new_run_id
+from tests.field_notes.ranks import shimmed
 from tests.lab.fault_client import PORT
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running
@@ -64,7 +65,8 @@ class Laptop:
     def train(self, script: str, *words: str, hosts: int = 2, **keys: object) -> Running:
         """Start `gpulaunch run`: preflight, accelerate, torch."""
         (self.home / "job.py").write_text(script)
-        config = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no", **keys}
+        config = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no"}
+        config |= {"env": shimmed("no_compiler"), **keys}
         (self.home / "job.yaml").write_text(json.dumps(config))
         return self.start("run", "-c", "./job.yaml", "--hosts", ",".join(self.names(hosts)), *words)
 

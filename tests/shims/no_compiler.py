@@ -6,6 +6,7 @@ are not to be compiled. That import takes as long as torch's own. Other names of
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,9 @@ class OptimizedModule:
     """What torch.compile returns: accelerate looks whether a model is one."""
 
 
-def disable(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
-    """Return the function: nothing compiles it."""
-    return function
+def disable(function: Callable[..., Any] | None = None, *_: object, **__: object) -> Callable[..., Any]:
+    """Return the function, or without one a decorator that does: nothing compiles it."""
+    return disable if function is None else function
 
 
 def graph_break() -> None:
@@ -26,7 +27,7 @@ def graph_break() -> None:
 def turn_on(_: ModuleType) -> None:
     """Stand in for torch._dynamo, right after torch._compile was imported."""
     found: Any = ModuleType("torch._dynamo")
-    found.disable = disable
+    found.disable = found.assume_constant_result = found.allow_in_graph = disable
     found.graph_break = graph_break
     found.eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
     found.utils = SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer")
@@ -35,4 +36,7 @@ def turn_on(_: ModuleType) -> None:
         get_legacy_mod_inlinelist=SimpleNamespace(cache_clear=lambda: None),
         clear_lru_cache=lambda: None,
     )
-    sys.modules.setdefault(found.__name__, found)
+    traced: Any = ModuleType("torch._dynamo._trace_wrapped_higher_order_op")
+    traced.TransformGetItemToIndex = nullcontext  # transformers.masking_utils imports it
+    for module in (found, traced):
+        sys.modules.setdefault(module.__name__, module)

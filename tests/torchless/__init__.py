@@ -1,8 +1,9 @@
 """An interpreter whose `accelerate launch` starts plain processes, without torch.
 
 For runs that are about gpulaunch's own part: signals, logs, restarts, files. The import of torch is most of
-what such a run costs, on each host. tests/lab/test_run.py, tests/launcher/test_engines_real.py and
-tests/field_notes start ranks with the real launchers.
+what such a run costs, on each host. A single rank that trains may be started by it too, with the precision
+that accelerate would name. tests/lab/test_run.py, tests/launcher/test_engines_real.py and the corrected
+scripts of tests/field_notes start ranks with the real launchers.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """`accelerate launch` for ranks without torch: starts those of a node, each with its place in the world.
 
-One that fails ends the others. A world of one gets no place, as from accelerate.
+One that fails ends the others. A world of one gets no place, as from accelerate, but precision and device.
+A rank that imports accelerate gets the real one.
 """
 
 import json
@@ -11,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+
+PACKAGES = str(Path(__file__).parents[2])
 
 
 def _places(run_dir: Path) -> list[dict[str, str]]:
@@ -29,6 +32,13 @@ def _places(run_dir: Path) -> list[dict[str, str]]:
     ]
 
 
+def _settings(config: Path) -> dict[str, str]:
+    """Return what accelerate's simple launcher takes from its YAML into the environment."""
+    rows = dict(line.split(": ", 1) for line in config.read_text().splitlines() if ": " in line)
+    wanted = {"ACCELERATE_MIXED_PRECISION": "mixed_precision", "ACCELERATE_USE_CPU": "use_cpu"}
+    return {name: str(json.loads(rows[key])) for name, key in wanted.items() if key in rows}
+
+
 def _end(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
@@ -36,13 +46,16 @@ def _end(number: int, _: FrameType | None) -> None:
 def main() -> None:
     """Launch: --option VALUE ... PROGRAM args."""
     words = sys.argv[1:]
+    settings = _settings(Path(words[words.index("--config_file") + 1]))
+    paths = os.environ["PYTHONPATH"].split(os.pathsep)
+    settings["PYTHONPATH"] = os.pathsep.join(path for path in paths if path != PACKAGES)
     while words[0].startswith("--"):
         words = words[2:]
     signal.signal(signal.SIGTERM, _end)
     ranks: list[subprocess.Popen[bytes]] = []
     try:
         for place in _places(Path(words[0]).parent):
-            env = {**os.environ, **place}
+            env = {**os.environ, **settings, **place}
             ranks.append(subprocess.Popen([sys.executable, *words], env=env, start_new_session=True))
         while any(rank.poll() is None for rank in ranks) and not any(rank.returncode for rank in ranks):
             time.sleep(0.05)
