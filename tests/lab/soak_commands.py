@@ -84,10 +84,12 @@ COMMANDS = {
     "FastChat": "deepspeed --num_gpus 1 fastchat/train/train_lora_t5.py --q_lora True",
     "Lightning": "fabric run --accelerator=cpu --devices=1 --num-nodes=2 fabric_train.py",
     "pytorch-examples": "srun torchrun --nnodes 1 --nproc_per_node 1 multinode_torchrun.py 50 10",
+    "srun-bash": """export CUDA_DEVICE_MAX_CONNECTIONS=1
+        srun -N 2 bash -c 'python3 -m torch.distributed.launch --nproc_per_node 2 main_finetune.py a'""",
     "accelerate": """accelerate launch --cpu --num_machines 2 --num_processes 2 --machine_rank 0 \
         nlp_example.py""",
 }
-"""By project. Counts are smaller than on the page where 16 interpreters would only take time."""
+"""By project (srun-bash is ours). Counts are smaller than on the page where 16 ranks would only take time."""
 
 
 @pytest.fixture
@@ -134,6 +136,7 @@ def test_a_public_command_runs_on_two_hosts(cli: Cli, project: str) -> None:
         "xtuner": " pretrain ['train', 'config.py']",
         "nanochat": "['--', '--depth=26']",
         "FastChat": "['--local_rank=0', '--q_lora', 'True']",
+        "srun-bash": "['--local-rank=1', 'a']",
         "torchtune": "['--config', 'llama2/7B_lora']",
     }
     assert said.get(project, "sum") in output
