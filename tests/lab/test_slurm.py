@@ -176,13 +176,17 @@ def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(clust
         path.chmod(0o755)
     programs = (f"Prolog={cluster.work}/prolog.sh", f"HealthCheckProgram={cluster.work}/health.sh")
     with cluster.with_settings(*programs, "HealthCheckInterval=4"):
-        assert cluster.wait_over(cluster.batch("true", "-w", "n3")) == "COMPLETED"
-        refused_job = cluster.batch("true", "-w", "n4")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60  # nodes read the settings some time after the controller
+        while not (cluster.work / "prolog.n3").exists():
+            assert time.monotonic() < deadline, cluster.log()
+            assert cluster.wait_over(cluster.batch("true", "-w", "n3")) == "COMPLETED"
+        jobs: list[str] = []
         while "Prolog" not in cluster.run("sinfo", "-h", "-n", "n4", "-o", "%E").stdout:
             assert time.monotonic() < deadline, cluster.log()
+            if not jobs or cluster.state(jobs[-1]) == "COMPLETED":
+                jobs.append(cluster.batch("true", "-w", "n4"))
             time.sleep(0.2)
-        cluster.run("scancel", refused_job)
+        cluster.run("scancel", jobs[-1])
         for name in ("prolog", "health"):
             assert cluster.wait_file(f"{name}.n3", "\n0\n").startswith("ok: 8 GPUs, ")
             answer = cluster.wait_file(f"{name}.n4", "\n1\n")
