@@ -41,7 +41,7 @@ def is_all_there_under_its_name(run: Driver) -> None:
     assert log.startswith(b"before\n" + b"x" * 1_000_000 + b"\nTraceback")
     assert log == run.log()
     names = [json.loads(line)["event"] for line in (run.run_dir / "events.jsonl").read_text().splitlines()]
-    assert names[0] == "started"
+    assert "started" in names[:2]  # the rank may be faster
     assert names == [event["event"] for event in run.events]
 
 
