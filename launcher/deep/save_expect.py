@@ -35,10 +35,16 @@ def measured_floors(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
 
 def require_editable(inventory: Inventory, hosts: Iterable[str]) -> None:
     """Find out before anything is measured whether hosts.yaml can be written. Raises BadInput and OSError."""
+    path = _require_path(inventory)
+    set_expectations(_read(path), {host: {KEYS[0]: 1.0} for host in hosts})
+    check_writable(path)
+
+
+def _require_path(inventory: Inventory) -> Path:
+    """Return where hosts.yaml lies. Raises BadInput."""
     if inventory.path is None:
-        raise BadInput("--save-expect: there is no hosts.yaml to write to", "gpulaunch init makes one")
-    set_expectations(_read(inventory.path), {host: {KEYS[0]: 1.0} for host in hosts})
-    check_writable(inventory.path)
+        raise BadInput("--save-expect: no hosts.yaml to write to", "gpulaunch init makes one")
+    return inventory.path
 
 
 def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[str]:
@@ -47,12 +53,11 @@ def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[s
     if not floors:
         yield "nothing was saved: no value was measured that is fine"
         return
-    if inventory.path is None:
-        raise BadInput("--save-expect: there is no hosts.yaml to write to", "gpulaunch init makes one")
-    write_atomic(inventory.path, set_expectations(_read(inventory.path), floors))
+    path = _require_path(inventory)
+    write_atomic(path, set_expectations(_read(path), floors))
     for host, values in floors.items():
         words = ", ".join(f"{name} {value:g}" for name, value in values.items())
-        yield f"{one_line(str(inventory.path), 200)}: {host} expects {words}"
+        yield f"{one_line(str(path), 200)}: {host} expects {words}"
 
 
 def _read(path: Path) -> str:

@@ -259,13 +259,13 @@ class RunState:
             return
         why = str(report.fields.get("why") or "")
         if report.fields.get("requested"):
-            self.stopped_by = why or "somebody"
+            self.stopped_by = why or "another client"
         else:
             self.ended_unattended = why
         grace = report.fields.get("grace_s")
-        yield Notify(f"{report.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
+        yield Notify(f"{report.host}: {why or 'another client'}{self._then_stopping}", bad=True)
         yield from self._stop_all(
-            why or "somebody", float(grace) if isinstance(grace, int | float) else self._grace_s
+            why or "another client", float(grace) if isinstance(grace, int | float) else self._grace_s
         )
 
     def _lost(self, lost: HostLost) -> Iterator[Action]:

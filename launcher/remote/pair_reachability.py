@@ -9,7 +9,7 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.programs import program_source
-from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram
+from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram, untried
 from launcher.text import one_line
 from launcher.transports.base import Stream
 from preflight.facts.host import Reach
@@ -107,7 +107,8 @@ def probe_pairs(
             members[entry.name] = result
     if main.name not in members:
         why = f"{main.name} could not listen: {_detail(refused[main.name])}"
-        return tuple(_untried(entry, main, addresses, port, why) for entry in entries[1:])
+        address = addresses[main.name]
+        return tuple(untried(entry, main.name, address, port, why) for entry in entries[1:])
     found = _connected(entries, members, refused, width)
     main_stream = members[main.name].stream
     with suppress(HostError):  # what comes next may be the launch that wants the port
@@ -143,12 +144,12 @@ def _connected(
         tried = reached[entry.name]
         for target in main.targets if entry.name != main.entry.name else ():
             if target.why:
-                why = f"{main.entry.name} cannot listen on it:  {target.why}"
+                why = f"{main.entry.name} cannot listen on it: {target.why}"
             elif isinstance(tried, GpulaunchError):
                 why = f"could not be tried: {_detail(tried)}"
             else:
                 continue
-            to_main.append(_not_reached(entry, target, why))
+            to_main.append(untried(entry, target.host, target.address, target.port, why))
         for each in () if isinstance(tried, GpulaunchError) else tried:
             (to_main if each.to_host == main.entry.name else others).append(each)
     return (*to_main, *others)
@@ -156,11 +157,3 @@ def _connected(
 
 def _detail(error: GpulaunchError) -> str:
     return error.detail if isinstance(error, HostError) else error.message
-
-
-def _not_reached(entry: HostEntry, target: _Target, why: str) -> Reach:
-    return Reach(entry.name, target.host, target.address, target.port, ok=False, error=why, ms=0.0)
-
-
-def _untried(entry: HostEntry, main: HostEntry, addresses: Mapping[str, str], port: int, why: str) -> Reach:
-    return _not_reached(entry, _Target(main.name, addresses[main.name], port), why)

@@ -53,7 +53,7 @@ def probe_reachability(
     width = bounded_width(width)  # all of a batch are connected at once
     listener = start_listener(main, begin, address=address, port=port, callers=len(others), width=width)
     if listener.targets is None:
-        return tuple(_not_tried(entry, main.name, address, port, listener.refusal) for entry in others)
+        return tuple(untried(entry, main.name, address, port, listener.refusal) for entry in others)
     batches = (others[first : first + width] for first in range(0, len(others), width))
     at_once = len(others) > _FEW_BATCHES * width
     found = tuple(
@@ -76,8 +76,7 @@ class ProbeTargets:
     def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
         """Return what is reported of a host that could not try."""
         return tuple(
-            _not_tried(entry, self.main, self.address, held, f"could not be tried: {why}")
-            for held in self.ports
+            untried(entry, self.main, self.address, held, f"could not be tried: {why}") for held in self.ports
         )
 
     @property
@@ -188,8 +187,8 @@ def _from_batch(
 def _unheld(entry: HostEntry, targets: ProbeTargets) -> Iterator[Reach]:
     """Yield what is reported of the ports that the main host could not listen on."""
     for held, error in targets.failed:
-        why = f"{targets.main} cannot listen on it:  {error}"
-        yield _not_tried(entry, targets.main, targets.address, held, why)
+        why = f"{targets.main} cannot listen on it: {error}"
+        yield untried(entry, targets.main, targets.address, held, why)
 
 
 def _reached(
@@ -220,5 +219,6 @@ def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> St
     return begin(entry.name, program_source("reachability"), rpc.line_of(request))
 
 
-def _not_tried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:
+def untried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:
+    """Return what is reported of a connection that was not tried, with the reason."""
     return Reach(entry.name, main, address, port, ok=False, error=why, ms=0.0)

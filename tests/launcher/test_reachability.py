@@ -67,7 +67,7 @@ def test_a_port_held_by_somebody_else_is_not_reached(here: Here) -> None:
             for one in probe_reachability(MAIN, (NODE,), here, address="127.0.0.1", port=port)
         }
     assert (reached[True].ok, reached[False].ok) == (False, True)
-    assert "titan cannot listen on it:  Address already in use" in reached[True].error
+    assert "titan cannot listen on it: Address already in use" in reached[True].error
 
 
 def test_a_node_that_cannot_be_asked_is_not_reached_and_says_why(here: Here) -> None:
@@ -180,7 +180,7 @@ def test_of_pairs_what_could_not_be_tried_is_not_reached_on_the_main_host_and_el
         bare = HostEntry(BARE)
         reached = probe_pairs((MAIN, NODE, OTHER, bare), here, addresses=away, port=port)
     found = {(one.from_host, one.to_host, one.port == port): one for one in reached}
-    assert "titan cannot listen on it:  Address already in use" in found["l40s-01", "titan", True].error
+    assert "titan cannot listen on it: Address already in use" in found["l40s-01", "titan", True].error
     assert found["l40s-01", "titan", False].ok
     assert "could not be tried: cannot start no-python" in found[BARE, "titan", False].error
     assert not found["l40s-02", "l40s-01", False].ok
