@@ -6,7 +6,7 @@ import pytest
 
 from preflight.checks import deepspeed
 from preflight.checks.runner import check_host
-from preflight.checks.wheels import WHEELS
+from preflight.checks.wheels import WHEELS, Wheel, runs_on
 from preflight.job import Expect, Job
 from tests.preflight.scenes import Scene
 
@@ -54,3 +54,26 @@ def test_every_wheel_names_releases_in_order_and_kernels_once() -> None:
     assert len(released) == sum(wheel.last[1] - wheel.first[1] + 1 for wheel in WHEELS)
     for minor in range(3, 15):  # each release of torch has wheels for two to four CUDA versions
         assert 2 <= sum((cuda, minor) in released for cuda in {wheel.cuda for wheel in WHEELS}) <= 4, minor
+
+
+@pytest.mark.parametrize(
+    ("kernels", "gpu", "runs"),
+    [
+        (((8, 0), (8, 6)), (8, 6), True),
+        (((8, 0), (8, 6)), (8, 9), True),
+        (((8, 0), (8, 6)), (9, 0), False),
+        (((8, 6),), (8, 0), False),
+        (((5, 0), (5, 2)), (5, 3), False),
+        (((6, 0), (6, 1)), (6, 2), False),
+        (((7, 0),), (7, 2), False),
+        (((8, 0), (8, 6)), (8, 7), False),
+        (((8, 0), (8, 7)), (8, 7), True),
+        (((8, 7),), (8, 9), False),
+        (((10, 0),), (10, 1), False),
+        (((10, 0),), (10, 3), True),
+    ],
+)
+def test_a_kernel_runs_on_later_minors_but_for_boards_of_their_own_kind(
+    kernels: tuple[tuple[int, int], ...], gpu: tuple[int, int], *, runs: bool
+) -> None:
+    assert runs_on(Wheel((2, 3), (2, 3), "12.1", kernels), gpu) is runs

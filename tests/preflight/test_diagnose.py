@@ -50,8 +50,10 @@ def _steps(values: dict[int, str], last: int = 200) -> str:
         (_steps({199: "nan"}), "nan-loss", "likely"),
         (_steps({}) + "step 201 | loss 1.0 | grad_norm inf\n" * 3, "nan-loss", "likely"),
         ("step 1 | loss 3.0 | grad_norm inf\n" * 3, "nan-loss", "certain"),
+        ("step 1 | loss 3.0 | grad_norm inf\n" * 2, BENIGN, ""),
+        ("step 1 | grad_norm inf\n" * 9, "nan-loss", "certain"),
     ],
-    ids=["few", "rate", "tail", "last", "norms of a loss that falls", "norms"],
+    ids=["few", "rate", "tail", "last", "norms of a loss that falls", "norms", "two norms", "norms alone"],
 )
 def test_an_overflow_is_judged_by_its_rate(log: str, verdict: str, confidence: str) -> None:
     found = diagnose(log)
@@ -238,6 +240,16 @@ def test_harmless_lines_are_named_and_are_no_cause() -> None:
         "checkpoint.py:31: UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
     )
     assert (unsafe.verdict, unsafe.warnings[0].safe) == (BENIGN, False)
+
+
+def test_what_a_notice_says_is_what_it_counts_as() -> None:
+    words = {notice.code: (notice.safe, notice.verdict) for notice in NOTICES}
+    assert [
+        code for code, (safe, verdict) in words.items() if verdict.startswith("harmless") and not safe
+    ] == []
+    assert [
+        code for code, (safe, verdict) in words.items() if verdict.startswith("not harmless") and safe
+    ] == []
 
 
 @pytest.mark.parametrize(

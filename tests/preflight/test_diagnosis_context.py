@@ -1,6 +1,6 @@
 import pytest
 
-from preflight.diagnosis.context import Context
+from preflight.diagnosis.context import Context, context_of
 from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -54,6 +54,27 @@ def test_an_xid_of_a_programs_own_fault_breaks_no_gpu() -> None:
 
 def test_a_signal_that_no_line_tells_of_is_a_cause() -> None:
     assert diagnose("step 1 loss 2.0\n", Context(exit_signals=(11,), exit_codes=(-11,))).verdict == "segfault"
+
+
+@pytest.mark.parametrize(
+    ("code", "signals"),
+    [(-9, (9,)), (0, ()), (1, ()), (128, ()), (129, (1,)), (139, (11,)), (160, ()), (255, ())],
+)
+def test_a_shells_exit_code_names_the_signal(code: int, signals: tuple[int, ...]) -> None:
+    assert context_of((), (code,)).exit_signals == signals
+
+
+@pytest.mark.parametrize(
+    ("used", "verdict"), [(0.95, "cuda-oom"), (0.5, "cuda-library"), (None, "cuda-library")]
+)
+def test_a_cuda_library_that_fails_on_a_full_gpu_is_out_of_memory(used: float | None, verdict: str) -> None:
+    log = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
+    assert diagnose(log, Context(gpu_used=used)).verdict == verdict
+
+
+def test_a_full_gpu_explains_no_other_failure() -> None:
+    log = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    assert diagnose(log, Context(gpu_used=0.95)).verdict == "illegal-memory-access"
 
 
 def test_a_run_that_failed_without_a_word_is_unknown() -> None:
