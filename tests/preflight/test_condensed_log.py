@@ -43,6 +43,29 @@ def test_every_line_is_kept_or_counted() -> None:
     assert [line.number for line in lines] == sorted(line.number for line in lines)
 
 
+@pytest.mark.parametrize("unlike", [0, 3])
+@pytest.mark.parametrize("block", [4096, 1 << 20])
+def test_how_a_repeated_line_is_sampled_does_not_depend_on_blocks(unlike: int, block: int) -> None:
+    other = "".join(chr(97 + n % 26) + "bcdefghi"[n % 8] * (n // 26 % 9) + "\n" for n in range(unlike))
+    data = "".join(f"step {n}\n{other if n < 400 else ''}" for n in range(20_000)).encode()
+    repeated = [line for line in kept(data, block) if line.text.startswith("step")]
+    assert [line.text for line in repeated] == [line.text for line in kept(data) if "step" in line.text]
+    assert [line.text for line in repeated[:48]] == [f"step {n}" for n in range(48)]
+    assert [line.text for line in repeated[-48:]] == [f"step {n}" for n in range(19_952, 20_000)]
+    assert {int(line.text[5:]) for line in repeated[48:-48]} >= set(range(80, 19_952, 64))
+    assert sum(line.stands_for for line in repeated) == 20_000
+
+
+def test_among_unlike_lines_repeated_ones_are_still_counted() -> None:
+    letters = str.maketrans("0123456789", "qwertyuiop")
+    data = "".join(
+        f"{n * 7919:b} word {n}".translate(letters) + f"\nstep {n}\n" * (n % 2) for n in range(3000)
+    )
+    repeated = [line for line in kept(data.encode(), 4096) if line.text.startswith("step")]
+    assert (repeated[0].text, repeated[-1].text) == ("step 1", "step 2999")
+    assert sum(line.stands_for for line in repeated) >= 1500  # lines kept beside others are counted twice
+
+
 def test_where_a_block_ends_does_not_matter() -> None:
     bars = "".join(f"\r{n}%|##| {n}/900 [00:01<00:02, 3.1it/s]" for n in range(900)) + "\r\n"
     data = (bars * 3 + steps(300) + TRACEBACK + steps(5000)).encode()
