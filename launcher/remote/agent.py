@@ -105,7 +105,6 @@ def gather_facts(
 ) -> GatherResult:
     """Ask all hosts side by side; one connection and one channel for each."""
     todo = tuple(entries)
-    threading.Thread(target=_pack_programs, daemon=True).start()  # while connections are made
     idle = [] if how.while_waiting is None else [how.while_waiting]  # pop is atomic: one thread gets it
     staying = (
         frozenset(entry.name for entry in todo[: how.waiting.most])
@@ -221,7 +220,11 @@ def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
 
 
 def _pack_programs() -> tuple[bytes, bytes]:
-    """Return the agent and pynvml as they are sent, packed once for all hosts."""
+    """Return the agent and pynvml as they are sent, packed once for all hosts.
+
+    The first host is connected by then and starts its interpreter meanwhile; packed sooner, the agent would
+    take the processor from the imports that the connection waits for.
+    """
     with _packing:
         return compress_program(agent_source(), "agent.py"), _packed_pynvml()
 

@@ -27,10 +27,13 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
         from launcher.transports.prefix_opener import open_prefix  # noqa: PLC0415 - few hosts need it
 
         return open_prefix(endpoint, options, open_endpoint)
+    from launcher.transports.ssh.dial import dial  # noqa: PLC0415 - as above
+
+    dialled = None if endpoint.jumps else dial(endpoint)  # sshd starts for us while we import
     _import_paramiko()
     from launcher.transports.ssh.connection import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
-    return open_ssh(endpoint, options)
+    return open_ssh(endpoint, options, dialled)
 
 
 def _import_paramiko() -> None:

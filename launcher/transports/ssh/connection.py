@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -102,24 +103,27 @@ class SshOpener:
         self._ring = auth.KeyRing(options.prompt)
         self._jumps = _SharedJumps()
 
-    def __call__(self, endpoint: Endpoint) -> SshConnection:
-        """Open a connection or raise the HostError subclass that says why not."""
-        wire, release = self._open(endpoint)
+    def __call__(self, endpoint: Endpoint, dialled: socket.socket | None = None) -> SshConnection:
+        """Open a connection, over the socket that is `dialled`, or raise the HostError that says why not."""
+        wire, release = self._open(endpoint, dialled)
         return SshConnection(endpoint, wire, release)
 
-    def _open(self, endpoint: Endpoint) -> tuple[SshTransport, Callable[[], None]]:
+    def _open(
+        self, endpoint: Endpoint, dialled: socket.socket | None = None
+    ) -> tuple[SshTransport, Callable[[], None]]:
         try:
-            return self._dial(endpoint)
+            return self._dial(endpoint, dialled)
         except (
             _NewKeyAccepted
         ):  # sshd hangs up on who thinks for long (LoginGraceTime), so it is dialled anew
             return self._dial(endpoint)
 
-    def _dial(self, endpoint: Endpoint) -> tuple[SshTransport, Callable[[], None]]:
+    def _dial(
+        self, endpoint: Endpoint, dialled: socket.socket | None = None
+    ) -> tuple[SshTransport, Callable[[], None]]:
         if not endpoint.jumps:
-            return self._handshake(
-                endpoint, SshTransport(dial(endpoint), endpoint.connect_timeout_s)
-            ), _nothing
+            sock = dial(endpoint) if dialled is None else dialled
+            return self._handshake(endpoint, SshTransport(sock, endpoint.connect_timeout_s)), _nothing
         *outer, last = endpoint.jumps
         hop = replace(last, jumps=tuple(outer))
         try:
@@ -169,9 +173,11 @@ class SshOpener:
         return wire
 
 
-def open_ssh(endpoint: Endpoint, options: OpenOptions) -> SshConnection:
-    """Open with what earlier calls with the same options have loaded already."""
-    return _opener(options)(endpoint)
+def open_ssh(
+    endpoint: Endpoint, options: OpenOptions, dialled: socket.socket | None = None
+) -> SshConnection:
+    """Open, over the socket that is `dialled`, with what earlier calls with the same options have loaded."""
+    return _opener(options)(endpoint, dialled)
 
 
 @lru_cache(maxsize=4)
