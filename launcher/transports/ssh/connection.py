@@ -173,9 +173,7 @@ class SshOpener:
         return wire
 
 
-def open_ssh(
-    endpoint: Endpoint, options: OpenOptions, dialled: socket.socket | None = None
-) -> SshConnection:
+def open_ssh(endpoint: Endpoint, options: OpenOptions, dialled: socket.socket | None = None) -> SshConnection:
     """Open, over the socket that is `dialled`, with what earlier calls with the same options have loaded."""
     return _opener(options)(endpoint, dialled)
 
