@@ -65,6 +65,8 @@ class _Collected:
     lightning: dict[CodeLocation, LightningSize] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     reads_all: bool = True
+    complete: bool = True
+    asked_gpu: bool = False  # it may differ on other GPUs
     trained: set[tuple[str, CodeLocation | None]] = field(default_factory=set)
 
 
@@ -84,25 +86,24 @@ def analyze_script(
     plain = RankTarget(args=args, versions=versions or {})
     try:
         parsed = Parser()
-        readings = [
-            _collect(Sources(find, parsed), text, path, replace(plain, capability=item))
-            for item in _CAPABILITIES
-        ]
+        first, second = (replace(plain, capability=item) for item in _CAPABILITIES)
+        one = _collect(Sources(find, parsed), text, path, first)
+        other = one if not one.asked_gpu else _collect(Sources(find, parsed), text, path, second)
     except SyntaxError as error:
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: nested too deeply")
     except ValueError as error:
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: {error}")
-    seen, complete = readings[0]
+    seen = one
     lines = text.splitlines()
-    sites = _agreed(seen.sites, readings[1][0].sites)
+    sites = _agreed(seen.sites, other.sites)
     fatal = _fatal_switches(
         seen, sites, lambda target: lint_for(text, path, [target], certain=True, find=find), plain
     )
     sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
     dtype, where = _trained(seen)
-    proven = complete and readings[1][1] and not seen.unsafe
+    proven = one.complete and other.complete and not seen.unsafe
     return ScriptAnalysis(
         path=path,
         style=seen.style,
@@ -148,7 +149,7 @@ def _imports(text: str) -> tuple[str, ...]:
     return tuple(name for name in LIBRARIES if name in found)
 
 
-def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> tuple[_Collected, bool]:
+def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Collected:
     source = sources.add(path, text)
     seen = _Collected()
 
@@ -167,7 +168,9 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> tupl
     seen.classes, seen.reads_all = class_names(sources), not (sources.problems or sources.unread())
     if not seen.trained:
         seen.trained = _built(it)
-    return seen, it.complete and not it.excesses and not sources.problems and not sources.unread()
+    seen.complete = it.complete and not it.excesses and seen.reads_all
+    seen.asked_gpu = it.asked_gpu
+    return seen
 
 
 def _built(it: Interpreter) -> set[tuple[str, CodeLocation | None]]:

@@ -17,7 +17,7 @@ from preflight.script.rules import syntax as rules_reading
 from preflight.script.rules.certainty import OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
 from preflight.script.rules.registry import RULES, Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
-from preflight.script.target import RankTarget
+from preflight.script.target import RankTarget, differ_by_gpu
 
 _ALL = (models, rules_reading, placement, precision, grad_scaler, autocast, versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
@@ -66,6 +66,7 @@ class _TargetRun:
     parts: dict[CodeLocation, tuple[CodeLocation, ...]]
     complete: bool
     sources: Sources
+    asked_gpu: bool = False  # it may differ on other GPUs
     excesses: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()  # that are off, and may open a branch that was left out
 
@@ -89,11 +90,12 @@ def lint_for(
 ) -> LintResult:
     """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
     try:
-        fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, Parser())
+        parser = Parser()
+        fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, parser)
         if any(target.processes is None for target in targets):
-            spawns = spawns_ranks(fresh().add(path, text).tree)
+            spawns = spawns_ranks(parser.nodes(fresh().add(path, text).tree))
             targets = [replace(target, spawns=spawns) for target in targets]
-        readings = [_read(fresh(), text, path, target) for target in targets]
+        readings = _readings(fresh, text, path, targets)
     except SyntaxError as error:
         return _not_python(path, error)
     except (RecursionError, MemoryError):
@@ -183,6 +185,21 @@ def _position(place: CodeLocation) -> tuple[str, int, int]:
     return place.path, place.line, place.column
 
 
+def _readings(
+    fresh: Callable[[], Sources], text: str, path: str, targets: Sequence[RankTarget]
+) -> list[_TargetRun]:
+    """Return a reading for each target; most scripts read the same whatever the GPU, and need only one."""
+    readings: list[_TargetRun] = []
+    for target in targets:
+        same = (
+            reading
+            for known, reading in zip(targets, readings, strict=False)
+            if not reading.asked_gpu and differ_by_gpu(known, target)
+        )
+        readings.append(next(same, None) or _read(fresh(), text, path, target))
+    return readings
+
+
 def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _TargetRun:
     source = sources.add(path, text)
     reading = _TargetRun({}, {}, {}, complete=True, sources=sources)
@@ -209,7 +226,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
     if not it.complete:
         it.contexts.append(UNREAD)
     listen(it, ScriptEvent("end", CodeLocation(path, 1)))
-    reading.complete = it.complete
+    reading.complete, reading.asked_gpu = it.complete, it.asked_gpu
     reading.excesses = tuple(it.excesses)
     reading.switches = it.closed_switches()
     return reading

@@ -5,7 +5,7 @@ import gc
 import posixpath
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -54,6 +54,7 @@ class Parser:
         self._most_words = 0  # never too few: a word or sign has at least one character
         self._uncounted: list[str] = []
         self._programs: dict[int, tuple[bool, frozenset[str]]] = {}
+        self._nodes: dict[int, list[ast.AST]] = {}
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
 
     def parse(self, path: str, text: str) -> ast.Module:
@@ -81,8 +82,14 @@ class Parser:
     def program(self, tree: ast.Module) -> tuple[bool, frozenset[str]]:
         """Return whether a file has a part for when it is the program, and the names that it reads."""
         if id(tree) not in self._programs:
-            self._programs[id(tree)] = has_main(tree), used_names(tree)
+            self._programs[id(tree)] = has_main(tree), used_names(self.nodes(tree))
         return self._programs[id(tree)]
+
+    def nodes(self, tree: ast.Module) -> list[ast.AST]:
+        """Return all nodes of a file."""
+        if id(tree) not in self._nodes:
+            self._nodes[id(tree)] = walk(tree)
+        return self._nodes[id(tree)]
 
 
 @contextmanager
@@ -183,7 +190,7 @@ class Sources:
         waiting, found = [source], [source.path]
         while waiting:
             one = waiting.pop()
-            for name, level in _imports(one.tree):
+            for name, level in _imports(self.parser.nodes(one.tree)):
                 module = self.imported(name, level, one)
                 if module is not None and module.path not in found:
                     found.append(module.path)
@@ -196,7 +203,7 @@ class Sources:
         Such a module may open GPU 0, or set the rank's device, when it is imported or called.
         """
         for source in self.files():
-            for name, level in _imports(source.tree):
+            for name, level in _imports(self.parser.nodes(source.tree)):
                 root = name.partition(".")[0]
                 known = root in KNOWN_ROOTS or root in QUIET_ROOTS or root in sys.stdlib_module_names
                 if (level or not known) and self.imported(name, level, source) is None:
@@ -226,8 +233,21 @@ class Sources:
         return Source(path, text.removeprefix("\ufeff"), self.parser.parse(path, text), folder)
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """Return the nodes in the order of `ast.walk`, in a third of its time, without those of contexts."""
+    nodes = [tree]
+    for node in nodes:  # which grows
+        for name in node._fields:
+            part = getattr(node, name, None)
+            if isinstance(part, list):
+                nodes += [item for item in part if isinstance(item, ast.AST)]
+            elif isinstance(part, ast.AST) and name != "ctx":
+                nodes.append(part)
+    return nodes
+
+
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -238,13 +258,13 @@ def has_main(tree: ast.Module) -> bool:
     """Whether a script has a part that runs only when it is the program, and calls a function in it."""
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     guards = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.dump(node.test)]
-    return any(own & used_names(ast.Module(guard.body, [])) for guard in guards)
+    return any(own & used_names(walk(ast.Module(guard.body, []))) for guard in guards)
 
 
-def used_names(tree: ast.Module) -> frozenset[str]:
+def used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that a file reads, in strings too: some programs call a function by its name."""
     used = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             used.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -252,9 +272,9 @@ def used_names(tree: ast.Module) -> frozenset[str]:
     return frozenset(used)
 
 
-def spawns_ranks(tree: ast.Module) -> bool:
+def spawns_ranks(nodes: Iterable[ast.AST]) -> bool:
     """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
     if names.keys() & {"spawn", "start_processes"}:
         return True
@@ -270,5 +290,5 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 def class_names(sources: Sources) -> tuple[str, ...]:
     """Return the names of the classes that the files of a script define."""
-    nodes = (node for source in sources.files() for node in ast.walk(source.tree))
+    nodes = (node for source in sources.files() for node in sources.parser.nodes(source.tree))
     return tuple(sorted({node.name for node in nodes if isinstance(node, ast.ClassDef)}))

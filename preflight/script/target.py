@@ -1,7 +1,7 @@
 """What a script is read for: the hardware, versions and arguments under which it would run."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from preflight.facts.gpu import Capability
 from preflight.frozen import dataclass
@@ -13,7 +13,7 @@ SEVERAL = 2
 
 @dataclass(frozen=True, slots=True)
 class RankTarget:
-    """One kind of rank. A script is read once for each, so that what it asks the hardware has one answer."""
+    """One kind of rank. A script that asks the hardware is read for each, so that each answer is one."""
 
     capability: Capability | None = None  # None: CPU ranks
     processes: int | None = None  # world size; None when not known
@@ -46,3 +46,10 @@ class RankTarget:
         """Return whether the installed version is at least this, None when it is not known."""
         have = self.version(distribution)
         return None if have is None else have >= version
+
+
+def differ_by_gpu(one: RankTarget, other: RankTarget) -> bool:
+    """Whether two kinds of ranks, both with a GPU, have at most the compute capability apart."""
+    if one.capability is None or other.capability is None:
+        return False
+    return replace(one, capability=other.capability) == other

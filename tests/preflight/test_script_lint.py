@@ -167,3 +167,16 @@ def test_a_script_with_too_many_paths_says_so() -> None:
     text = "\n".join([*lines, *calls, *(f"def f{j}(n): return f(n)" for j in range(3)), "f(x)"])
     result = lint(text, "t.py")
     assert result.findings == ()
+
+
+@pytest.mark.parametrize("path", [*BAD, *GOOD], ids=lambda path: path.relative_to(HERE).as_posix())
+def test_one_reading_for_several_gpus_finds_what_a_reading_for_each_finds(path: Path) -> None:
+    """A script that asks nothing of its GPU is read once; one that does, for each kind."""
+    old, new = (RankTarget(capability=item, processes=4, args=()) for item in ((7, 5), (8, 0)))
+
+    def found(*targets: RankTarget) -> set[tuple[str, str]]:
+        items = lint_for(read(str(path)) or "", str(path), targets, certain=True, find=read).findings
+        return {(item.code, str(item.place)) for item in items if not item.part_of and item.code != "P120"}
+
+    apart = found(old) | found(new)
+    assert found(old, new) == found(new, old) == apart

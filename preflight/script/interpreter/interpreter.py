@@ -145,6 +145,7 @@ class Interpreter:
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = 0
         self.complete = True
+        self.asked_gpu = False  # what was read may differ on other GPUs
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any
         self._listener = listener
         self._next = 0

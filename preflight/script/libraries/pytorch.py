@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.hardware import before_ampere, capability_of
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -56,14 +57,13 @@ def _bf16_supported(it: "Interpreter", call: Call) -> Value:
         return FALSE
     strict = truth(call.get("including_emulation", 0) or TRUE) is False
     old = it.target.at_least("torch", 2, 3) is False
-    return Const(it.target.capability >= (8, 0) if strict or old else True)
+    return Const(not before_ampere(it) if strict or old else True)
 
 
 def _capability(it: "Interpreter", call: Call) -> Value:
     it.emit(ScriptEvent("capability asked", call.place, None, call))
-    if it.target.capability is None:
-        return UNKNOWN
-    return Seq(tuple(Const(number) for number in it.target.capability))
+    capability = capability_of(it)
+    return UNKNOWN if capability is None else Seq(tuple(Const(number) for number in capability))
 
 
 def _device(it: "Interpreter", call: Call) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -174,11 +175,10 @@ def bf16_support_counts_emulation(it: "Interpreter", event: ScriptEvent) -> Iter
     From torch 2.3 on it answers whether a bf16 tensor can be made, so Turing and Volta say True.
     Source: torch/cuda/__init__.py.
     """
-    call, capability = event.call, it.target.capability
-    if call is None or capability is None or capability >= (8, 0):
+    call = event.call
+    if call is None or truth(call.get("including_emulation", 0) or TRUE) is False:
         return
-    strict = truth(call.get("including_emulation", 0) or TRUE) is False
-    if strict or it.target.at_least("torch", 2, 3) is False:
+    if it.target.at_least("torch", 2, 3) is False or not before_ampere(it):
         return
     message = "this says True on GPUs that only emulate bf16"
     fix = "torch.cuda.is_bf16_supported(including_emulation=False), or get_device_capability() >= (8, 0)"
@@ -304,13 +304,15 @@ def flash_attention_on_old_gpus(it: "Interpreter", event: ScriptEvent) -> Iterat
     "FlashAttention only supports Ampere GPUs or newer."
     Source: flash-attn's own check.
     """
-    call, capability = event.call, it.target.capability
-    if call is None or capability is None or capability >= (8, 0):
+    call = event.call
+    if call is None:
         return
     for keyword in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
         value = call.get(keyword)
         if text_of(value) != "flash_attention_2" and (keyword[:3] != "use" or value != TRUE):
             continue
+        if not before_ampere(it):
+            return
         written = place_of(value)
         message = "flash_attention_2 needs compute capability 8.0 or newer"
         fix = 'attn_implementation="sdpa"'
@@ -324,38 +326,43 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Itera
     It runs slowly, and fails in kernels that have no bf16 form. accelerate and transformers do not refuse it.
     Source: torch.cuda.is_bf16_supported counts emulation since torch 2.3.
     """
-    thing, capability = it.thing(event.ref), it.target.capability
-    if thing is None or capability is None or capability >= (8, 0):
-        return
+    hit = _fixed_bf16(it, event)
+    if hit is not None and before_ampere(it):
+        yield hit
+
+
+def _fixed_bf16(it: "Interpreter", event: ScriptEvent) -> RuleHit | None:
+    thing = it.thing(event.ref)
+    if thing is None:
+        return None
     if event.name in ("load", "autocast"):
-        yield from _emulated(event)
-        return
+        return _named_bf16(event)
     if event.name == "argument set":
-        if event.what == "bf16" and truth(event.values.get("value", NONE)):
-            message = "the script turns bf16 on, and these GPUs only emulate it"
-            yield RuleHit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
-        return
+        if event.what != "bf16" or not truth(event.values.get("value", NONE)):
+            return None
+        message = "the script turns bf16 on, and these GPUs only emulate it"
+        return RuleHit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
     if thing.get("requested") != Const("bf16"):
-        return
+        return None
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
-        return  # P109
+        return None  # P109
     keyword = {"accelerator": "mixed_precision", "lightning": "precision"}.get(event.name, "bf16")
     message = "the script requests bf16, and no flag can change that; these GPUs only emulate it"
     given = {"accelerator": thing.get("requested"), "lightning": event.values.get("given")}
     written = place_of(given.get(event.name, thing.get("bf16")))
     related = (written,) if written else ()
     fix = "let the launch decide, or fp16 on these GPUs"
-    yield RuleHit(event.place_of(keyword), message, fix, Level.ERROR, related)
+    return RuleHit(event.place_of(keyword), message, fix, Level.ERROR, related)
 
 
-def _emulated(event: ScriptEvent) -> Iterator[RuleHit]:
+def _named_bf16(event: ScriptEvent) -> RuleHit | None:
     """A model loaded, or autocast, in bf16, whatever the GPU."""
     dtype = event.values.get("dtype")
     if not isinstance(dtype, Dtype) or dtype.name != "bfloat16" or event.values.get("enabled") == FALSE:
-        return
+        return None
     if event.name == "autocast" and event.what != "cuda":
-        return
+        return None
     message = "the script names bf16, and these GPUs only emulate it"
-    yield RuleHit(
+    return RuleHit(
         dtype.place or event.place, message, "float32 weights and fp16 on these GPUs", Level.WARNING
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings
 from preflight.script.names import ADAM_LIKE
@@ -230,10 +231,10 @@ def trl_default_is_bf16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleH
     TRL sets bf16 = not fp16 where bf16 is not given.
     Source: trl/trainer/base_config.py.
     """
-    thing, capability = it.thing(event.ref), it.target.capability
-    if thing is None or thing.get("trl") != TRUE or capability is None or capability >= (8, 0):
+    thing = it.thing(event.ref)
+    if thing is None or thing.get("trl") != TRUE or thing.get("bf16") != NONE:
         return
-    if thing.get("bf16") == NONE and thing.get("requested") == Const("bf16"):
+    if thing.get("requested") == Const("bf16") and before_ampere(it):
         message = "without bf16= TRL turns bf16 on, which these GPUs only emulate"
         yield RuleHit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
 
