@@ -84,11 +84,7 @@ class Server(Fast):
 
     def notices(self, module: str, source: bytes, mutant: Mutant, tests: Sequence[str]) -> bool:
         """Put the mutant's code into the functions of the imported module, and return if a test fails."""
-        path = str(Path(module).absolute())
-        codes = {_key(each): each for each in _codes(compile(mutant.apply(source), path, "exec"))}
-        for function in gc.get_objects():
-            if isinstance(function, FunctionType) and function.__code__.co_filename == path:
-                function.__code__ = codes[_key(function.__code__)]
+        change_functions(str(Path(module).absolute()), mutant.apply(source))
         items = [self._items[each] for each in tests]
         for item, after in zip(items, [*items[1:], None], strict=True):
             item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
@@ -99,6 +95,15 @@ class Server(Fast):
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember a failure."""
         self._failed = self._failed or report.failed
+
+
+def change_functions(path: str, source: bytes) -> None:
+    """Give the functions of an imported module the code of another source with the same lines."""
+    codes = {_key(each): each for each in _codes(compile(source, path, "exec"))}
+    gc.unfreeze()  # tests/conftest.py freezes what the collection made, and gc lists no frozen object
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and function.__code__.co_filename == path:
+            function.__code__ = codes[_key(function.__code__)]
 
 
 def _key(code: CodeType) -> tuple[str, int]:

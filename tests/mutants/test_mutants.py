@@ -1,11 +1,14 @@
 """The mutants that are made of a source, and the list of those that change nothing."""
 
 import ast
+import gc
+import runpy
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.operators import mutants
+from tests.mutants.plugin import change_functions
 from tests.mutants.targets import CRITICAL, ROOT, equivalents, sampled
 
 
@@ -83,3 +86,12 @@ def test_every_equivalent_mutant_is_one_that_is_made() -> None:
         assert (row.line, row.old, row.new) in made, row
         assert row.reason
     assert Path(ROOT / "tests/mutants/equivalent.toml").is_file()
+
+
+def test_a_mutant_reaches_functions_that_are_kept_out_of_garbage_collection(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("def answer():\n    return 1\n")
+    answer = runpy.run_path(str(path))["answer"]
+    gc.freeze()
+    change_functions(str(path), mutants(path.read_bytes())[0].apply(path.read_bytes()))
+    assert answer() == 2
