@@ -50,7 +50,7 @@ def main() -> int:
     rows: list[Measured] = []
     for hosts in sorted(arguments.hosts):
         with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
-            env = _environment(Path(folder), loopback, arguments.tools)
+            env = client_environment(Path(folder), loopback, arguments.tools)
             for tool, argv in _commands(loopback, env).items():
                 if tool == "gpulaunch" or hosts <= arguments.others_up_to:
                     rows.append(_measure(tool, hosts, argv, env))
@@ -99,7 +99,7 @@ def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str]
     return {tool: [path, *commands[tool][1:]] for tool, path in found.items() if path}
 
 
-def _environment(folder: Path, loopback: Loopback, tools: Path | None) -> dict[str, str]:
+def client_environment(folder: Path, loopback: Loopback, tools: Path | None) -> dict[str, str]:
     home = folder / "home"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     (home / ".ssh" / "config").write_bytes(loopback.ssh_config.read_bytes())

@@ -22,6 +22,14 @@ class GpulaunchError(Exception):
         cls.code = code or cls.code
         cls.exit_code = cls.exit_code if exit_code is None else exit_code
 
+    def without_frames(self) -> Self:
+        """Return this error for keeping: the frames it came through would keep what they read alive.
+
+        Ten thousand hosts that answer garbage would cost their answers and connections until the end.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
+
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
         self.message = message

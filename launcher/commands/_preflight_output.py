@@ -9,12 +9,12 @@ from launcher.commands._preflight_options import PreflightCommandOptions
 from launcher.commands._preflight_report import todays_report
 from launcher.host_checks.answers import summary_json
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_json import preflight_document
 from launcher.host_checks.render_text import report_lines
 from launcher.local.atomic_write import write_atomic
 from launcher.report.deep import DeepReport, deep_json, deep_lines
-from launcher.terminal.json_text import json_text
-from launcher.terminal.output import echo, echo_json_text, echo_lines, no_utf8
+from launcher.terminal.json_text import json_pieces
+from launcher.terminal.output import echo, echo_json_pieces, echo_json_text, echo_lines, no_utf8
 from launcher.version import version
 
 _JSON_DEPTH = 4
@@ -28,10 +28,10 @@ def show_preflight(
     if options.as_jsonl:
         echo_json_text(json.dumps(summary_json(result)))
     elif options.as_json:
-        document = preflight_json(result, facts=options.facts)
+        document = preflight_document(result, facts=options.facts)
         if deep is not None:
             document["deep"] = deep_json(deep)
-        echo_json_text(json_text(document, depth=_JSON_DEPTH))
+        echo_json_pieces(json_pieces(document, depth=_JSON_DEPTH))
     elif not options.is_page_alone:
         if deep is not None:
             echo_lines(deep_lines(deep_json(deep), ascii_only=no_utf8()))

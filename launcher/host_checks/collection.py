@@ -108,7 +108,7 @@ class Collection:
             )
             listener.release_ports()
             alone = first.result()
-            self._note(main, alone.facts.get(main.name) or alone.errors[main.name])
+            self._note(main, alone.facts.get(main.name) or alone.errors[main.name], first.answered_unix)
             facts, errors = {**alone.facts, **gathered.facts}, {**alone.errors, **gathered.errors}
             if listener.targets is None:
                 reached = self._probe(probe, find_port, facts, waiting)
@@ -166,6 +166,7 @@ class _MainHost:
         earlier: EarlierOf | None,
     ) -> None:
         self._entry = entry
+        self.answered_unix: float | None = None
         self._result: GatherResult | None = None
         self._failure: BaseException | None = None
         self._arguments = (request_for, opener, waiting, earlier)
@@ -194,5 +195,6 @@ class _MainHost:
             self._result = gather_facts(
                 [self._entry], request_for, opener, GatherOptions(waiting=waiting, earlier=earlier)
             )
+            self.answered_unix = time.time()
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             self._failure = error

@@ -1,5 +1,6 @@
 """A preflight for programs: schema gpulaunch.preflight/1, documented in docs/json.md."""
 
+from functools import partial
 from typing import Any
 
 from launcher.host_checks.evaluation import PreflightResult
@@ -15,28 +16,32 @@ _RISING = tuple(Severity)
 
 def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
     """Return the document; `facts` adds everything that was read."""
+    document = preflight_document(result, facts=facts)
+    hosts = {name: make() for name, make in document["hosts"].items()}
+    return {**document, "hosts": hosts, "reach": document["reach"]()}
+
+
+def preflight_document(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
+    """Return the document with a function for each host and for what is reached, for `json_pieces`."""
     merged = merge_findings(result.findings)
     shared: dict[str, list[int]] = {}
     for place, each in enumerate(merged):
         for name in each.finding.hosts if len(each.finding.hosts) > 1 else ():
             shared.setdefault(name, []).append(place)
-    document: dict[str, Any] = {
+
+    def host(name: str) -> dict[str, Any]:
+        return {**host_json(result, name, facts=facts), "shared_findings": shared.get(name, [])}
+
+    return {
         "schema": SCHEMA,
         "exit_code": result.exit_code,
         "seconds": round(result.seconds, 3),
-        "hosts": {
-            entry.name: {
-                **host_json(result, entry.name, facts=facts),
-                "shared_findings": shared.get(entry.name, []),
-            }
-            for entry in result.entries
-        },
+        "hosts": {entry.name: partial(host, entry.name) for entry in result.entries},
         "findings": [merged_json(each) for each in merged],
         "would_use": None if result.would_use is None else encode(result.would_use),
-        "reach": encode(result.reach),
+        "reach": partial(encode, result.reach),
         "not_collected": list(result.not_collected),
     }
-    return document
 
 
 def merged_json(merged: MergedFinding) -> dict[str, Any]:

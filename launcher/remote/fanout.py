@@ -119,7 +119,7 @@ class _Crew(Generic[Item, Value]):
             except GpulaunchError as error:
                 if isinstance(error, DescriptorsExhausted) and self._put_back(index, item):
                     return False
-                self.done.put((index, error))
+                self.done.put((index, error.without_frames()))
             except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
                 if is_exhausted(error) and self._put_back(index, item):
                     return False

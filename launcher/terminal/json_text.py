@@ -1,25 +1,41 @@
 """JSON for people and programs: objects laid out down to a depth, lists with a line for each item."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 _STEP = "  "
 _encode = json.JSONEncoder().encode
 
 
-def json_text(value: Any, *, depth: int, indent: str = "") -> str:
+def json_text(value: Any, *, depth: int) -> str:
     """Return `value` as JSON text, its outer `depth` levels laid out line by line, but no item of a list.
 
     `json.dumps(indent=...)` writes value by value in Python, which is felt with a hundred hosts.
     """
+    return "".join(json_pieces(value, depth=depth))
+
+
+def json_pieces(value: Any, *, depth: int, indent: str = "") -> Iterator[str]:
+    """Yield the text of `json_text`; a function among the values that are laid out is called for its value.
+
+    So no more than one of ten thousand hosts is in memory as JSON.
+    """
+    if callable(value):
+        value = value()
     inner = indent + _STEP
     if depth and isinstance(value, dict) and value:
-        lines = (
-            f"{inner}{_encode(key)}: {json_text(item, depth=depth - 1, indent=inner)}"
-            for key, item in value.items()
-        )
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    if depth and isinstance(value, list) and value:
-        lines = (inner + _encode(item) for item in value)
-        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
-    return _encode(value)
+        before = "{\n"
+        for key, item in value.items():
+            yield f"{before}{inner}{_encode(key)}: "
+            yield from json_pieces(item, depth=depth - 1, indent=inner)
+            before = ",\n"
+        yield f"\n{indent}}}"
+    elif depth and isinstance(value, list) and value:
+        before = "[\n"
+        for item in value:
+            yield f"{before}{inner}{_encode(item)}"
+            before = ",\n"
+        yield f"\n{indent}]"
+    else:
+        yield _encode(value)

@@ -36,9 +36,16 @@ def echo_json(document: Any, *, indent: int | None = 1) -> None:
 
 def echo_json_text(text: str) -> None:
     """Print JSON that was laid out already. JSON escapes all but DEL; the values stay exact."""
-    if not text.isascii():
-        raise ValueError("JSON is printed with ASCII alone, or it could steer a terminal")
-    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+    echo_json_pieces((text,))
+
+
+def echo_json_pieces(pieces: Iterable[str]) -> None:
+    """Print JSON in pieces, as `echo_json_text` prints it whole."""
+    for text in pieces:
+        if not text.isascii():
+            raise ValueError("JSON is printed with ASCII alone, or it could steer a terminal")
+        sys.stdout.write(text.replace("\x7f", "\\u007f"))
+    sys.stdout.write("\n")
     sys.stdout.flush()
 
 

@@ -189,11 +189,12 @@ def clocks_agree(hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Expect
     bounds = {name: clocks[name] for name in hosts if name in clocks}
     if len(bounds) < 2:
         return
-    # The client is one more clock: where two hosts differ, it shows which of them is off.
-    clocks_s = sorted([0.0, *((low + high) / 2 for low, high in bounds.values())])
-    middle = clocks_s[len(clocks_s) // 2]
+    # The client is one more clock: where two hosts differ, it shows which of them is off. The time of most is
+    # between the two middles, not halfway: of hosts asked late in a long round, `high` is far off.
+    middle_low = sorted([0.0, *(low for low, _ in bounds.values())])[(len(bounds) + 1) // 2]
+    middle_high = sorted([0.0, *(high for _, high in bounds.values())])[(len(bounds) + 1) // 2]
     for name, (low, high) in bounds.items():
-        ahead, behind = low - middle, middle - high
+        ahead, behind = low - middle_high, middle_low - high
         if max(ahead, behind) > expect.clock_skew_s:
             word = "ahead of" if ahead > behind else "behind"
             yield Problem(

@@ -1,9 +1,11 @@
 """Many hosts side by side."""
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -134,3 +136,23 @@ def test_one_host_that_finds_no_descriptor_even_alone_is_an_error() -> None:
 
 def _too_many(_item: int) -> None:
     raise OSError(24, "Too many open files")
+
+
+def test_an_error_that_is_kept_keeps_nothing_of_what_was_read() -> None:
+    class Answer:
+        pass
+
+    answers: list[weakref.ref[Answer]] = []
+
+    def visit(_item: int) -> None:
+        answer = Answer()
+        answers.append(weakref.ref(answer))
+        try:
+            raise ValueError(answer)  # noqa: TRY301 - as a parser would
+        except ValueError:
+            raise HostError("h1", "its answer is garbage") from None
+
+    results = fanout(visit, range(3))
+    gc.collect()
+    assert [str(each) for each in results] == ["h1: its answer is garbage"] * 3
+    assert [answer() for answer in answers] == [None] * 3

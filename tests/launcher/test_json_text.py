@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.terminal.json_text import json_text
+from launcher.terminal.json_text import json_pieces, json_text
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -30,3 +30,10 @@ def test_the_document_is_the_same_at_every_depth(value: object, depth: int) -> N
 )
 def test_what_lies_deeper_stays_within_its_line(depth: int, text: str) -> None:
     assert json_text({"a": [1, {"b": 2}], "c": []}, depth=depth) == text
+
+
+def test_a_function_among_laid_out_values_is_called_for_its_value() -> None:
+    lazy = {"hosts": {"a": lambda: {"x": [1]}}, "reach": lambda: [1, 2]}
+    whole = {"hosts": {"a": {"x": [1]}}, "reach": [1, 2]}
+    for depth in (2, 3, 4):
+        assert "".join(json_pieces(lazy, depth=depth)) == json_text(whole, depth=depth)

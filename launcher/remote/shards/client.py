@@ -174,7 +174,7 @@ class _Merger:
             facts: HostFacts | GpulaunchError
             facts = decode_document(entry.name, answer.document, entry.name, known)
         except GpulaunchError as error:
-            facts = error
+            facts = error.without_frames()
         self.results[answer.number] = facts
         self._reach[answer.number] = answer.reach
         self._on_answer(entry, facts, answer.answered_unix)
