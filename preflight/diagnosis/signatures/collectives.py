@@ -16,7 +16,7 @@ ROWS: tuple[Signature, ...] = (
               r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found"
               r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|mismatch in rank count|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
               r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|gloo.{0,120}(?:ifaddr|interface)"
-              r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN.{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
+              r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN(?!.{0,60}\bibv_).{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
               r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found",
               "NCCL has no usable network interface, or its ports are closed",
               "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
@@ -28,7 +28,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
               r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
               "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"
-              " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight", "thread"),
+              " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight; ulimit -l unlimited where InfiniBand cannot allocate memory", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,
               r"Expected to mark a variable ready only once|has been marked as ready twice|marking a variable ready multiple times",
               "DDP saw a parameter's gradient twice in one step: reentrant checkpointing, a shared module, or two backward passes",

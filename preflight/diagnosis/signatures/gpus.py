@@ -59,7 +59,7 @@ ROWS: tuple[Signature, ...] = (
               " capability 7.5, CUDA 12.8 or newer for Blackwell", "source"),
     Signature("S34", "driver-mismatch", ROOT,
               r"Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
-              r"|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library",
+              r"|NVMLError_LibRmVersionMismatch|NVML/RM version mismatch|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library",
               "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
               " modules", "known"),
     Signature("S35", "driver-mismatch", ROOT,
@@ -80,7 +80,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
+              r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
               r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
@@ -118,7 +118,7 @@ ROWS: tuple[Signature, ...] = (
               "sudo nvidia-modprobe -u; restart the container", "known"),
     Signature("S33", "cuda-library", GENERAL,
               r"CUDNN_STATUS_EXECUTION_FAILED|CUDA error: (?:invalid (?:argument|configuration argument|resource handle)|operation not permitted"
-              r"|an internal operation failed|the launch timed out)",
+              r"|an internal operation failed|the launch timed out)|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),
 )  # fmt: skip

@@ -32,7 +32,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Dd]etected \d+ oom[-_]kill event|Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the"
               r" cgroup out-of-memory handler|OOM Killed)|slurmstepd: error: .{0,60}[Ee]xceeded (?:job|step) memory limit"
               r"|State: OUT_OF_MEMORY|OUT_OF_ME[M+]|Exceeded (?:job|step) memory limit at some point|killed by the cgroup out-of-memory"
-              r"|TERM_MEMLIMIT|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
+              r"|TERM_MEMLIMIT|job killed: p?v?mem \d+\w* exceeded limit|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
               r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               "the kernel killed a process because the host's or the job's memory limit was reached",
               "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,
-              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|Cannot allocate memory|^MemoryError(?::|$)"
+              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^(?!.{0,160}\bibv_\w+ failed).*Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
               r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed",
@@ -48,8 +48,8 @@ ROWS: tuple[Signature, ...] = (
     Signature("S22", "cuda-library", GENERAL,
               r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"
               r"|CUDNN_STATUS_\w*(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"
-              r"|cuDNN version incompatibility|Unable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
-              r"|could not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+",
+              r"|cuDNN version incompatibility|[Uu]nable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
+              r"|[Cc]ould not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+",
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
               "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH", "known"),
     Signature("S74", "shm", ENDING,
