@@ -5,8 +5,10 @@ import random
 import pytest
 
 from preflight.checks import deepspeed
+from preflight.checks.helpers import missing_fix
 from preflight.checks.runner import check_host
 from preflight.checks.wheels import WHEELS, Wheel, runs_on
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.scenes import Scene
 
@@ -77,3 +79,10 @@ def test_a_kernel_runs_on_later_minors_but_for_boards_of_their_own_kind(
     kernels: tuple[tuple[int, int], ...], gpu: tuple[int, int], *, runs: bool
 ) -> None:
     assert runs_on(Wheel((2, 3), (2, 3), "12.1", kernels), gpu) is runs
+
+
+def test_a_value_that_was_not_read_has_the_fix_of_its_reason() -> None:
+    assert "as a user who may read it" in missing_fix(Missing("denied", "no-permission"))
+    assert "the driver is stuck" in missing_fix(Missing("no answer", "timeout"))
+    assert "on the host itself: this source" in missing_fix(Missing("a file", "not-asked"))
+    assert "run the preflight again" in missing_fix(Missing("odd", "error"))

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import kernel_log, paths
+from preflight.probes import kernel_log, limits, paths
 from preflight.probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
 from preflight.probes.fact import exception_reason, fact, missing, truncate
 from preflight.probes.files import link_target, readable
+from preflight.probes.nvidia_smi.health import ecc
 from preflight.probes.probe_runner import PARTS
+from preflight.probes.processes.walk import ProcessWalk
 from preflight.probes.request import asked_paths, read_request
 from preflight.probes.request import resolve as absolute
 
@@ -257,3 +259,34 @@ def test_the_kernel_log_comes_from_the_first_source_that_has_it(
     monkeypatch.setattr(kernel_log, "_read_kmsg", lambda: "")
     kernel_log.probe_kernel_log(lambda *each: emitted.append(each))
     assert emitted[-1][1]["source"] == "kmsg"
+
+
+def test_the_load_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 5.5, 15.5))
+    assert limits.limits()["load_1min"] == 1.5
+
+
+def test_the_programs_of_a_user_are_not_the_kernels() -> None:
+    walk = ProcessWalk(frozenset())
+    assert os.getpid() in walk.stats.keys() - walk.kernel
+
+
+def test_memory_errors_of_later_drivers_are_summed_over_memories() -> None:
+    volatile = {
+        "sram_correctable": "1",
+        "sram_uncorrectable_parity": "2",
+        "sram_uncorrectable_secded": "4",
+        "dram_correctable": "8",
+        "dram_uncorrectable": "16",
+    }
+    aggregate = dict.fromkeys(volatile, "32") | {"sram_threshold_exceeded": "No"}
+    told = {
+        "ecc_mode": {"current_ecc": "Enabled"},
+        "ecc_errors": {"volatile": volatile, "aggregate": aggregate},
+    }
+    assert ecc(told) == {
+        "enabled": True,
+        "corrected_volatile": 9,
+        "uncorrected_volatile": 22,
+        "uncorrected_aggregate": 96,
+    }

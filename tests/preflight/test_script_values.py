@@ -158,3 +158,9 @@ def test_a_value_is_what_python_makes_of_it(snippet: str) -> None:
 @pytest.mark.parametrize("snippet", snippets(UNKNOWN))
 def test_a_value_that_reading_does_not_compute_is_unknown_and_never_another_one(snippet: str) -> None:
     assert read(snippet) in ("", run(snippet))
+
+
+def test_options_that_deepspeed_adds_leave_the_parser_as_it_was() -> None:
+    added = "import deepspeed; q = deepspeed.add_config_arguments(q)"
+    made = "import argparse; q = argparse.ArgumentParser(); q.add_argument('--p', default='bf16')"
+    assert read(f"{made}\n{added}\np = q.parse_args().p") == "bf16"
