@@ -1,6 +1,7 @@
 """Parts of the probes that need no host: what they make of answers, each condition on both sides."""
 
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import kernel_log, limits, paths
+from preflight.probes import kernel_log, limits, network, paths
 from preflight.probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
+from preflight.probes.commands import run_command
 from preflight.probes.fact import exception_reason, fact, missing, truncate
 from preflight.probes.files import link_target, readable
 from preflight.probes.nvidia_smi.health import ecc
@@ -266,6 +268,17 @@ def test_the_load_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) ->
     assert limits.limits()["load_1min"] == 1.5
 
 
+@pytest.mark.parametrize(
+    ("both", "told"), [((-1, -1), (-1, -1, -1, -1)), ((4096, 8192), (4, 4096, 8192, 4096))]
+)
+def test_a_limit_that_is_none_is_told_as_minus_one(
+    monkeypatch: pytest.MonkeyPatch, both: tuple[int, int], told: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: both)
+    found = limits.limits()
+    assert tuple(found[name] for name in ("memlock_kib", "nofile", "nofile_hard", "nproc")) == told
+
+
 def test_the_programs_of_a_user_are_not_the_kernels() -> None:
     walk = ProcessWalk(frozenset())
     assert os.getpid() in walk.stats.keys() - walk.kernel
@@ -290,3 +303,21 @@ def test_memory_errors_of_later_drivers_are_summed_over_memories() -> None:
         "uncorrected_volatile": 22,
         "uncorrected_aggregate": 96,
     }
+
+
+def test_all_that_a_command_prints_is_its_output() -> None:
+    output = run_command(
+        ["sh", "-c", "echo one; echo two >&2; head -c 200000 /dev/zero | tr '\\0' x; exit 3"], 60
+    )
+    assert output == (3, "one\ntwo\n" + "x" * 200_000)
+
+
+def test_the_default_route_of_ipv6_is_the_one_with_the_lowest_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = "0" * 32
+    lines = [
+        f"{zeros} 00 {zeros} 00 {zeros} {metric} 00000001 00000000 00000003 {name}"
+        for metric, name in (("00000400", "eth1"), ("00000064", "eth2"), ("00000001", "lo"))
+    ]
+    tables = {"/proc/net/route": "Iface\n", "/proc/net/ipv6_route": "\n".join(lines)}
+    monkeypatch.setattr(network, "text_or", tables.__getitem__)
+    assert network._default_interface() == "eth2"

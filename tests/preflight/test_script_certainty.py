@@ -212,3 +212,19 @@ def test_the_readings_of_a_script_share_its_tree(monkeypatch: pytest.MonkeyPatch
     option = dedent(OPTION).replace("build(args.cluster)", "if args.cluster:\n        build(True)")
     _found(option)
     assert texts == [option]
+
+
+@pytest.mark.parametrize(
+    ("eps", "level"), [("1e-8", Level.ERROR), ("1e-6", Level.WARNING), ("1e-4", Level.WARNING)]
+)
+def test_steps_in_half_precision_are_an_error_where_adam_divides_by_zero(eps: str, level: Level) -> None:
+    script = f"""
+    import torch
+    model = torch.nn.Linear(4, 4).half().cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps={eps})
+    for i in range(10):
+        model(torch.zeros(1, 4)).sum().backward()
+        optimizer.step()
+    """
+    found = [each.level for each in lint(dedent(script), "train.py").findings if each.code == "P102"]
+    assert found[0] is level
