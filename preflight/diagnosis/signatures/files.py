@@ -8,7 +8,7 @@ ROWS: tuple[Signature, ...] = (
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S48", "too-many-open-files", ROOT,
-              r"can't start new thread|Resource temporarily unavailable|\[Errno 11\]|pthread_create failed|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create",
+              r"can't start new thread|^(?!.*unable to lock file).*Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create",
               "the limit of processes and threads of this user or container is reached",
               "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
-              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding",
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
     Signature("S85", "bad-checkpoint", ROOT,

@@ -80,7 +80,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
+              r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
               r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
@@ -113,9 +113,10 @@ ROWS: tuple[Signature, ...] = (
               "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
-              r"|CUDA error: unknown error|cuda runtime error \(30\)|cudaErrorUnknown|CUDA error: OS call failed|CUDA_ERROR_NOT_INITIALIZED",
-              "CUDA cannot start on this host: /dev/nvidia* or modules are missing, or a process forked",
-              "sudo nvidia-modprobe -u; restart the container", "known"),
+              r"|CUDA error: unknown error|cuda runtime error \(30\)|cudaErrorUnknown|CUDA error: OS call failed|CUDA_ERROR_NOT_INITIALIZED"
+              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server is not ready",
+              "CUDA cannot start on this host: /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked",
+              "sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
               r"CUDNN_STATUS_EXECUTION_FAILED|CUDA error: (?:invalid (?:argument|configuration argument|resource handle)|operation not permitted"
               r"|an internal operation failed|the launch timed out)|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
