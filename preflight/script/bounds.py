@@ -23,6 +23,7 @@ MAX_WORDS = 400_000
 MAX_CONFIG = 256 << 10
 """Characters of one configuration file: PyYAML needs seconds for more."""
 _PER_STEP = 16
+_SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
 
 
 class TooLong(Exception):
@@ -47,17 +48,25 @@ class WorkBudget:
             self.add(items // _PER_STEP)
 
 
+def is_small(value: Value) -> bool:
+    """Whether a value is a short text or name, as most are: it costs no work, and exceeds nothing."""
+    text = (
+        value.value if isinstance(value, Const) else value.name if isinstance(value, ExternalName) else None
+    )
+    return isinstance(text, str) and len(text) < _SMALL
+
+
 def excess(value: Value) -> str:
     """Return in which way a value is too large to be held, "" when it is not."""
     if isinstance(value, Const):
         known = value.value
-        if isinstance(known, str | bytes) and len(known) > MAX_TEXT:
+        if isinstance(known, (str, bytes)) and len(known) > MAX_TEXT:
             return f"a string of more than {MAX_TEXT} characters"
         if isinstance(known, int) and known.bit_length() > MAX_BITS:
             return f"an integer of more than {MAX_BITS} bits"
     elif isinstance(value, ExternalName):
         return "a name without end" if len(value.name) > MAX_TEXT else ""
-    elif isinstance(value, Seq | Map | OneOf):
+    elif isinstance(value, (Seq, Map, OneOf)):
         if value.weight > MAX_WEIGHT:
             return f"more than {MAX_WEIGHT} items"
         if value.depth > MAX_DEPTH:
@@ -67,8 +76,8 @@ def excess(value: Value) -> str:
 
 def weight(value: Value) -> int:
     """Return how many items a value has in all, long texts counted by their length."""
-    if isinstance(value, Seq | Map | OneOf):
+    if isinstance(value, (Seq, Map, OneOf)):
         return value.weight
-    if isinstance(value, Const) and isinstance(value.value, str | bytes):
+    if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
         return len(value.value) >> 4
     return len(value.name) >> 4 if isinstance(value, ExternalName) else 1

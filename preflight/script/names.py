@@ -1,6 +1,7 @@
 """What libraries' names mean: which classes are models, trainers, configurations, optimizers. Tables."""
 
 import re
+from functools import lru_cache
 
 TORCH_DTYPES = {
     "float16": "float16",
@@ -137,6 +138,7 @@ MODEL_METHODS = frozenset(
 )
 
 
+@lru_cache(maxsize=256)
 def root_and_last(name: str) -> tuple[str, str]:
     """Return a dotted name's library and its last part."""
     return name.split(".", 1)[0], name.rsplit(".", 1)[-1]

@@ -27,7 +27,7 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
     """Give a target (name, attribute, item, tuple of them) a value."""
     if isinstance(target, ast.Name):
         it.bind(target.id, value)
-    elif isinstance(target, ast.Tuple | ast.List):
+    elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(it, target.elts, value)
     elif isinstance(target, ast.Starred):
         assign(it, target.value, Seq((value,), open=True))
@@ -69,7 +69,7 @@ def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
 
 
 def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:
-    if isinstance(owner, Ref | Element):
+    if isinstance(owner, (Ref, Element)):
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
         it.change(owner.id, **{name: value})

@@ -14,7 +14,7 @@ def context_kind(it: "Interpreter", node: ast.expr, value: Value) -> str:
     if isinstance(value, Ref):
         return it.kind(value)
     if isinstance(node, ast.Call):
-        func = it.evaluate(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else UNKNOWN
+        func = it.evaluate(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else UNKNOWN
         return context_of(func)
     return ""
 

@@ -93,7 +93,7 @@ def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> 
         return _thing_attribute(it, owner, name, node)
     if isinstance(owner, Method) and owner.name == "super":
         return Method(owner.owner, f"super.{name}")
-    if isinstance(owner, Map | Seq | Const | Dtype | Device):
+    if isinstance(owner, (Map, Seq, Const, Dtype, Device)):
         return _plain_method(owner, name)
     return UNKNOWN
 

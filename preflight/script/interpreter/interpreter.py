@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from preflight.facts.script import CodeLocation
 from preflight.script import bounds
-from preflight.script.bounds import TooLong, WorkBudget, excess, weight
+from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
@@ -354,7 +354,7 @@ class Interpreter:
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
         value = expressions.evaluate(self, node)
-        if type(value) not in _OF_ANY_SIZE:
+        if type(value) not in _OF_ANY_SIZE or is_small(value):
             return value
         self.work.copy(weight(value))
         return self.held(value, node)

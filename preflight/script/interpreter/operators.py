@@ -59,7 +59,7 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         known = truth(value)
         return UNKNOWN if known is None else Const(not known)
-    if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, int | float):
+    if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(-value.value)
     return UNKNOWN
 
@@ -88,7 +88,7 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
 def _calculated(
     operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar, place: CodeLocation
 ) -> Value:
-    if isinstance(left, str | bytes) or isinstance(right, str | bytes):
+    if isinstance(left, (str, bytes)) or isinstance(right, (str, bytes)):
         added = operation is operator.add and type(left) is type(right)
         if not added:
             return UNKNOWN  # "x" * n and "%1000000s" % "x" could be large, and are not needed
@@ -96,7 +96,7 @@ def _calculated(
         result = operation(left, right)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         return UNKNOWN
-    return Const(result, place) if isinstance(result, str | int | float | bool | bytes) else UNKNOWN
+    return Const(result, place) if isinstance(result, (str, int, float, bool, bytes)) else UNKNOWN
 
 
 def compare(it: "Interpreter", node: ast.Compare) -> Value:
@@ -121,14 +121,14 @@ def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bo
 
 
 def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:
-    if isinstance(op, ast.In | ast.NotIn):
+    if isinstance(op, (ast.In, ast.NotIn)):
         inside = _contains(it, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
     if isinstance(left, RankValue) and isinstance(right, Const):
         return _rank_against(op, right.value)
-    if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+    if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
         same = _same(left, right)
-        return same if same is None or isinstance(op, ast.Is | ast.Eq) else not same
+        return same if same is None or isinstance(op, (ast.Is, ast.Eq)) else not same
     operation = _COMPARE.get(type(op))
     one, other = _plain(left), _plain(right)
     if operation is None or one is None or other is None:
@@ -151,9 +151,9 @@ def _plain(value: Value) -> Any:
 def _rank_against(op: ast.cmpop, value: Scalar) -> bool | None:
     """A rank is never negative and never None."""
     if value is None or (isinstance(value, int) and value < 0):
-        if isinstance(op, ast.Eq | ast.Is | ast.Lt | ast.LtE):
+        if isinstance(op, (ast.Eq, ast.Is, ast.Lt, ast.LtE)):
             return False
-        if isinstance(op, ast.NotEq | ast.IsNot | ast.Gt | ast.GtE):
+        if isinstance(op, (ast.NotEq, ast.IsNot, ast.Gt, ast.GtE)):
             return True
     if value == 0 and isinstance(op, ast.GtE):
         return True
@@ -166,7 +166,7 @@ def _same(left: Value, right: Value) -> bool | None:
     if isinstance(left, ExternalName) and isinstance(right, ExternalName):
         return True if left == right else None
     if isinstance(left, known) and isinstance(right, known):
-        if isinstance(left, Seq | Map) and isinstance(right, Seq | Map):
+        if isinstance(left, (Seq, Map)) and isinstance(right, (Seq, Map)):
             return None
         if isinstance(left, Device) and isinstance(right, Const):
             return None
@@ -189,7 +189,7 @@ def _contains(it: "Interpreter", whole: Value, item: Value) -> bool | None:
         return truth(found) if isinstance(found, Const) else None
     if isinstance(whole, Const) and isinstance(whole.value, str) and isinstance(item, Const):
         return item.value in whole.value if isinstance(item.value, str) else None
-    if isinstance(whole, Seq) and not isinstance(item, Const | Dtype):
+    if isinstance(whole, Seq) and not isinstance(item, (Const, Dtype)):
         return None
     if isinstance(whole, Seq):
         answers = [_same(item, other) for other in whole.items]

@@ -55,7 +55,7 @@ def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
 
 
 def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
-    if isinstance(node.target, ast.Name | ast.Attribute):
+    if isinstance(node.target, (ast.Name, ast.Attribute)):
         load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
         assign(it, node.target, it.evaluate(load))
     else:
@@ -107,7 +107,7 @@ def _default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt
     if it.target.args is not None or it.target.switches or not it.option_places:
         return ""
     for node in ast.walk(test):
-        value = it.evaluate(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
         flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
         if flag is not None and is_of_ranks(other, flag):
             return f"{WITHOUT}{flag}"
@@ -117,7 +117,7 @@ def _default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt
 def _may_raise(body: list[ast.stmt]) -> bool:
     """Whether a branch ends the path by a raise or a call, seen without following it."""
     last = body[-1] if body else None
-    return isinstance(last, ast.Raise | ast.Expr | ast.If | ast.Try | ast.With)
+    return isinstance(last, (ast.Raise, ast.Expr, ast.If, ast.Try, ast.With))
 
 
 def _break(it: "Interpreter", node: ast.Break) -> None:
@@ -156,7 +156,7 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
     execute(it, node.orelse)
     always = it.state.dead and ended.dead
     paths = [it.state]
-    imports = any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body)
+    imports = any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
     environ = any("environ" in ast.unparse(item) for item in node.body) if not imports else False
     for handler in node.handlers:
         if always or not _never_runs(handler, imports=imports, environ=environ):

@@ -157,7 +157,7 @@ def _measure(whole: "Seq | Map | OneOf", parts: "Iterable[Value]") -> None:
     weight, depth = 1, 0
     for part in parts:
         weight += each
-        if isinstance(part, Seq | Map | OneOf):
+        if isinstance(part, (Seq, Map, OneOf)):
             weight += part.weight
             depth = max(depth, part.depth)
     object.__setattr__(whole, "weight", weight)
@@ -218,9 +218,9 @@ def truth(value: Value) -> bool | None:
 def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
-    if isinstance(value, Unknown | RankValue | ExternalName):
+    if isinstance(value, (Unknown, RankValue, ExternalName)):
         return None  # a library's name may be a setting
-    if isinstance(value, Seq | Map):
+    if isinstance(value, (Seq, Map)):
         return True if value.items else (None if value.open else False)
     return True
 
@@ -233,7 +233,7 @@ def merged(left: Map, right: Map) -> Map:
 
 def place_of(value: Value | None) -> CodeLocation | None:
     """Return where the script writes a value, None when that is not known."""
-    return value.place if isinstance(value, Const | Dtype | Device) else None
+    return value.place if isinstance(value, (Const, Dtype, Device)) else None
 
 
 def text_of(value: Value | None) -> str | None:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
@@ -193,7 +194,7 @@ class LibraryModel:
     def promoted(self, it: "Interpreter", call: Call) -> Value | None:
         """An unknown object whose parameters are read is a model from then on; of it little is known."""
         func = call.node.func
-        if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name | ast.Attribute):
+        if not isinstance(func, ast.Attribute) or not isinstance(func.value, (ast.Name, ast.Attribute)):
             return None
         if func.attr in ("parameters", "named_parameters"):
             sure = True
@@ -223,19 +224,7 @@ class LibraryModel:
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes."""
-        if is_trainer_class(name):
-            return "trainer"
-        if is_arguments_class(name):
-            return "arguments"
-        if is_optimizer_class(name):
-            return "optimizer"
-        if (
-            is_model_class(name)
-            or name in pytorch.MODULES
-            or (name.startswith("torch.nn.") and _is_layer(name))
-        ):
-            return "model"
-        return _CLASSES.get(name) or lightning.class_kind(name)
+        return _class_kind(name)
 
     def kind_of_call(self, it: "Interpreter", name: str, call: Call) -> str:
         """Return the kind of thing that a class makes of these arguments.
@@ -259,6 +248,19 @@ class LibraryModel:
             handler(it, ref, name, call)
         elif kind in ("", "instance"):
             taint(it, call)
+
+
+@lru_cache(maxsize=256)
+def _class_kind(name: str) -> str:
+    if is_trainer_class(name):
+        return "trainer"
+    if is_arguments_class(name):
+        return "arguments"
+    if is_optimizer_class(name):
+        return "optimizer"
+    if is_model_class(name) or name in pytorch.MODULES or (name.startswith("torch.nn.") and _is_layer(name)):
+        return "model"
+    return _CLASSES.get(name) or lightning.class_kind(name)
 
 
 def _is_layer(name: str) -> bool:

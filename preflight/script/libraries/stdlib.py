@@ -98,7 +98,7 @@ def _environ_set(it: "Interpreter", call: Call) -> Value:
 def _int(it: "Interpreter", call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
-    if isinstance(value, Const) and isinstance(value.value, str | int | float):
+    if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
         try:
             return Const(int(value.value))
         except (ValueError, OverflowError):
@@ -109,7 +109,7 @@ def _int(it: "Interpreter", call: Call) -> Value:
 def _float(it: "Interpreter", call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
-    if isinstance(value, Const) and isinstance(value.value, str | int | float):
+    if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
         try:
             return Const(float(value.value))
         except (ValueError, OverflowError):
@@ -158,7 +158,7 @@ def _setattr(it: "Interpreter", call: Call) -> Value:
 def _same(it: "Interpreter", call: Call) -> Value:
     """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
-    return value if isinstance(value, Seq | Element) else Seq((it.library.element(it, value),), open=True)
+    return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
 
 
 def _reordered(it: "Interpreter", call: Call) -> Value:
@@ -220,7 +220,7 @@ def _deepcopy(it: "Interpreter", call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     thing = it.thing(value) if isinstance(value, Ref) else None
     if thing is None:
-        return value if isinstance(value, Const | Seq | Map) else UNKNOWN
+        return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
     return it.new(thing.having(optimized=FALSE, recast=FALSE, role=Const("copy")))
 
 

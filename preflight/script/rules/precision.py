@@ -95,7 +95,7 @@ def _divides_by_zero(it: "Interpreter", training: TrainingStep) -> bool:
     if optimizer.get("library") != Const("torch") or text_of(optimizer.get("cls")) not in ADAM_LIKE:
         return False
     eps = optimizer.get("eps")
-    if isinstance(eps, Const) and isinstance(eps.value, int | float) and eps.value >= _SAFE_EPS:
+    if isinstance(eps, Const) and isinstance(eps.value, (int, float)) and eps.value >= _SAFE_EPS:
         return False
     return truth(optimizer.get("fused")) is False
 
