@@ -104,3 +104,22 @@ def test_a_port_that_sends_without_end_is_no_ssh_server_and_costs_little_memory(
         thread.join()
     assert "does not speak SSH" in said
     assert sent[0] < 64 << 20
+
+
+def test_a_host_that_hangs_up_after_its_banner_is_named_with_what_happened() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+                connection.recv(4096)
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        endpoint = Endpoint("h", "ssh", "127.0.0.1", int(listener.getsockname()[1]), connect_timeout_s=20.0)
+        (said,) = details([endpoint], width=1)
+        thread.join()
+    reason = said.removeprefix("the SSH handshake failed: ")
+    assert said != reason
+    assert reason.strip()

@@ -29,7 +29,7 @@ from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
 from launcher.transports.ssh.known_hosts import HostKeys
-from launcher.transports.ssh.transport import ChannelSocket, SshTransport
+from launcher.transports.ssh.transport import ChannelSocket, SshTransport, connection_lost
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class SshConnection(Closing):
             if "timeout" in str(failure).lower():
                 message = f"it opened no session within {limit_s:g} s"
                 raise ConnectionTimedOut(self.name, message, "Is its sshd overloaded?") from None
-            raise ConnectionLost(self.name, f"it opened no session: {failure or 'connection lost'}") from None
+            raise connection_lost(self.name, "it opened no session", failure) from None
         return SshStream(self.name, channel)
 
 
@@ -166,7 +166,7 @@ class SshOpener:
         except (paramiko.SSHException, OSError, EOFError) as failure:
             wire.close()
             raise_if_exhausted(failure)
-            raise ConnectionLost(endpoint.name, f"the SSH handshake failed: {failure or 'hung up'}") from None
+            raise connection_lost(endpoint.name, "the SSH handshake failed", failure) from None
         except BaseException:
             wire.close()
             raise

@@ -62,6 +62,12 @@ _SIGNATURES = (
 """Of host keys and of ours. SHA-1 and MD5 are in none of these lists, and so not offered by any paramiko."""
 
 
+def connection_lost(host: str, what: str, failure: BaseException | None) -> ConnectionLost:
+    """Return the error of a connection that a host ended; an EOFError gives no reason of its own."""
+    why = str(failure or "") or "the host hung up"
+    return ConnectionLost(host, f"{what}: {why}", "Is its sshd overloaded (MaxStartups), or restarting?")
+
+
 def _known(wanted: tuple[str, ...], has: Iterable[str]) -> tuple[str, ...]:
     """Return what paramiko has of our list, in our order."""
     held = frozenset(has)
@@ -210,7 +216,7 @@ class SshTransport(paramiko.Transport):
             raise ConnectionLost(
                 endpoint.name, message, "Is this the SSH port? Is sshd dropping connections?"
             )
-        raise ConnectionLost(endpoint.name, f"the SSH handshake failed: {failure or 'the host hung up'}")
+        raise connection_lost(endpoint.name, "the SSH handshake failed", failure)
 
     def execute(self, channel: paramiko.Channel, command: bytes, limit_s: float) -> None:
         """Ask for a command to be run, as Channel.exec_command does, but wait for the answer limit_s at most.
