@@ -93,8 +93,9 @@ def lint_for(
         parser = Parser()
         fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, parser)
         if any(target.processes is None for target in targets):
-            spawns = spawns_ranks(parser.nodes(fresh().add(path, text).tree))
-            targets = [replace(target, spawns=spawns) for target in targets]
+            source = fresh().add(path, text)
+            if spawns_ranks(source, parser):
+                targets = [replace(target, spawns=True) for target in targets]
         readings = _readings(fresh, text, path, targets)
     except SyntaxError as error:
         return _not_python(path, error)
@@ -215,11 +216,10 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         if _runs_elsewhere(it):
             return
         first_rank = RANK_0 in it.contexts
-        doubts = doubts_of(it)
-        for code, row in rules_of(event.name):
+        for code, judge in rules_of(event.name):
             if not (first_rank and code in OF_ALL_RANKS):
-                for hit in row.judge(it, event):
-                    _keep(reading.hits, code, doubted(hit, code, doubts))
+                for hit in judge(it, event):
+                    _keep(reading.hits, code, doubted(hit, code, doubts_of(it)))
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)

@@ -28,6 +28,7 @@ _PARTS = {
 }
 """The fields of each kind of node that may hold others."""
 _WORD = re.compile(r"\w+|[^\w\s]")
+_STARTS = re.compile(r"spawn|start_processes|launch|Process")
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
@@ -62,7 +63,7 @@ class Parser:
         self._trees: dict[tuple[str, str], ast.Module] = {}
         self._most_words = 0  # never too few: a word or sign has at least one character
         self._uncounted: list[str] = []
-        self._programs: dict[int, tuple[bool, frozenset[str]]] = {}
+        self._programs: dict[int, frozenset[str] | None] = {}
         self._nodes: dict[int, list[ast.AST]] = {}
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
 
@@ -88,10 +89,10 @@ class Parser:
         if self._most_words > MAX_WORDS:
             raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
 
-    def program(self, tree: ast.Module) -> tuple[bool, frozenset[str]]:
-        """Return whether a file has a part for when it is the program, and the names that it reads."""
+    def used_by_program(self, tree: ast.Module) -> frozenset[str] | None:
+        """Return the names that a file reads, None where it has no part for when it is the program."""
         if id(tree) not in self._programs:
-            self._programs[id(tree)] = has_main(tree), used_names(self.nodes(tree))
+            self._programs[id(tree)] = used_names(self.nodes(tree)) if has_main(tree) else None
         return self._programs[id(tree)]
 
     def nodes(self, tree: ast.Module) -> list[ast.AST]:
@@ -281,9 +282,11 @@ def used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(used)
 
 
-def spawns_ranks(nodes: Iterable[ast.AST]) -> bool:
+def spawns_ranks(source: Source, parser: Parser) -> bool:
     """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if not _STARTS.search(source.text):
+        return False
+    calls = [node for node in parser.nodes(source.tree) if isinstance(node, ast.Call)]
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
     if names.keys() & {"spawn", "start_processes"}:
         return True

@@ -1,7 +1,8 @@
 """What a script is read for: the hardware, versions and arguments under which it would run."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field, fields
+from operator import attrgetter
 
 from preflight.facts.gpu import Capability
 from preflight.frozen import dataclass
@@ -52,4 +53,7 @@ def differ_by_gpu(one: RankTarget, other: RankTarget) -> bool:
     """Whether two kinds of ranks, both with a GPU, have at most the compute capability apart."""
     if one.capability is None or other.capability is None:
         return False
-    return replace(one, capability=other.capability) == other
+    return bool(_BESIDE_GPU(one) == _BESIDE_GPU(other))
+
+
+_BESIDE_GPU = attrgetter(*(item.name for item in fields(RankTarget) if item.name != "capability"))

@@ -206,14 +206,13 @@ class Interpreter:
         Of a script that starts something itself only what it names: a branch that is not taken may call it.
         """
         frame = self.modules[source.path]
-        names = dict(self.state.frames[frame])
-        order = sorted(names.items(), key=lambda item: item[0] not in ("main", "train"))
-        mine = {name: value for name, value in order if isinstance(value, Func)}
-        started, read = self.sources.parser.program(source.tree)
-        used = read if started else frozenset(mine)
-        self.contexts += [UNCALLED] if started else []
-        for name, value in mine.items():
-            if name in used and value.key not in self.called and value.key in self.functions:
+        names = self.state.frames[frame].items()
+        mine = [(name, it) for name, it in names if isinstance(it, Func) and it.key not in self.called]
+        used = self.sources.parser.used_by_program(source.tree) if mine else None
+        self.contexts += [] if used is None else [UNCALLED]
+        for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
+            known = value.key in self.functions and value.key not in self.called
+            if known and (used is None or name in used):
                 self._run_alone(value, frame)
         self.contexts.clear()
 
