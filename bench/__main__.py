@@ -46,7 +46,7 @@ SCRIPTS = (
     Script("lint_cost", short=("--rounds", "2")),
     Script("run_nodes", long=("--nodes", "1000"), short=("--nodes", "40", "--steps", "3", "--step", "0.2")),
     Script("preflight_one_host", short=("--rounds", "3")),
-    Script("report_growth", short=("--hosts", "150", "--fleet", "100")),
+    Script("report_growth", short=("--hosts", "150", "--fleet", "1000")),
     Script("diagnose_logs", short=("--megabytes", "10")),
     Script("guard_steps", short=("--seconds", "1", "--sizes", "1", "10")),
     Script("run_import", short=("--rounds", "3")),

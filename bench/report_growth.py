@@ -44,7 +44,10 @@ def main() -> int:
     for name, seconds in many.items():
         print(f"{name:6} {1000 * few[name]:8.1f} ms for {size} hosts {1000 * seconds:8.1f} ms for {2 * size}")
     ratios = [Target(f"{name}: {2 * size} to {size} hosts", many[name] / few[name], _LIMIT) for name in many]
-    seconds = _dry_run_s(arguments.fleet) * 10_000 / arguments.fleet
+    fleet = arguments.fleet
+    half_s, whole_s = _dry_run_s(fleet // 2), _dry_run_s(fleet)
+    ratios.append(Target(f"dry run: {fleet} to {fleet // 2} hosts", whole_s / half_s, _LIMIT))
+    seconds = whole_s * 10_000 / fleet
     return tell(
         [*ratios, Target("dry run for each 10,000 hosts of 8 GPUs: CPU seconds", seconds, _DRY_RUN_S)]
     )

@@ -52,13 +52,15 @@ def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> I
     Fix: launch on the hosts of one kind, or accept the common one.
     Source: reproduced with DDP over fp16 with a scaler on one rank and bf16 on the other.
     """
-    best: dict[str, list[str]] = {}
+    best: dict[
+        str, dict[str, None]
+    ] = {}  # the hosts of each, in order: a list would be searched for each GPU
     for name, facts in hosts.items():
         use = select_gpus(facts, job)
         for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
             limit = hardware_limit(gpu) if gpu.index in use.candidates else None
-            if limit is not None and not isinstance(limit, Missing) and name not in best.get(limit.best, []):
-                best.setdefault(limit.best, []).append(name)
+            if limit is not None and not isinstance(limit, Missing):
+                best.setdefault(limit.best, {})[name] = None
     if len(best) > 1 and job.precision == "auto":
         listed = "; ".join(f"{value}: {', '.join(names)}" for value, names in sorted(best.items()))
         yield Problem(
