@@ -15,8 +15,13 @@ from launcher.text import one_line
 
 _CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
+_VERY_CLOSE = 0.85
+"""How alike an option is to a key of a run config; `--mode` and `module` are less."""
 _HOSTS = "--hosts A,B names the hosts, the first being the main one; ranks and addresses follow from it"
-_GPUS = "--gpus N: as many ranks on each host (by default one for each of its GPUs)"
+_GPUS = (
+    "--gpus N: as many ranks on each host (by default one for each of its GPUs);"
+    " on CPUs --gpus none --set processes_per_host=N"
+)
 OTHER_LAUNCHERS = {
     "--num_processes": _GPUS,
     "--num-processes": _GPUS,
@@ -104,4 +109,23 @@ def _place(error: click.NoSuchOption, given: list[str], command: str) -> tuple[s
     if close:
         return wrong, f"did you mean {close[0]}?"
     script = next((one_line(word) for word in given if word.endswith(".py")), "...")
-    return wrong, f"options of the script go last, after --: {command} {script} -- {name}"
+    fix = f"options of the script go last, after --: {command} {script} -- {name}"
+    setting = _setting(name)
+    return wrong, f"{fix}; for the run config: --set {setting}" if setting else fix
+
+
+def _setting(option: str) -> str:
+    """Return `KEY=EXAMPLE` for the key of a run config, holding one value, that an option is named like."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    from launcher.config.fields import ListOf, MapOf  # noqa: PLC0415 - only for a mistake
+    from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415 - only for a mistake
+
+    fields = [field for field in CONFIG_KEYS if not isinstance(field.kind, (ListOf, MapOf))]
+    names = {field.name.partition("_")[0]: field for field in fields if "_" in field.name}
+    names |= {field.name: field for field in fields}
+    close = get_close_matches(option.lstrip("-").replace("-", "_"), names, n=1, cutoff=_VERY_CLOSE)
+    if not close:
+        return ""
+    field = names[close[0]]
+    return f"{field.name}={'VALUE' if field.example.startswith('{') else field.example}"

@@ -3,6 +3,8 @@
 import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
@@ -14,6 +16,7 @@ SYNC_ROOT = "~/gpulaunch"
 """Where the trees of scripts without a run config are kept on hosts that have no workdir."""
 
 _NAMED = 3
+_MOST_BESIDE = 1000
 _SYNC = (
     "--sync sends this directory (to {target} where hosts.yaml has no workdir);"
     " or, where all of it lies on the hosts already: --set send_script=false"
@@ -38,10 +41,17 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
     if not Path(script).is_file():
         raise BadInput(
             f"{script}: no such script locally",
-            "name a local file; or a run config, with --config; or, where the script lies on the hosts only,"
-            " add --set send_script=false",
+            f"{_near(Path(script))}name a local file; or a run config, with --config; or, where the script"
+            " lies on the hosts only, add --set send_script=false",
         )
     return config
+
+
+def _near(script: Path) -> str:
+    """Return `did you mean "x"? Otherwise `, for the script beside it that is spelled most like it."""
+    beside = [path.name for path in islice(script.parent.glob("*.py"), _MOST_BESIDE)]
+    close = get_close_matches(script.name, beside, n=1, cutoff=0.75)
+    return f"did you mean {script.with_name(close[0])}? Otherwise " if close else ""
 
 
 def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:

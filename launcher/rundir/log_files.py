@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,18 +15,34 @@ from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
 _BLOCK = 1 << 20
+_MOST_NAMES = 5
 LAST = "last"
+STDIN = "stdin"
 _RANK = re.compile(r"rank-(\d+)\.log$")
+_PACKED = {b"\x1f\x8b": "zcat", b"BZh": "bzcat", b"\xfd7zXZ\x00": "xzcat", b"\x28\xb5\x2f\xfd": "zstdcat"}
+"""The first bytes of files that a compressor wrote, and what prints such a file."""
+_NO_TEXT = re.compile(r"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_SAMPLE = 1 << 16
+_MOST_NO_TEXT = 0.3
+"""A larger share of characters that cannot be in a text is a binary file; Latin-1 or GBK logs have less."""
 
 
 def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
-    """Return the logs that the words name: paths, "-", run ids or starts of one. Raises BadInput."""
-    return tuple(log for word in words for log in _named(word, runs))
+    """Return the logs that the words name: paths, "-", run ids or starts of one.
+
+    Raises BadInput for what cannot be read, is not text, or has no line at all: nothing is known of such a
+    run, which is not the same as a run that did not fail.
+    """
+    logs = tuple(log for word in words for log in _named(word, runs))
+    if not any(log.kept or log.text.strip() for log in logs):
+        names = ", ".join(log.name for log in logs[:_MOST_NAMES])
+        raise BadInput(f"{names}: no line of text, so nothing is known of the run", "name a log with lines")
+    return logs
 
 
 def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
-        return [read_log(sys.stdin.buffer, Log("", "stdin"))]
+        return [read_log(sys.stdin.buffer, Log("", STDIN))]
     path = Path(word)
     if not word:
         return _of_run(find_local_run(word, runs))
@@ -88,10 +105,15 @@ def _of_file(path: Path, name: str) -> Log:
 
 
 def read_log(file: BinaryIO, log: Log, *, block: int = _BLOCK) -> Log:
-    """Return the log with its text, or with what a long one is condensed to: memory is bounded."""
+    """Return the log with its text, or with what a long one is condensed to: memory is bounded.
+
+    Raises BadInput for what is not text.
+    """
     start = file.read(MOST_WHOLE + 1)
     wide = start.startswith((b"\xff\xfe", b"\xfe\xff"))
-    decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")("replace")
+    encoding = "utf-16" if wide else "utf-8"
+    _require_text(start[:_SAMPLE], encoding, log.name)
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
     if len(start) <= MOST_WHOLE:
         return replace(log, text=decoder.decode(start, final=True).replace("\x00", ""))
     condenser = LogCondenser()
@@ -99,3 +121,16 @@ def read_log(file: BinaryIO, log: Log, *, block: int = _BLOCK) -> Log:
         condenser.feed(decoder.decode(start).encode("utf-8", "replace") if wide else start)
         start = file.read(block)
     return replace(log, kept=condenser.lines())
+
+
+def _require_text(sample: bytes, encoding: str, name: str) -> None:
+    """Raise BadInput for what is compressed or binary. Zeros are holes that a crash left in a log."""
+    tool = next((tool for start, tool in _PACKED.items() if sample.startswith(start)), "")
+    if tool:
+        file = "FILE" if name == STDIN else shlex.quote(name)
+        raise BadInput(f"{name} is compressed", f"{tool} {file} | gpulaunch diagnose -")
+    text = sample.decode(encoding, "replace").replace("\x00", "")
+    share = len(_NO_TEXT.findall(text)) / max(1, len(text))
+    if share > _MOST_NO_TEXT:
+        wrong = f"{name} is a binary file: {share:.0%} of its first characters cannot be in a text"
+        raise BadInput(wrong, "name a log file")

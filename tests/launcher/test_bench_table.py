@@ -31,5 +31,6 @@ def test_scripts_of_the_table_exist_and_measure() -> None:
         " text",
         " json",
         " page",
+        " dry run",
         " dry run for each 10,000 hosts of 8 GPUs",
     ]

@@ -1,7 +1,11 @@
 """`gpulaunch diagnose` and `explain` of its codes, as a user types them."""
 
+import bz2
+import gzip
 import io
 import json
+import lzma
+import random
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.errors import BadInput
-from launcher.rundir.log_files import read_log
+from launcher.rundir.log_files import STDIN, read_log
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.docs import render_page, signature_codes
 from preflight.diagnosis.lines import Log, read_logs
@@ -53,6 +57,58 @@ def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int, enco
     for line in read_logs((log,)):
         assert text.split("\n")[line.number - 1].rstrip() == line.text
     assert read_log(io.BytesIO(OOM.encode(encoding)), Log("")).text == OOM
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong", "fix"),
+    [
+        (b"", "train.log: no line of text, so nothing is known of the run", "name a log with lines"),
+        (b" \n\x00\x00\n", "train.log: no line of text", "name a log with lines"),
+        (gzip.compress(OOM.encode()), "train.log is compressed", "zcat train.log | gpulaunch diagnose -"),
+        (bz2.compress(OOM.encode()), "train.log is compressed", "bzcat train.log | gpulaunch diagnose -"),
+        (lzma.compress(OOM.encode()), "train.log is compressed", "xzcat train.log | gpulaunch diagnose -"),
+        (
+            random.Random(1).randbytes(300_000),
+            "train.log is a binary file: 54% of its first characters cannot",
+            "name a log file",
+        ),
+    ],
+)
+def test_what_is_no_log_is_an_error_and_no_run_without_failure(
+    content: bytes, wrong: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_bytes(content)
+    error = gpulaunch("diagnose", "train.log").exception
+    assert isinstance(error, BadInput)
+    assert str(error).startswith(wrong)
+    assert error.fix == fix
+
+
+def test_compressed_standard_input_names_no_file() -> None:
+    with pytest.raises(BadInput) as caught:
+        read_log(io.BytesIO(gzip.compress(OOM.encode())), Log("", STDIN))
+    assert caught.value.fix == "zcat FILE | gpulaunch diagnose -"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x00" * 5000 + OOM.encode(),
+        "épreuve à l'été, déjà évalué: 精度检查完成\n".encode("latin-1", "ignore") * 20 + OOM.encode(),
+        "训练 loss 0.31 步 epoch 3 学习率 1e-4\n".encode("gbk") * 40 + OOM.encode(),
+        b"\x1b[2K\x1b[1A\r 10%\x08\x08" * 300 + OOM.encode(),
+        b"\x00" * 30 + b"ok\n",
+    ],
+)
+def test_logs_with_holes_other_encodings_or_escapes_are_read(content: bytes) -> None:
+    assert read_log(io.BytesIO(content), Log("", "train.log")).text.strip()
+
+
+def test_an_empty_log_beside_others_of_a_run_is_no_error(tmp_path: Path) -> None:
+    run = a_run(tmp_path) / "paper-20260301-100000-ab12cd"
+    (run / "titan" / "rank-0.log").write_text("")
+    assert "cuda-oom" in gpulaunch("diagnose", str(run)).output
 
 
 def test_the_json_document_has_the_documented_keys() -> None:

@@ -60,7 +60,12 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
         ((), "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"),
         (("paper_r64", "x"), "paper_r64 is a run config, not a script", "gpulaunch run --config paper_r64"),
         (("mine.yaml",), "mine.yaml is a run config, not a script", "gpulaunch run --config mine.yaml"),
-        (("tran.py",), "tran.py: no such script locally", "--set send_script=false"),
+        (
+            ("tran.py",),
+            "tran.py: no such script locally",
+            "did you mean train.py? Otherwise name a local file",
+        ),
+        (("far.py",), "far.py: no such script locally", "--set send_script=false"),
         (("src",), "src: no such script locally", "name a local file"),
     ],
 )
@@ -133,6 +138,13 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "options of the script go last, after --: gpulaunch run alone.py -- --epochs",
         ),
         ("-c x --epochs 2", "options of the script go last, after --: gpulaunch run ... -- --epochs"),
+        (
+            "alone.py --processes 2",
+            "run alone.py -- --processes; for the run config: --set processes_per_host=VALUE",
+        ),
+        ("alone.py --main-port 1", "for the run config: --set main_port=29500"),
+        ("alone.py --mode fast", "go last, after --: gpulaunch run alone.py -- --mode\n"),
+        ("alone.py --env A=1", "go last, after --: gpulaunch run alone.py -- --env\n"),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
             "--num_processes 2 alone.py",

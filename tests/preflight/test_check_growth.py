@@ -30,7 +30,7 @@ def comparisons(size: int) -> int:
     """Return how often names are compared while so many hosts of 8 GPUs are judged."""
     recorded = decode(HostFacts, json.loads(RECORDING.read_text())["facts"])
     names = [Name(f"node-{number:04}") for number in range(size)]
-    hosts = {name: replace(recorded, host=name) for name in names}
+    hosts: dict[str, HostFacts] = {name: replace(recorded, host=name) for name in names}
     main, *others = names
     reach = tuple(Reach(name, main, "192.0.2.5", 29500, ok=False, error="refused", ms=1.0) for name in others)
     before = next(Name.comparisons)
