@@ -29,6 +29,12 @@ def recorded() -> list[tuple[str, Path]]:
     return [(path.name.partition("__")[0], path) for path in sorted((LOGS / "recorded").glob("*.txt"))]
 
 
+def whole_logs() -> dict[str, str]:
+    """Return {heading or file name: log} of every log, made by hand or recorded."""
+    made = [block for name in ("hits", "composed", "healthy", "judged") for block in blocks(f"{name}.txt")]
+    return dict([*made, *((path.name, path.read_text(encoding="utf-8")) for _, path in recorded())])
+
+
 def _each(change: Callable[[str], str]) -> Callable[[str], str]:
     return lambda log: "\n".join(change(line) for line in log.split("\n"))
 

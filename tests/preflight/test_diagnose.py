@@ -15,7 +15,16 @@ from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, signature
 from tests.extra_recordings import LOGS as EXTRA_LOGS
 from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
-from tests.preflight.diagnosis_logs import LOGS, SEEN_THROUGH, blocks, messages, near_misses, recorded
+from tests.preflight.diagnosis_logs import (
+    LOGS,
+    SEEN_THROUGH,
+    blocks,
+    messages,
+    near_misses,
+    recorded,
+    whole_logs,
+)
+from tests.preflight.transcripts import kept_transcripts, log_transcript
 
 HITS = blocks("hits.txt")
 OTHERS = [*blocks("composed.txt"), *blocks("healthy.txt")]
@@ -35,6 +44,12 @@ def test_a_cause_is_named_as_surely_as_its_log_allows(heading: str, log: str) ->
     code, slug, confidence = heading.split()[:3]
     found = diagnose(log)
     assert (found.causes[0].code, found.verdict, found.causes[0].confidence) == (code, slug, confidence)
+
+
+@pytest.mark.parametrize(("heading", "log"), whole_logs().items(), ids=list(whole_logs()))
+def test_a_log_is_diagnosed_place_for_place_as_last_read_by_eye(heading: str, log: str) -> None:
+    """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
+    assert log_transcript(log) == kept_transcripts("logs").get(heading)
 
 
 def _steps(values: dict[int, str], last: int = 200) -> str:

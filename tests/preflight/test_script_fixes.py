@@ -5,7 +5,7 @@ import re
 from preflight.script.lint import lint_for
 from preflight.script.rules.index import rule_codes
 from preflight.script.rules.registry import Level
-from tests.preflight.test_script_lint import HERE, read, targets_of
+from tests.preflight.script_cases import HERE, read, targets_of
 
 _LOCAL = 'int(os.environ["LOCAL_RANK"])'
 

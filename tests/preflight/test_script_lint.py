@@ -5,54 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from preflight.script.lint import LintResult, lint, lint_for
+from preflight.script.lint import lint, lint_for
 from preflight.script.rules.index import explain_rule, rule_codes
 from preflight.script.rules.registry import Level
 from preflight.script.target import RankTarget
-
-HERE = Path(__file__).parent / "scripts"
-BAD = sorted([*(HERE / "bad").glob("*.py"), *(HERE / "bad").rglob("train.py")])
-GOOD = sorted((HERE / "good").glob("*.py"))
-VERSIONED = ("torch", "transformers", "trl", "peft", "accelerate")
-
-
-def read(path: str) -> str | None:
-    file = Path(path)
-    return file.read_text(encoding="utf-8") if file.is_file() else None
-
-
-def capability(text: str) -> tuple[int, int] | None:
-    """7.5, or `cpu` for ranks without a GPU."""
-    if text == "cpu":
-        return None
-    major, minor = text.split(".")
-    return int(major), int(minor)
-
-
-def targets_of(text: str) -> tuple[list[RankTarget], bool]:
-    """Return what a script's `# target:` lines say it is judged for, and whether that is certain."""
-    words = [word for line in re.findall(r"# target: (.*)", text) for word in line.split()]
-    given = [word.partition("=")[::2] for word in words]
-    values = dict(given)
-    versions = {name: values[name] for name in VERSIONED if name in values}
-    capabilities = [capability(value) for name, value in given if name == "capability"]
-    targets = [
-        RankTarget(
-            capability=item,
-            processes=int(values["processes"]) if "processes" in values else None,
-            launch="fp16" if values.get("launch") == "fp16" else None,
-            args=tuple(values["args"].split(",")) if "args" in values else None,
-            versions=versions,
-        )
-        for item in capabilities or [(7, 5), (8, 0)]
-    ]
-    return targets, bool(capabilities)
-
-
-def judged(path: Path) -> LintResult:
-    text = path.read_text(encoding="utf-8")
-    targets, certain = targets_of(text)
-    return lint_for(text, str(path), targets, certain=certain, find=read)
+from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read
+from tests.preflight.transcripts import kept_transcripts, script_transcript
 
 
 def expected(files: tuple[str, ...]) -> set[tuple[str, int, str, str]]:
@@ -87,6 +45,12 @@ def test_nothing_is_said_against_a_good_script(path: Path) -> None:
     if path.stem != "accepted_pure_fp16":
         assert [f for f in result.findings if f.level is Level.WARNING] == []
     assert not result.problems
+
+
+@pytest.mark.parametrize("path", [*BAD, *GOOD], ids=lambda path: path.relative_to(HERE).as_posix())
+def test_a_script_is_reported_word_for_word_as_last_read_by_eye(path: Path) -> None:
+    """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
+    assert script_transcript(path) == kept_transcripts("scripts").get(path.relative_to(HERE).as_posix())
 
 
 def test_every_rule_has_a_bad_script() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from preflight.script.lint import lint_for
 from preflight.script.rules.registry import Level
-from tests.preflight.test_script_lint import HERE, read, targets_of
+from tests.preflight.script_cases import HERE, read, targets_of
 
 pytestmark = pytest.mark.slow
 

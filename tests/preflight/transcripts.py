@@ -1,0 +1,95 @@
+"""What is reported of the scripts and logs of the tests, whole.
+
+`python -m tests.preflight.transcripts` writes it. The other tests compare what they are about, these all
+that is computed: each place, column, related place, level, number and command, so that any change shows in
+`git diff` and is read there. The fixed text of rules and signatures is left out.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from preflight.diagnosis.diagnose import diagnose
+from preflight.facts.script import CodeLocation, ScriptAnalysis
+from preflight.script.analyze import analyze_script
+from preflight.script.lint import LintFinding, lint_for
+from preflight.script.target import RankTarget
+from tests.preflight.diagnosis_logs import whole_logs
+from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read
+
+_HERE = Path(__file__).parent / "transcripts"
+_FOUR_RANKS = [RankTarget(capability=each, processes=4, args=()) for each in ((7, 5), (8, 0))]
+
+
+def script_transcript(path: Path) -> str:
+    """Return what lint reports of a script, for its targets and four ranks, and what the planner reads."""
+    text = path.read_text(encoding="utf-8")
+    four = lint_for(text, str(path), _FOUR_RANKS, certain=True, find=read)
+    rows = [_finding(each) for each in judged(path).findings]
+    rows += [f"4 ranks: {row}" for row in map(_finding, four.findings) if row not in rows]
+    rows += _analysis(analyze_script(text, str(path), find=read))
+    return "\n".join(rows).replace(f"{path}:", ":").replace(f"{path.parent}/", "").replace(f"{HERE}/", "")
+
+
+def _finding(finding: LintFinding) -> str:
+    places = "".join(f", see {_place(each)}" for each in finding.related)
+    part_of = f", part of {_place(finding.part_of)}" if finding.part_of else ""
+    return f"{finding.code} {finding.level.value} {_place(finding.place)}: {finding.message}{places}{part_of}"
+
+
+def _place(place: CodeLocation) -> str:
+    return f"{place}:{place.column}"
+
+
+def _analysis(analysis: ScriptAnalysis) -> Iterable[str]:
+    """Yield the fields that say something; records one by one, of a line of code only its place."""
+    for name in ScriptAnalysis.__dataclass_fields__:
+        value = getattr(analysis, name)
+        if name == "path" or value in ("", ()):
+            continue
+        records = value if isinstance(value, tuple) and not isinstance(value[0], str) else (value,)
+        for record in records:
+            fields = getattr(record, "__dataclass_fields__", None)
+            held = [getattr(record, each) for each in fields] if fields else [record]
+            yield " ".join([f"{name}:", *map(_value, held)])
+
+
+def _value(value: object) -> str:
+    if isinstance(value, CodeLocation):
+        return _place(value)
+    line_of_code = re.match(r"/.*\.py:\d+(?=: )", value) if isinstance(value, str) else None
+    return line_of_code[0] if line_of_code else repr(value)
+
+
+def log_transcript(log: str) -> str:
+    """Return the verdict on a log, the causes with place, command and evidence, and the harmless warnings."""
+    found = diagnose(log)
+    rows = [found.verdict]
+    for cause in found.causes:
+        rows.append(f"{cause.code} {cause.slug} {cause.confidence} at {cause.location!r} rank {cause.rank}")
+        rows += [f"  $ {line}" for line in cause.command.splitlines()]
+        rows += [f"  {each.number} [{each.rank}] {each.text[:60]!r}" for each in cause.evidence]
+    rows += [f"{each.code} {'safe' if each.safe else 'unsafe'} {each.number}" for each in found.warnings]
+    return "\n".join(rows)
+
+
+@cache
+def kept_transcripts(name: str) -> dict[str, str]:
+    """Return {key: transcript} of a file."""
+    parts = (_HERE / f"{name}.txt").read_text(encoding="utf-8").split("#### ")[1:]
+    return {key: text.rstrip("\n") for key, _, text in (part.partition("\n") for part in parts)}
+
+
+def main() -> None:
+    """Write all transcripts."""
+    scripts = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
+    logs = {key: log_transcript(log) for key, log in whole_logs().items()}
+    _HERE.mkdir(exist_ok=True)
+    for name, found in (("scripts", scripts), ("logs", logs)):
+        text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
+        (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
