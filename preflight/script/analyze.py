@@ -67,7 +67,7 @@ class _Collected:
     reads_all: bool = True
     complete: bool = True
     asked_gpu: bool = False  # it may differ on other GPUs
-    trained: set[tuple[str, CodeLocation | None]] = field(default_factory=set)
+    trained: dict[str, CodeLocation | None] = field(default_factory=dict)  # dtypes, each with its first place
 
 
 def analyze_script(
@@ -161,7 +161,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
             dtype = training.sure_dtype()
             if not training.doubtful:
                 name = dtype.name if dtype else ""
-                seen.trained.add((name, dtype.place if dtype else None))
+                seen.trained.setdefault(name, dtype.place if dtype else None)
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
@@ -173,16 +173,16 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
     return seen
 
 
-def _built(it: Interpreter) -> set[tuple[str, CodeLocation | None]]:
+def _built(it: Interpreter) -> dict[str, CodeLocation | None]:
     """Return what is trained where no step is seen: the models that the script builds, if all are float32.
 
     Its own code that cannot be read has them then, or steps them; that seldom casts what it was given.
     """
     built = it.models.values()
     if not built or any(True not in states or False in states for states in built):
-        return set()
+        return {}
     place = next((thing.place for thing in it.state.heap.values() if thing.kind == "model"), None)
-    return {("float32", place)}
+    return {"float32": place}
 
 
 def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
@@ -364,10 +364,9 @@ def _fatal_switches(
 
 
 def _trained(seen: _Collected) -> tuple[TrainedDtype, CodeLocation | None]:
-    names = {name for name, _ in seen.trained}
-    if len(names) != 1:
+    if len(seen.trained) != 1:
         return "", None
-    name, place = next(iter(seen.trained))
+    name, place = next(iter(seen.trained.items()))
     known = ("float32", "float16", "bfloat16", "checkpoint")
     return (cast("TrainedDtype", name), place) if name in known else ("", None)
 

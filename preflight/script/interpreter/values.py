@@ -138,13 +138,18 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of several values, depending on what reading cannot know."""
+    """One of several values, depending on what reading cannot know; equal in any order.
 
-    values: frozenset["Value"]
+    The order is the script's: a set's differs from run to run, and so would what is reported of the first.
+    """
+
+    values: tuple["Value", ...] = field(compare=False)
+    _compared: frozenset["Value"] = field(init=False, repr=False)
     weight: int = field(init=False, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_compared", frozenset(self.values))
         _measure(self, self.values)
 
 
@@ -201,12 +206,12 @@ def join(values: Iterable[Value]) -> Value:
     values = list(values)
     if values and all(value is values[0] for value in values):
         return values[0]
-    flat = {item for value in values for item in alternatives(value)}
+    flat = dict.fromkeys(item for value in values for item in alternatives(value))
     if len(flat) == 1:
-        return flat.pop()
+        return next(iter(flat))
     if not flat or len(flat) > MAX_ALTERNATIVES:
         return UNKNOWN
-    return OneOf(frozenset(flat))
+    return OneOf(tuple(flat))
 
 
 def truth(value: Value) -> bool | None:
