@@ -83,11 +83,14 @@ def test_a_recording_is_read_back_whole(tmp_path: Path) -> None:
         ('{"schema": "other/1"}', "schema 'other/1'"),
         ('{"facts": {"host": 3}}', "does not hold facts"),
         ("{" * 5, "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("caf\udce9", "not JSON"),
     ],
 )
 def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "x.json"
-    path.write_text(text)
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(BadInput, match=words) as refusal:
         load_recording(path)
     assert str(path) in refusal.value.message
+    assert "--from-smi FILE" in refusal.value.fix
