@@ -18,22 +18,20 @@ from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 # They only report that a child ended, or that the end was requested.
-LAUNCHER_ERRORS = frozenset(
-    {
-        "ChildFailedError",
-        "CalledProcessError",
-        "SignalException",
-        "SystemExit",
-        "ProcessExitedException",
-        "ProcessRaisedException",
-        "ActorUnavailableError",
-        "ActorDiedError",
-        "RayActorError",
-        "WorkerCrashedError",
-    }
-)
+LAUNCHER_ERRORS = frozenset({
+    "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
+    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError",
+})  # fmt: skip
 _READING_ERRORS = frozenset(
-    {"JSONDecodeError", "UnicodeDecodeError", "EOFError", "BadZipFile", "error", "IncompleteReadError"}
+    {
+        "JSONDecodeError",
+        "UnicodeDecodeError",
+        "EOFError",
+        "BadZipFile",
+        "error",
+        "IncompleteReadError",
+        "RuntimeError",
+    }
 )
 _READS_MODELS = re.compile(
     r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
@@ -173,12 +171,13 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
     ]
     if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
-        cause = replace(candidate.cause, confidence="possible")
-        return replace(candidate, cause=cause, depth=CausalDepth.VICTIM, warning_only=True)
-    if any(each.depth is CausalDepth.ROOT for each in firm):
-        cause = replace(candidate.cause, confidence="possible")
-        return replace(candidate, cause=cause, depth=CausalDepth.GENERAL, warning_only=True)
-    return candidate
+        depth = CausalDepth.VICTIM
+    elif any(each.depth is CausalDepth.ROOT for each in firm):
+        depth = CausalDepth.GENERAL
+    else:
+        return candidate
+    cause = replace(candidate.cause, confidence="possible")
+    return replace(candidate, cause=cause, depth=depth, warning_only=True)
 
 
 def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
@@ -345,7 +344,8 @@ def _user_exceptions(
 def _row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
     """Return the row of an exception that says little, but was raised where a library reads a model's files."""
     for each in chain:
-        if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.file) for frame in each.frames):
+        frames = each.frames[-1:] if each.name == "RuntimeError" else each.frames
+        if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.file) for frame in frames):
             return signature("S85")
     return None
 

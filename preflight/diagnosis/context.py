@@ -32,7 +32,7 @@ _OWN_GROUP = "the run's control group"
 _PID = re.compile(r"\b(?:pid|PID|[Pp]rocess|subprocess)\b\W{0,3}(\d{2,})")
 _KILLED_PID = re.compile(r"[Kk]ill(?:ed|ing)? process (\d+)")
 _CUDA_CODES = frozenset(
-    {"S20", "S22", "S30", "S37", "S38", "S39", "S40", "S41", "S54", "S55", "S56", "S57", "S69", "S33"}
+    {"S20", "S22", "S30", "S37", "S38", "S39", "S40", "S41", "S54", "S55", "S56", "S57", "S69", "S33", "S100"}
 )
 
 

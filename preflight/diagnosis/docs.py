@@ -64,7 +64,7 @@ def explain_signature(code: str) -> str | None:
 
 def render_page() -> str:
     """Return docs/signatures.md."""
-    rows = sorted(SIGNATURES, key=lambda row: row.code)
+    rows = sorted(SIGNATURES, key=lambda row: (len(row.code), row.code))
     parts = [
         "<!-- Made by `gpulaunch explain --markdown docs/signatures.md`; edit the rows in preflight/diagnosis/signatures/. -->\n",
         "# What `gpulaunch diagnose` knows\n",

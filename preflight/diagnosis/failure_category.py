@@ -83,6 +83,9 @@ _OF: dict[str, FailureCategoryName] = {
     "host-oom-killed": "oom",
     # the script
     "user-exception": "script",
+    "bad-data": "script",
+    "collective-unsupported": "script",
+    "process-group": "script",
     "collective-mismatch": "script",
     "cuda-reinit-in-fork": "script",
     "ddp-unused-parameters": "script",
@@ -108,6 +111,7 @@ _OF: dict[str, FailureCategoryName] = {
     "cuda-library": "crash",
     "illegal-instruction": "crash",
     "illegal-memory-access": "crash",
+    "kernel-resources": "crash",
     "segfault": "crash",
     "sigabrt": "crash",
     # what a person must provide
@@ -123,6 +127,7 @@ _OF: dict[str, FailureCategoryName] = {
     "nccl-p2p-unsupported": "environment",
     "nccl-version": "environment",
     "no-kernel-image": "environment",
+    "package-conflict": "environment",
     "shm": "environment",
     "scheduler-launch": "environment",
     "ssh-access": "environment",

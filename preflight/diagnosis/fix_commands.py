@@ -19,6 +19,10 @@ _PORT = re.compile(
 _REPO = re.compile(
     r"huggingface\.co/(?:api/models/)?((?!docs/|settings/)[\w.-]+/[\w.-]*\w)|model ([\w.-]+/[\w.-]+) is restricted"
 )
+_NEW_NUMPY = re.compile(
+    r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
+)
+_OLD_PROTOBUF = "'protobuf<=3.20.3'"
 _FILE = re.compile(r"['\"](/[^'\"]+)['\"]")
 
 
@@ -61,10 +65,19 @@ def _disk(text: str) -> str:
     return f"df -h {path}" if path else ""
 
 
+def _fitting(text: str) -> str:
+    if "torchvision" in text or "custom C++ ops" in text:
+        return "python -m pip install --force-reinstall torch torchvision --index-url URL"
+    if "rotobuf" in text or "Descriptors" in text or "MessageFactory" in text:
+        return f"python -m pip install {'--upgrade protobuf' if 'Gencode' in text else _OLD_PROTOBUF}"
+    return "python -m pip install 'numpy<2'" if _NEW_NUMPY.search(text) else ""
+
+
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S65": lambda _: "unset PYTHONHOME PYTHONPATH",
     "S91": lambda _: "pip install -U bitsandbytes",
     "S90": _rename,
+    "S104": _fitting,
     "S50": _port,
     "S80": _download,
     "S81": _download,

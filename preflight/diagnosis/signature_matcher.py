@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative
-from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Signature
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Signature, signature
 from preflight.frozen import dataclass
 
 _ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)")
@@ -22,6 +22,13 @@ _BY_ERRNO: dict[int, frozenset[str]] = {
     98: frozenset({"S50"}), 101: _PEER, 104: _PEER, 107: frozenset({"S93", *_PEER}), 110: frozenset({"S93", *_PEER}),
     111: _PEER, 113: _PEER, 116: _STORAGE, 117: _STORAGE, 121: _STORAGE, 122: frozenset({"S76"}),
 }  # fmt: skip
+_UNSTARTED, _FORKED = "S100", "S42"
+_FORK = re.compile(
+    r"DataLoader worker|/torch/utils/data/_utils/worker\.py|^Process (?:Fork\w+|Process)-\d|multiprocessing/popen_fork|forked subprocess|os\.fork\(\)"
+)
+_SPAWN = re.compile(r"multiprocessing/spawn\.py|^Process Spawn\w+-\d")
+_FORK_ABOVE = 60
+"""Lines above a message that are read for signs of a fork: those of one traceback."""
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
 
@@ -47,9 +54,18 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
     for line, its_shape in zip(lines, shapes, strict=True):
         rows = active.get(its_shape)
         row = _first(rows, line.text) if rows else None
+        if row is not None and row.code == _UNSTARTED and _shows_fork(lines, line):
+            row = signature(_FORKED)
         if row is not None and not is_harmless(line.text):
             found.append(SignatureHit(row, line))
     return found
+
+
+def _shows_fork(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a message, or the lines of its rank above it, say that its process was forked (and not spawned)."""
+    above = (each for each in lines[max(0, line.order - _FORK_ABOVE) : line.order + 1])
+    own = [each.text for each in above if (each.source, each.rank) == (line.source, line.rank)]
+    return any(map(_FORK.search, own)) and not any(map(_SPAWN.search, own))
 
 
 def shape(text: str) -> str:

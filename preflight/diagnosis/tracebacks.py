@@ -45,6 +45,7 @@ _NOT_A_MESSAGE = re.compile(
 )
 MOST_BELOW = 6
 """Lines below the first one of a message that are read."""
+_LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 _IN_THREAD = ("Exception in thread", "Exception ignored in")
 _CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
 _RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
@@ -133,7 +134,9 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             continue
         if _CAUSE in text or _CONTEXT in text:
             follows = "cause" if _CAUSE in text else "context"
-        elif _BARE.match(text):
+        elif _BARE.match(text) or (
+            _LONE.match(text) and any(_FRAME.match(line.text) for line in lines[max(0, index - 3) : index])
+        ):
             chain += 0 if follows else 1
             yield replace(_bare(lines, index), follows=follows, chain=chain)
             follows = ""
@@ -158,7 +161,8 @@ def _bare(lines: Sequence[Line], index: int) -> ParsedException:
             )
         elif not line.text[:1].isspace():
             break
-    return ParsedException(kind, message, lines[index], tuple(frames), bare=not frames)
+    below = "" if message else _below(lines, index)
+    return ParsedException(kind, message, lines[index], tuple(frames), bare=not frames, below=below)
 
 
 def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int]:
@@ -193,7 +197,15 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
 
 
 def _below(lines: Sequence[Line], index: int) -> str:
-    """Return the lines below an exception that belong to its message, in one line."""
+    """Return the lines below an exception that belong to its message, in one line.
+
+    An assertion without a message says what its statement says, which a traceback shows above it.
+    """
+    if lines[index].text.strip() == "AssertionError":
+        source = (line.text.strip() for line in reversed(lines[max(0, index - 3) : index]))
+        statement = next((text for text in source if text.strip("^~ ")), "")
+        if statement.startswith("assert "):
+            return statement
     found: list[str] = []
     for line in lines[index + 1 : index + 1 + MOST_BELOW]:
         if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or _named(line.text):

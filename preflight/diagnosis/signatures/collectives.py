@@ -10,8 +10,9 @@ ROWS: tuple[Signature, ...] = (
               r"|symbol lookup error: .{0,200}nccl\w+|ncclGetVersion.{0,60}mismatch|found NCCL [\d.]+,? (?:but )?(?:require|need|expect)",
               "different NCCL versions meet: between hosts, or two wheels in one environment",
               "the same torch on all hosts; pip list | grep nccl must show one", "thread"),
-    Signature("S63", "nccl-p2p-unsupported", ROOT, r"RTX (?:3000|4000|5000|6000) series doesn't support faster",
-              "these GPUs have no peer-to-peer over PCIe with this driver", "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1", "source"),
+    Signature("S63", "nccl-p2p-unsupported", ROOT, r"RTX (?:3000|4000|5000|6000) series doesn't support faster|peer access is not supported between these two|peer mapping resources exhausted|cudaErrorPeerAccessUnsupported|cudaErrorTooManyPeers",
+              "these GPUs have no peer-to-peer over PCIe with this driver, or one process opens it to more than eight others",
+              "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1; one process per GPU instead of DataParallel", "source"),
     Signature("S66", "nccl-system-error", ROOT,
               r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found"
               r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|mismatch in rank count|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
@@ -51,9 +52,16 @@ ROWS: tuple[Signature, ...] = (
               r"|DDP expects same params across|appears not to match (?:sizes|strides) of the same param|verify_params_across_processes"
               r"|inconsistent \d+ params|[Uu]neven inputs|Detected that rank \d+ .{0,40}different (?:number|collective)|collectives? (?:differ|do not match|are out of sync)"
               r"|has different sequence number|Cannot use `?DistributedOperationException|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
-              r"|[Mm]ismatched (?:sizes|shapes) across ranks",
+              r"|[Mm]ismatched (?:sizes|shapes) across ranks|world_size times input tensor size|size times world[_ ]size|number of collective participants"
+              r"|scatter/gather must (?:have|match)|ProcessGroup\w+::\w+: invalid tensor (?:size|type)",
               "the ranks took different code paths, or their tensors differ in size",
               "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
+    Signature("S102", "collective-unsupported", ROOT,
+              r"^RuntimeError: Invalid scalar type$|data type (?:is not supported )?for NCCL process group|ProcessGroup\w+ does(?: not|n't) support|Tensors must be CUDA and dense"
+              r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend \w+ does not (?:support|implement) \w+",
+              "the back end of this collective (Gloo, NCCL, MPI) does not take the tensor's dtype or device, or does not have the operation",
+              "NCCL for tensors on GPUs, Gloo for those on the CPU (init_process_group('cpu:gloo,cuda:nccl')); tensor.float() or"
+              " .contiguous() before the call", "known"),
     Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled cuda error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,

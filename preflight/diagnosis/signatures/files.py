@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
-              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno",
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |EXT4-fs error|metadata I/O error",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
     Signature("S85", "bad-checkpoint", ROOT,
@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               " sha256; take an earlier checkpoint", "run"),
     Signature("S84", "bad-checkpoint", ROOT,
               r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
-              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)",
+              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)",
               "the model directory holds no weights", "copy or download it again", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
               r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|expected value at line 1 column 1|data did not match any variant"
@@ -48,6 +48,11 @@ ROWS: tuple[Signature, ...] = (
               r"size mismatch for [\w.]+: copying a param with shape|with shape torch\.Size\(\[[\d, ]{0,60}\]\) from checkpoint|Size mismatch between saved torch\.Size|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
               r"|loaded state dict (?:has a different number|contains a parameter group)|You set `ignore_mismatched_sizes` to `False`|ignore_mismatched_sizes=True",
               "the checkpoint belongs to another model", "load it into the model that it was saved from", "known"),
+    Signature("S109", "bad-checkpoint", ROOT,
+              r"used a \w+ world size of \d+ but the current|value from checkpoint \(.{1,40}\) is not equal to the input argument|checkpoint .{0,80}(?:saved|trained) (?:with|on|by) (?:a )?(?:different )?(?:number of (?:ranks|GPUs|processes)|world[_ ]size)",
+              "the checkpoint was saved by another number of ranks, or another split of the model, than this run has",
+              "as many ranks (and the same tensor and pipeline parallelism) as then; DeepSpeed: ds_to_universal.py and"
+              " checkpoint: {load_universal: true}; or load the weights alone", "source"),
     Signature("S80", "hf-hub-auth", ROOT,
               r"trying to access a gated repo|GatedRepoError|is a gated repository|Access to model .{0,120} is restricted|Cannot access gated repo|awaiting a review from the repo authors|gated dataset on the Hub",
               "the repository is gated: its licence is not accepted, or this host has no token",
@@ -56,7 +61,7 @@ ROWS: tuple[Signature, ...] = (
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
               r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
               r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
-              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError)|You must call wandb\.init|HTTP Error 40[13]",
+              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError)|You must call wandb\.init|AuthenticationError: .{0,60}API key|HTTP Error 40[13]",
               "the Hub refused this host: no or a bad token, a private or renamed repository, or too many requests",
               "hf auth login on every host; download once and run offline", "known"),
     Signature("S82", "hf-hub-auth", ROOT,
@@ -68,11 +73,15 @@ ROWS: tuple[Signature, ...] = (
               "download it on that host first: hf download REPO", "run"),
     Signature("S83", "missing-file", ROOT, r"Repo id must (?:be in the form|use alphanumeric)|not a valid model identifier|is not a local folder|Incorrect path_or_model_id|HFValidationError",
               "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),
-    Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class",
+    Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class|Tokenizer class \w+ does not exist or is not",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
-    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
+    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
+    Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\benv: .{1,80}: No such file or directory",
+              "a program is not in PATH on this host: no environment that holds it is activated, or it is not installed",
+              "activate the environment in the script that starts the run (source DIR/bin/activate, module load), or name the program by its full path;"
+              " gpulaunch takes python: of hosts.yaml", "known"),
     Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]|\[Errno 1\] Operation not permitted",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
 )  # fmt: skip

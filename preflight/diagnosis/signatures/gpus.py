@@ -17,7 +17,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested gpu:"
               r"|but your machine only has: \[|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
-              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range",
+              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
               "as many ranks as visible GPUs; accelerator.device instead of a fixed index", "known"),
     Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple ranks? .{0,40}(?:on|using)"
@@ -30,7 +30,8 @@ ROWS: tuple[Signature, ...] = (
               r"|device_ids and output_device arguments only work with single-device|module that(?: only)? (?:is|are) distributed on multiple devices"
               r"|DistributedDataParallel's input module must be on the same type of devices|device_map='auto'.{0,80}(?:distributed|not supported|multi-?GPU)"
               r"|You (?:cannot|can't) use `?device_map`?.{0,80}(?:distributed|DeepSpeed|ZeRO)|DeepSpeed Zero-3 is not compatible with .{0,40}device_map"
-              r"|`?device_map`? .{0,60}not compatible with .{0,40}(?:ZeRO|distributed|FSDP|DDP)|module must have its parameters .{0,40}on device .{0,20}device_ids\[0\]",
+              r"|`?device_map`? .{0,60}not compatible with .{0,40}(?:ZeRO|distributed|FSDP|DDP)|module must have its parameters .{0,40}on device .{0,20}device_ids\[0\]"
+              r"|can't move a model that has some modules offloaded",
               "device_map put the model on other GPUs than the rank's own",
               "drop device_map='auto', or device_map={'': PartialState().local_process_index}", "source"),
     Signature("S43", "device-mismatch", ROOT,
@@ -43,10 +44,17 @@ ROWS: tuple[Signature, ...] = (
     Signature("S42", "cuda-reinit-in-fork", ROOT,
               r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher"
               r"|launch multiprocess(?:ing)? training from your notebook, the `?Accelerator|must use the 'spawn' start method"
-              r"|To use CUDA with multiprocessing, you must|CUDA error: initialization error|cudaErrorInitializationError"
-              r"|cuda runtime error \(3\)|Poison fork in .{0,40}CUDA",
+              r"|To use CUDA with multiprocessing, you must|Poison fork in .{0,40}CUDA",
               "a process forked after CUDA was in use (a DataLoader worker, a pool)",
               "multiprocessing_context='spawn', and no CUDA work in the dataset", "thread"),
+    # `signature_matcher` makes it S42 where the lines above show a fork.
+    Signature("S100", "driver-mismatch", GENERAL,
+              r"(?<!initialization error: )(?:CUDA|cuda|Cuda)(?: driver)? (?:[Ee]rror|failure)(?: 3)?:? '?initialization error|[Cc]uda(?:Error)?InitializationError|CUDA_ERROR_NOT_INITIALIZED|cuda runtime error \(3\)|CUDA failure 3\b"
+              r"|Unexpected error from cudaGetDeviceCount\(\)(?!.*Error (?:80[234]|100|34): )|AssertionError: +assert .{0,60}cuda\.is_available\(\)",
+              "CUDA could not start in this process: it sees no GPU, the host's driver, devices or MIG set-up do not let it, or it forked"
+              " from a process that had used CUDA",
+              "gpulaunch preflight HOST; nvidia-smi -L and CUDA_VISIBLE_DEVICES name a MIG device by its UUID; in worker processes"
+              " multiprocessing_context='spawn'", "known"),
     Signature("S32", "no-kernel-image", ROOT,
               r"no kernel image is available for execution|CUDA capability sm_\d+ is not compatible|cudaErrorNoKernelImageForDevice"
               r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
@@ -54,9 +62,17 @@ ROWS: tuple[Signature, ...] = (
               r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
               r"|no binary for gpu|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
-              r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas",
-              "this torch wheel has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds below compute"
-              " capability 7.5, CUDA 12.8 or newer for Blackwell", "source"),
+              r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
+              r"|PTX JIT compilation (?:failed|was disabled)|cudaErrorInvalidPtx|CUDA_ERROR_(?:INVALID|UNSUPPORTED)_PTX|cuda runtime error \((?:78|218)\)"
+              r"|TensileLibrary\S* ?.{0,60}GPU arch|rocBLAS error: Cannot read",
+              "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds"
+              " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
+              " (TORCH_CUDA_ARCH_LIST)", "source"),
+    Signature("S101", "kernel-resources", ROOT,
+              r"too many resources requested for launch|cudaErrorLaunchOutOfResources|CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES|cuda runtime error \((?:7|701)\)|CUDA failure 701\b",
+              "a GPU kernel wants more registers or threads per block than this GPU has: it was written or built for another one",
+              "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
+              " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
     Signature("S34", "driver-mismatch", ROOT,
               r"Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
               r"|NVMLError_LibRmVersionMismatch|NVML/RM version mismatch|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library",
@@ -66,7 +82,7 @@ ROWS: tuple[Signature, ...] = (
               r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|cuda runtime error \(35\)|cudaErrorInsufficientDriver"
               r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
-              r"|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
+              r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
               "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
     Signature("S36", "driver-mismatch", ROOT,
               r"Error 80[234]: |system not yet initialized|system has unsupported display driver|cudaErrorSystemNotReady|forward compatibility was attempted on non supported HW"
@@ -75,7 +91,7 @@ ROWS: tuple[Signature, ...] = (
               "802: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
     Signature("S37", "driver-mismatch", ROOT,
-              r"Found no NVIDIA driver|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
+              r"Found no NVIDIA driver|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
@@ -113,13 +129,13 @@ ROWS: tuple[Signature, ...] = (
               "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
-              r"|CUDA error: unknown error|cuda runtime error \(30\)|cudaErrorUnknown|CUDA error: OS call failed|CUDA_ERROR_NOT_INITIALIZED"
-              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server is not ready",
+              r"|CUDA error: unknown error|cuda runtime error \(30\)|cudaErrorUnknown|CUDA error: OS call failed|CUDA error: driver shutting down"
+              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)",
               "CUDA cannot start on this host: /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked",
               "sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
-              r"CUDNN_STATUS_EXECUTION_FAILED|CUDA error: (?:invalid (?:argument|configuration argument|resource handle)|operation not permitted"
-              r"|an internal operation failed|the launch timed out)|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
+              r"CUDNN_STATUS_EXECUTION_FAILED|CUDA error: (?:invalid \w|operation not (?:permitted|supported)"
+              r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),
 )  # fmt: skip

@@ -49,7 +49,7 @@ ROWS: tuple[Signature, ...] = (
               r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"
               r"|CUDNN_STATUS_\w*(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"
               r"|cuDNN version incompatibility|[Uu]nable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
-              r"|[Cc]ould not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+",
+              r"|[Cc]ould not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+|Unable to load any of \{libcudnn",
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
               "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH", "known"),
     Signature("S74", "shm", ENDING,

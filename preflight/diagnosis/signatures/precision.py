@@ -35,7 +35,7 @@ ROWS: tuple[Signature, ...] = (
               "attn_implementation='sdpa' needs no package; else install flash-attn built for this torch and this CUDA", "run"),
     Signature("S16", "flash-attn-unsupported", ROOT,
               r"FlashAttention(?:-?\d)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
-              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for .memory_efficient_attention|No available kernel\. Aborting execution"
+              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for (?:.memory_efficient_attention|this attention)|No available kernel\. Aborting execution"
               r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
               r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
               r"|FlashAttention-?\d? .{0,80}requires? (?:a )?(?:GPU|compute|CUDA|Ampere)"
@@ -75,7 +75,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S14", "fp8-unsupported", ROOT,
               r"FP8 is not available on this machine|Using `fp8` precision requires|insufficient for FP8"
               r"|Device compute capability 8\.9 or higher required for FP8|no FP8-compatible backend was installed"
-              r"|torch\._scaled_mm is only supported on CUDA devices with compute capability",
+              r"|type fp8e\w+ not supported in this architecture|torch\._scaled_mm is only supported on CUDA devices with compute capability",
               "fp8 without TransformerEngine, MS-AMP or torchao, or on a GPU below 8.9", "use bf16", "source"),
     Signature("S15", "tf32-unsupported", ROOT, r"--tf32 requires Ampere", "tf32 on a GPU below 8.0", "drop tf32", "run"),
     Signature("S28", "dtype-mismatch", ROOT,

@@ -15,7 +15,7 @@ ROWS: tuple[Signature, ...] = (
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
               r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
               r"|The connection to the etcd .{0,40}(?:failed|refused)|gaierror: \[Errno -[23]\].{0,60}|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
-              r"|hostname \S+ (?:could not|cannot) be resolved|ValueError: Error initializing torch\.distributed using env:// rendezvous: environment variable",
+              r"|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,
@@ -29,6 +29,13 @@ ROWS: tuple[Signature, ...] = (
               r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout",
               "a node never joined: its launch failed, or the number of nodes is wrong",
               "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
+    Signature("S103", "process-group", ROOT,
+              r"Default process group has not been initialized|initialize the default process group twice|rendezvous: environment variable \w+ expected"
+              r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+              "torch.distributed was used where it is not set up: the script was started without a launcher, before init_process_group"
+              " or behind destroy_process_group, or it set it up twice",
+              "gpulaunch run SCRIPT sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every rank; one init_process_group"
+              " before the first collective, under `if not dist.is_initialized()`", "source"),
     Signature("S49", "rendezvous-timeout", GENERAL,
               r"RendezvousError\b|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
               r".{0,60}(?:timed out|refused)",
@@ -36,7 +43,7 @@ ROWS: tuple[Signature, ...] = (
               "source"),
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
-              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |kex_exchange_identification|REMOTE HOST IDENTIFICATION HAS CHANGED",
+              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |kex_exchange_identification|^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),

@@ -15,6 +15,13 @@ _GONE = (
 _THEIRS = r"(?:\w*Trainer|\w*TrainingArguments|(?:SFT|DPO|PPO|GRPO|KTO|ORPO|CPO|Reward|Lora|Peft|BitsAndBytes|GPTQ)Config|Accelerator|DataLoaderConfiguration)"
 
 ROWS: tuple[Signature, ...] = (
+    Signature("S104", "package-conflict", ROOT,
+              r"_ARRAY_API not found|compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
+              r"|Descriptors (?:cannot|should)(?: not)? be created directly|incompatible Protobuf Gencode/Runtime|'MessageFactory' object has no attribute 'GetPrototype'"
+              r"|operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops|were compiled with different CUDA \w*|Unable to convert function return value to a Python type! The signature was \(\) -> handle",
+              "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
+              "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
+              " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
     Signature("S68", "inductor-compile", ROOT,
               r"InvalidCxxCompiler|libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|BackendCompilerFailed|torch\._inductor\.exc\.\w+|InductorError|CppCompileError|C\+\+ compile error"
               r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler|LoweringException"
@@ -23,7 +30,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Command '?\[?'?\S*(?:gcc|g\+\+|cc1plus|clang\+?\+?|ptxas|c\+\+)'?,? .{0,4000}(?:returned non-zero|died with)|fatal error: (?:Python|cuda|omp|crypt|math|cstdlib)\.h: No such file|Python\.h: No such file"
               r"|triton/?\S*compiler\S* .{0,80}(?:error|failed)|OutOfResources: out of resource|out of resource: shared memory|CompilationError: at \d+:\d+|MLIR.{0,40}(?:failed|error)|LLVM ERROR: |torch\.compile .{0,60}(?:failed|not supported|requires)"
               r"|RuntimeError: Compiler: \S+ is not found|Python 3\.1\d\+ not yet supported for torch\.compile|Dynamo is not supported on Python|Windows not yet supported for torch\.compile|Error building extension '|Ninja is required to load C\+\+ extensions|error compiling objects for extension"
-              r"|CUDA_HOME (?:environment variable is not set|does not exist)|Unable to JIT load the \w+ op|MissingCUDAException|CUDAMismatchException|Installed CUDA version [\d.]+ does not match the version torch",
+              r"|CUDA_HOME (?:environment variable is not set|does not exist)|Unable to JIT load the \w+ op|MissingCUDAException|CUDAMismatchException|Installed CUDA version [\d.]+ does not match the version torch|detected CUDA version \([\d.]+\) mismatches",
               "torch.compile (or a just-in-time build) could not build a kernel: no C++ compiler, no libcuda to link, or a Triton bug",
               "apt install g++ on that host; else run without torch.compile (TORCHDYNAMO_DISABLE=1) to train now", "run"),
     Signature("S90", "deprecated-tokenizer-arg", ROOT,
@@ -49,12 +56,30 @@ ROWS: tuple[Signature, ...] = (
               r"ModuleNotFoundError: |ImportError: (?!.{0,300}(?:partially initialized|attempted relative|circular import|cannot import name))|ImportError: No module named|: No module named ['\"]?[\w.]+['\"]?$|PackageNotFoundError|DistributionNotFound|is not available => install it using|is not installed => run"
               r"|ImportError: .{0,200}(?:requires? the|is not installed|not installed|but was not found|requires? `|is required|[Pp]lease install|pip install|install it)"
               r"|RuntimeError: \w+Callback requires \w+|RuntimeError: launcher '\w+' not installed|requires \w+ to be installed|is not installed\. ?(?:Please|Run|Try|You)|ImportError: cannot import name (?!.{0,160}partially initialized)(?!.{0,160} \((?!.{0,160}(?:-packages|/lib/python3))/(?:home|root|work\w*|data|mnt|scratch|Users)/.{1,160}\.py\))|library but it was not found in your environment"
-              r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|cannot open shared object file: No such file or directory|ImportError: DLL load failed|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
+              r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|cannot open shared object file: No such file or directory|ImportError: DLL load failed|OSError: \w+ library not found|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
               r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? (?!but you have \S+ \S+ which is incompatible).{0,60}(?:but|found|is required)"
               r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)"
               r"|numpy\.core\.multiarray failed to import|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
+    Signature("S105", "user-exception", ROOT,
+              r"^RecursionError\b|maximum recursion depth exceeded|Cannot recover from stack overflow",
+              "the code calls itself without an end; in a dataset it is often a __getitem__ that tries another sample when one cannot be read, and"
+              " none can",
+              "read what the first failing call met (a path, a format): print it, and raise after a few tries", "known"),
+    Signature("S106", "user-exception", ROOT,
+              r"[Cc](?:an't|annot) pickle (?!.{0,200}tokenizer is)|Can't get (?:local object|attribute '\w+' on <module '__m(?:p_)?main)|attempt has been made to start a new process before|^RuntimeError: context has already been set",
+              "worker processes or ranks are started anew (spawn): what they get must be importable by name, and importing the script must not start them",
+              "put the start under if __name__ == '__main__':; functions of a module instead of lambdas and local ones (collate_fn, worker_init_fn,"
+              " the function given to spawn); set_start_method once", "known"),
+    Signature("S107", "user-exception", ROOT,
+              r"stack expects each tensor to be equal size|Trying to resize storage that is not resizable",
+              "the samples of one batch differ in size, and the DataLoader's default collate_fn stacks only equal ones",
+              "a collate_fn that pads, or a dataset that crops or resizes; num_workers=0 and batch_size=1 print the sizes", "known"),
+    Signature("S108", "bad-data", ROOT,
+              r"image file is truncated|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,60}(?:JSON parse error|[Cc]orrupt|magic bytes)",
+              "a file of the data set is cut off, empty, or not what its name says",
+              "find it: open every file once (PIL: Image.open(f).load()), and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
               r": error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
               "the command line is not what the script takes", "python SCRIPT --help", "run"),
