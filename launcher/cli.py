@@ -142,7 +142,16 @@ class LazyGroup(click.Group):
             close = get_close_matches(name, COMMANDS, n=1)
             fix = f"did you mean {close[0]}?" if close else f"{ctx.command_path} --help"
             raise WrongUsage(f'gpulaunch has no command "{one_line(name, 100)}"', fix, ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if (
+            found[1] is not None
+            and not ctx.resilient_parsing
+            and any(not word or word[-1] == "=" for word in args)
+        ):
+            from launcher.commands._usage_errors import refuse_empty_options  # noqa: PLC0415 - only for a mistake
+
+            refuse_empty_options(found[1], found[2], ctx)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table, its groups as columns of one width."""

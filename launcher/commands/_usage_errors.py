@@ -23,6 +23,22 @@ class WrongUsage(click.UsageError):
         return f"{self.message}; {self.fix}"
 
 
+def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Context) -> None:
+    """Raise WrongUsage for an option with an empty value, as `--hosts "$HOSTS"` has where HOSTS is not set.
+
+    Taken as an option that was left out, it would start a run on other hosts than the user has in mind.
+    """
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    names = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+    ours = words[: words.index("--")] if "--" in words else words
+    for word, following in zip(ours, [*ours[1:], None], strict=True):
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if name in names and (following == "" if not equals else not value):
+            raise WrongUsage(
+                f'{name}: expected a value, got ""', f"leave {name} out, or give it a value", ctx
+            )
+
+
 def describe_usage_error(error: click.ClickException, command: str) -> tuple[str, str]:
     """Return what is wrong with a command line, and what to type.
 

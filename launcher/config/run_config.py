@@ -267,6 +267,10 @@ def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
         words = tuple(
             YamlNode(part, "--hosts", key="hosts") for word in overrides.hosts for part in _words(word)
         )
+        if not words:
+            mistakes.add(
+                YamlNode(None, "--hosts"), f'expected names of hosts, got "{",".join(overrides.hosts)}"'
+            )
         yield "hosts", YamlNode(words, "--hosts", key="hosts")
     if overrides.gpus:
         text = overrides.gpus

@@ -28,7 +28,7 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
 
     Raises BadInput where the word is not a script, with what it may have meant.
     """
-    if not words:
+    if not words or not words[0]:
         raise BadInput(
             "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"
         )

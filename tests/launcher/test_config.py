@@ -238,6 +238,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
     "module name": ("module: a b", {}, "module: expected a Python module"),
+    "no host": ("script: a", {"hosts": (" , ",)}, '--hosts: expected names of hosts, got " , "'),
     "set without value": ("script: a", {"key_values": ("gpus",)}, '--set: expected key=value, got "gpus"'),
     "set of an unknown key": (
         "script: a",

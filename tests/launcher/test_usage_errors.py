@@ -1,6 +1,7 @@
 """A wrong command line is one line of what is wrong and one of what to type."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,11 @@ from launcher.cli import execute
             "gpulaunch run has no option --epochs",
             "options of the script go last, after --: ",
         ),
+        ("run a.py --hosts ", '--hosts: expected a value, got ""', "leave --hosts out, or give it a value"),
+        ("run a.py --gpus=", '--gpus: expected a value, got ""', "leave --gpus out, or give it a value"),
+        ("preflight --html  a", '--html: expected a value, got ""', "leave --html out, or give it a value"),
+        ("rehearse -c ", '-c: expected a value, got ""', "leave -c out, or give it a value"),
+        ("run  x", "nothing to run", "gpulaunch run train.py"),
         ("ps \x1b[2J", None, None),
     ],
 )
@@ -69,6 +75,22 @@ def test_a_wrong_command_line_is_two_lines(
     if message is not None and fix is not None:
         assert lines[0].startswith(f"error: {message}")
         assert lines[1].startswith(f"  fix: {fix}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--dry-run", "a.py", "--", "--name", ""],
+        ["run", "--dry-run", "a.py", "--set", "env="],
+        ["run", "--dry-run", "--", "torchrun", "--nproc_per_node=", ""],
+    ],
+)
+def test_empty_words_that_are_the_scripts_or_a_keys_are_no_empty_option(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # without a.py: the error that ends this is another one
+    assert execute(words) == 2
+    assert "expected a value" not in capsys.readouterr().err
 
 
 def test_a_wrong_command_line_is_one_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:
