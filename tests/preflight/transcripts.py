@@ -1,4 +1,4 @@
-"""What is reported of the scripts and logs of the tests, whole.
+"""What is reported of the scripts, logs and hosts of the tests, whole.
 
 `python -m tests.preflight.transcripts` writes it. The other tests compare what they are about, these all
 that is computed: each place, column, related place, level, number and command, so that any change shows in
@@ -16,6 +16,7 @@ from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintFinding, lint_for
 from preflight.script.target import RankTarget
 from tests.preflight.diagnosis_logs import whole_logs
+from tests.preflight.golden_cases import Case, all_cases
 from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read
 
 _HERE = Path(__file__).parent / "transcripts"
@@ -62,6 +63,18 @@ def _value(value: object) -> str:
     return line_of_code[0] if line_of_code else repr(value)
 
 
+def case_transcript(case: Case) -> str:
+    """Return every finding of a case, those of other checks too."""
+    rows = []
+    for each in case.judge():
+        flags = [name for name in ("gate", "ignored") if getattr(each, name)]
+        rows.append(
+            " ".join([each.code, each.severity.value, *flags, *each.hosts, f"{each.subject}:", each.message])
+        )
+        rows += [f"  {line}" for line in each.fix.splitlines()]
+    return "\n".join(rows)
+
+
 def log_transcript(log: str) -> str:
     """Return the verdict on a log, the causes with place, command and evidence, and the harmless warnings."""
     found = diagnose(log)
@@ -85,8 +98,8 @@ def main() -> None:
     """Write all transcripts."""
     scripts = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
     logs = {key: log_transcript(log) for key, log in whole_logs().items()}
-    _HERE.mkdir(exist_ok=True)
-    for name, found in (("scripts", scripts), ("logs", logs)):
+    cases = {str(case): case_transcript(case) for case in all_cases()}
+    for name, found in (("scripts", scripts), ("logs", logs), ("cases", cases)):
         text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
         (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
 
