@@ -1,0 +1,494 @@
+"""What the probes make of the files of a kernel, which are given: each condition on both sides."""
+
+import ctypes
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import struct
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from preflight.probes import cgroup, claims, gpus, namespaces, peer_to_peer, ports
+from preflight.probes.fact import missing
+from preflight.probes.files import text_or
+from preflight.probes.gpu_enums import THROTTLE
+from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.nvidia_smi import command
+from preflight.probes.nvml import gpus as by_nvml
+from preflight.probes.nvml import links
+from preflight.probes.processes import table
+from preflight.probes.processes.proc_pid import ProcessStat, read_stat
+from preflight.probes.processes.row import process_row
+from preflight.probes.processes.table import _supervisors
+from preflight.probes.processes.walk import ProcessWalk
+from preflight.probes.request import read_request
+
+
+def files(monkeypatch: pytest.MonkeyPatch, module: Any, held: dict[str, str]) -> None:
+    """Let a module see these files and no others."""
+    monkeypatch.setattr(module, "text_or", lambda path, default="": held.get(path, default))
+
+
+# --- control groups ---
+
+V2, V1 = "/sys/fs/cgroup", "/sys/fs/cgroup/cpu"
+NESTED = {"/proc/self/cgroup": "0::/a/../b\n"}
+OLD = {"/proc/self/cgroup": "4:memory:/m\n3:cpu,cpuacct:/a\n"}
+
+
+@pytest.mark.parametrize(
+    ("held", "cpus"),
+    [
+        ({}, 8),
+        ({**NESTED, f"{V2}/a/b/cpu.max": "150000 100000"}, 2),
+        ({**NESTED, f"{V2}/a/b/cpu.max": "200000 100000"}, 2),
+        ({**NESTED, f"{V2}/a/b/cpu.max": "max 100000"}, 8),
+        ({**NESTED, f"{V2}/a/b/cpu.max": "400000 100000", f"{V2}/cpu.max": "300000 100000"}, 3),
+        ({**NESTED, f"{V2}/cpu.max": "50000 100000"}, 1),
+        ({**NESTED, f"{V2}/cpu.max": "1 100000"}, 1),
+        ({**NESTED, f"{V2}/cpu.max": "9900000 100000"}, 8),
+        ({**NESTED, f"{V2}/cpu.max": "100000 0"}, 8),
+        ({**OLD, f"{V1}/a/cpu.cfs_quota_us": "500000", f"{V1}/a/cpu.cfs_period_us": "100000"}, 5),
+        ({**OLD, f"{V1}/a/cpu.cfs_quota_us": "1", f"{V1}/a/cpu.cfs_period_us": "1"}, 1),
+        ({**OLD, f"{V1}/a/cpu.cfs_quota_us": "-1", f"{V1}/a/cpu.cfs_period_us": "100000"}, 8),
+        ({**OLD, f"{V1}/m/cpu.cfs_quota_us": "100000", f"{V1}/m/cpu.cfs_period_us": "100000"}, 8),
+    ],
+)
+def test_cpus_are_cut_by_every_quota_above(
+    monkeypatch: pytest.MonkeyPatch, held: dict[str, str], cpus: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    files(monkeypatch, cgroup, held)
+    assert cgroup.cpu_count() == cpus
+
+
+MEMORY = "/sys/fs/cgroup/memory"
+
+
+@pytest.mark.parametrize(
+    ("held", "mib"),
+    [
+        ({**NESTED, f"{V2}/a/memory.max": str(8 << 30), f"{V2}/memory.max": str(4 << 30)}, 4096),
+        ({**NESTED, f"{V2}/a/b/memory.max": "max"}, None),
+        ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str(2 << 20)}, 2),
+        ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str(1 << 60)}, None),
+        ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str((1 << 60) - 1)}, (1 << 40) - 1),
+        ({}, None),
+    ],
+)
+def test_the_smallest_limit_of_memory_counts(
+    monkeypatch: pytest.MonkeyPatch, held: dict[str, str], mib: int | None
+) -> None:
+    files(monkeypatch, cgroup, held)
+    assert cgroup.memory_limit_mib() == (
+        missing("no cgroup limits memory on this host", "not-found") if mib is None else mib
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("4:cpu:/c\n1:name=systemd:/s\n0::/two\n", "/two"),
+        ("4:cpu:/c\n1:name=systemd:/s\n", "/s"),
+        ("4:cpu:/c:d\n3:memory:/m\n", "/c:d"),
+        ("nothing\n", None),
+    ],
+)
+def test_a_process_has_one_control_group(
+    monkeypatch: pytest.MonkeyPatch, text: str, path: str | None
+) -> None:
+    monkeypatch.setattr(cgroup, "read_text", lambda _: text)
+    assert cgroup.cgroup(7) == (path or missing("the process has no cgroup", "not-found"))
+
+
+# --- claims ---
+
+
+def claim(**more: Any) -> dict[str, Any]:
+    known = {
+        "gpu": "GPU-1",
+        "run_id": "r-1",
+        "boot_id": text_or("/proc/sys/kernel/random/boot_id"),
+        "pid": 42,
+        "pid_namespace": namespaces.own_namespace("pid"),
+        "since": 5.0,
+    }
+    return {**known, **more}
+
+
+def put_claim(folder: Path, text: str, name: str = "gpulaunch-claim-GPU-1.a", *, locked: bool = True) -> int:
+    fd = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    os.write(fd, text.encode())
+    if locked:  # F_OFD_SETLK, as a run takes it
+        fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    return fd
+
+
+BAD_FIELDS: list[dict[str, Any]] = [
+    *({"pid": value} for value in (0, 1 << 32, 4.0, True)),
+    *({"since": value} for value in (-0.1, 1e11, 5)),
+    *({"run_id": value} for value in ("", "r" * 81, "a b", 7)),
+    *({name: None} for name in ("gpu", "boot_id", "pid_namespace")),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "run"),
+    [
+        (json.dumps(claim()), ("r-1", 42, 5.0)),
+        (json.dumps(claim(pid_namespace="1")), ("r-1", 0, 5.0)),
+        (json.dumps(claim(pid=1)), ("r-1", 1, 5.0)),
+        (json.dumps(claim(pid=(1 << 32) - 1)), ("r-1", (1 << 32) - 1, 5.0)),
+        (json.dumps(claim(since=0.0)), ("r-1", 42, 0.0)),
+        (json.dumps(claim(run_id="r" * 80)), ("r" * 80, 42, 5.0)),
+        (json.dumps(claim(boot_id="another")), None),
+        (json.dumps(claim(gpu="GPU-2")), None),
+        *((json.dumps(claim(**each)), ("", 0, None)) for each in BAD_FIELDS),
+        ("[]", ("", 0, None)),
+        ("no json", ("", 0, None)),
+        ("", ("", 0, None)),
+        (json.dumps(claim()).ljust(4096), ("r-1", 42, 5.0)),
+        (json.dumps(claim()).ljust(4097), ("", 0, None)),
+    ],
+)  # fmt: skip
+def test_a_claim_counts_while_its_lock_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, run: tuple[str, int, float | None] | None
+) -> None:
+    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
+    fd = put_claim(tmp_path, text)
+    try:
+        found = claims.gpu_claims()
+        since = os.fstat(fd).st_mtime
+    finally:
+        os.close(fd)
+    if run is None:
+        assert found == []
+        return
+    assert [(each["gpu_uuid"], each["uid"]) for each in found] == [("GPU-1", os.getuid())]
+    (row,) = found
+    assert (row["run_id"], row["pid"], row["since_unix"]) == (*run[:2], since if run[2] is None else run[2])
+    assert claims.gpu_claims() == []  # closed, and so no longer held
+
+
+def test_what_is_not_a_file_of_a_claim_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
+    fds = [
+        put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.free", locked=False),
+        put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.UPPER"),
+        put_claim(tmp_path, json.dumps(claim()), "another"),
+    ]
+    (tmp_path / "gpulaunch-claim-GPU-1.link").symlink_to(tmp_path / "another")
+    (tmp_path / "gpulaunch-claim-GPU-1.folder").mkdir()
+    os.mkfifo(tmp_path / "gpulaunch-claim-GPU-1.fifo")
+    try:
+        assert claims.gpu_claims() == []
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def test_of_one_owner_the_newest_256_claims_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
+    for number in range(258):
+        path = tmp_path / f"gpulaunch-claim-GPU-{number}.a"
+        path.write_text("")
+        os.utime(path, (number, number))
+    found = {Path(each).name for each in claims._claim_files()}
+    assert found == {f"gpulaunch-claim-GPU-{number}.a" for number in range(2, 258)}
+
+
+# --- what the driver's library says ---
+
+
+def test_reasons_to_throttle_are_the_bits_of_nvml() -> None:
+    assert [bit for bit, _ in THROTTLE] == [1 << place for place in range(9)]
+
+
+class NvmlError(Exception):
+    def __init__(self, value: int) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def fabric_library(state: int, status: int) -> Any:
+    class Info(ctypes.Structure):
+        _fields_ = (("state", ctypes.c_uint), ("status", ctypes.c_uint))
+
+    def fill(_gpu: object, info: Any) -> None:
+        info._obj.state, info._obj.status = state, status
+
+    return SimpleNamespace(
+        c_nvmlGpuFabricInfoV_t=Info,
+        nvmlDeviceGetGpuFabricInfoV=fill,
+        nvmlErrorString=lambda code: f"Error {code}".encode(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "told"),
+    [
+        (3, 0, {"state": "completed", "status": "success"}),
+        (3, 9, {"state": "completed", "status": "error 9"}),
+        (2, 0, {"state": "in_progress", "status": "n/a"}),
+        (1, 9, {"state": "not_started", "status": "n/a"}),
+        (0, 0, missing("this GPU is not part of an NVSwitch fabric", "not-supported")),
+        (4, 0, missing("this GPU is not part of an NVSwitch fabric", "not-supported")),
+    ],
+)
+def test_a_fabric_has_a_status_once_it_is_completed(state: int, status: int, told: dict[str, Any]) -> None:
+    assert links.fabric(fabric_library(state, status), None) == told
+
+
+def link_library(states: dict[int, int | bool]) -> Any:
+    def state(_gpu: object, link: int) -> bool:
+        answer = states.get(link, 3)
+        if not isinstance(answer, bool):
+            raise NvmlError(answer)
+        return answer
+
+    return SimpleNamespace(
+        NVMLError=NvmlError,
+        nvmlDeviceGetNvLinkState=state,
+        nvmlDeviceGetNvLinkErrorCounter=lambda _gpu, link, counter: 10**counter * (link + 1),
+    )
+
+
+def test_links_that_a_gpu_has_are_told_with_the_sum_of_their_errors() -> None:
+    found = links.nvlinks(link_library({0: True, 1: False, 2: 2, 17: True, 18: True}), None)
+    assert found == [
+        {"link": 0, "active": True, "errors": 1111},
+        {"link": 1, "active": False, "errors": 0},
+        {"link": 17, "active": True, "errors": 18 * 1111},
+    ]
+    assert links.nvlinks(link_library({}), None) == missing("this GPU has no NVLink", "not-supported")
+    with pytest.raises(NvmlError):
+        links.nvlinks(link_library({4: 15}), None)
+
+
+@pytest.mark.parametrize(
+    ("refused", "carried", "way"),
+    [
+        (None, b"zip", "nvml"),
+        ("none here", b"zip", "none here"),
+        (None, None, "no pynvml came with the request"),
+    ],
+)
+def test_gpus_are_read_by_nvml_where_the_library_and_pynvml_are(
+    monkeypatch: pytest.MonkeyPatch, refused: str | None, carried: bytes | None, way: str
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(gpus, "load_nvml", lambda: refused)
+    monkeypatch.setattr(gpus, "import_pynvml", lambda data: data)
+    monkeypatch.setattr(by_nvml, "nvml_gpus", lambda nv, _emit, _known: asked.append(("nvml", nv)))
+    monkeypatch.setattr(command, "smi_gpus", lambda _emit, reason: asked.append((reason, None)))
+    gpus.probe_gpus(read_request({}, carried), lambda *_: None)
+    assert asked == [(way, b"zip" if way == "nvml" else None)]
+
+
+# --- the PCI bus ---
+
+
+def bridge(control: int, *, pad: int = 0, kind: int = 0x0D) -> bytes:
+    """A PCI configuration space whose second extended capability is of a kind and holds these bits."""
+    config = bytearray(0x100 + pad)
+    config += (0x01 | (0x108 + pad) << 20).to_bytes(4, "little") + bytes(4)
+    config += (kind).to_bytes(4, "little") + bytes(2) + control.to_bytes(2, "little")
+    return bytes(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "control"),
+    [
+        (bridge(0x1D), 0x1D),
+        (bridge(0), 0),
+        (bridge(0x1D, kind=0x10), 0),
+        (bridge(0x1D)[:-1], 0),
+        (bytes(0x107), 0),
+        (bytes(0x100) + (0x0D).to_bytes(4, "little") + bytes(2) + b"\x05\x00", 5),
+        (bytes(0x100) + (0x01 | 0x100 << 20).to_bytes(4, "little") + bytes(4), 0),  # a list without end
+    ],
+)
+def test_acs_is_found_in_a_list_of_capabilities(config: bytes, control: int) -> None:
+    assert peer_to_peer._acs_control(config) == control
+
+
+@pytest.mark.parametrize(
+    ("devices", "enabled"),
+    [
+        ({"a": ("0x060400", bridge(0x1C)), "b": ("0x060400", bridge(0x1D))}, True),
+        ({"a": ("0x060400", bridge(0x1C))}, False),
+        ({"a": ("0x030000", bridge(0x1D))}, missing("no PCI bridge is visible", "not-found")),
+        (
+            {"a": ("0x060400", bytes(256))},
+            missing("PCI bridges' extended configuration is for root", "no-permission"),
+        ),
+        ({"a": ("0x060400", bytes(257))}, False),
+    ],
+)
+def test_a_bridge_that_redirects_traffic_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: dict[str, tuple[str, bytes]], enabled: Any
+) -> None:
+    for name, (kind, config) in devices.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "class").write_text(kind)
+        (tmp_path / name / "config").write_bytes(config)
+    monkeypatch.setattr(peer_to_peer, "PCI", str(tmp_path))
+    monkeypatch.setattr(peer_to_peer, "pci_gpus", lambda: [{"bus_id": "x"}])
+    assert peer_to_peer.acs_enabled() == enabled
+    monkeypatch.setattr(peer_to_peer, "pci_gpus", list)
+    assert peer_to_peer.acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
+
+
+# --- ports ---
+
+
+@pytest.mark.parametrize(
+    ("text", "reserved"), [("", set()), ("7", {7}), ("7,9-11", {7, 9, 10, 11}), ("9-9,", {9})]
+)
+def test_reserved_ports_are_lists_of_ranges(
+    monkeypatch: pytest.MonkeyPatch, text: str, reserved: set[int]
+) -> None:
+    files(monkeypatch, ports, {"/proc/sys/net/ipv4/ip_local_reserved_ports": text})
+    assert ports._reserved_ports() == reserved
+
+
+@pytest.mark.parametrize(("text", "both"), [("1024\t65535", (1024, 65535)), ("", (32768, 60999))])
+def test_the_ephemeral_range_has_a_default(
+    monkeypatch: pytest.MonkeyPatch, text: str, both: tuple[int, int]
+) -> None:
+    files(monkeypatch, ports, {"/proc/sys/net/ipv4/ip_local_port_range": text})
+    assert ports._ephemeral_range() == both
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (errno.EAFNOSUPPORT, ""),
+        (errno.EPROTONOSUPPORT, ""),
+        (errno.EMFILE, "Too many open files (::)"),
+    ],
+)
+def test_a_family_that_is_switched_off_leaves_the_other_to_be_tried(
+    monkeypatch: pytest.MonkeyPatch, code: int, reason: str
+) -> None:
+    true_socket = socket.socket
+
+    def make(family: int, kind: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(code, os.strerror(code))
+        return true_socket(family, kind)
+
+    with true_socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(socket, "socket", make)
+        assert ports.bind_error(port) == (reason or "Address already in use (0.0.0.0)")
+        if not reason:
+            monkeypatch.setattr(socket, "socket", true_socket)
+    if not reason:
+        assert ports.bind_error(port) == ""
+
+
+@pytest.mark.parametrize(
+    ("ephemeral", "count", "wanted"),
+    [
+        ((32768, 60999), 3, [20000, 20001, 20003]),
+        ((20000, 28999), 2, [29000, 29001]),
+        ((0, 65535), 2, [20000, 20001]),
+        ((20001, 65535), 3, [20000, 10000, 10001]),
+        ((32768, 60999), 0, []),
+        ((32768, 60999), -1, []),
+    ],
+)
+def test_free_ports_come_from_the_calm_ones_first(
+    monkeypatch: pytest.MonkeyPatch, ephemeral: tuple[int, int], count: int, wanted: list[int]
+) -> None:
+    files(monkeypatch, ports, {"/proc/sys/net/ipv4/ip_local_reserved_ports": "20002"})
+    monkeypatch.setattr(ports, "bind_error", lambda _port: "")
+    monkeypatch.setattr(hashlib, "sha256", lambda _: SimpleNamespace(digest=lambda: bytes(32)))
+    ask = read_request({"free_ports": count, "ports": [10002]}, None)
+    assert ports.free_ports(ask, ephemeral) == wanted
+
+
+# --- kernel lines ---
+
+
+def test_lines_of_different_kinds_are_all_read() -> None:
+    text = (
+        "[1.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1\n[2.5] all is well\n"
+        "[3.5] Out of memory: Killed process 7 (python)\n[4.5] x blocked for more than 120 seconds\n"
+    )
+    found = parse_kernel_log(text)
+    assert [(each["code"], each["at_uptime_s"]) for each in found["xids"]] == [(79, 1.5)]
+    assert ["7 (python)" in each for each in found["oom_kills"]] == [True]
+    assert ["120 seconds" in each for each in found["other"]] == [True]
+
+
+@pytest.mark.parametrize("kind", ["xids", "oom_kills", "other"])
+def test_of_each_kind_the_newest_200_lines_are_kept(kind: str) -> None:
+    lines = {
+        "xids": "[{}.5] NVRM: Xid (PCI:0000:9b:00): 79, x",
+        "oom_kills": "[{}.5] Killed process {} (python)",
+        "other": "[{}.5] GPU {} has fallen off the bus",
+    }
+    found = parse_kernel_log("\n".join(lines[kind].format(n, n) for n in range(201)))
+    assert {name: len(each) for name, each in found.items()} == {
+        "xids": 0,
+        "oom_kills": 0,
+        "other": 0,
+        kind: 200,
+    }
+
+
+# --- processes ---
+
+
+def test_a_row_has_the_age_and_the_wait_of_a_process() -> None:
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write_end)
+        os.read(read_end, 1)  # sleeps in the kernel until the test ends
+        os._exit(0)
+    try:
+        while read_stat(child).state != "S":
+            time.sleep(0.01)
+        time.sleep(0.05)
+        row = process_row(read_stat(child), [], None)
+        assert row is not None
+        assert 0.03 <= row["age_s"] < 60
+        assert isinstance(row["wchan"], str)
+        assert row["namespace_pids"][-1] > 0
+    finally:
+        os.close(write_end)
+        os.waitpid(child, 0)
+        os.close(read_end)
+    assert process_row(ProcessStat(child, "", "S", 1, 1, 1, False, False, 0, 1, 0), [], None) is None
+
+
+@pytest.mark.parametrize(
+    ("pids", "start_ticks", "found"),
+    [([900, 7], 55, {900, 1}), ([900, 8], 55, set()), ([7], 55, set()), ([900, 7], 54, set())],
+)
+def test_a_supervisor_of_another_namespace_is_found_by_its_pid_and_start_there(
+    monkeypatch: pytest.MonkeyPatch, pids: list[int], start_ticks: int, found: set[int]
+) -> None:
+    walk = ProcessWalk(frozenset())
+    stat = read_stat(os.getpid())
+    walk.stats = {
+        900: stat._replace(pid=900, ppid=1, start_ticks=55),
+        1: stat._replace(pid=1, ppid=0, start_ticks=1),
+    }
+    monkeypatch.setattr(table, "namespace_pids", lambda _pid: pids)
+    mark = f"boot:1:2:7:{start_ticks}"
+    assert _supervisors(walk, [{"environ": {"GPULAUNCH_SUPERVISOR": mark}}, {"environ": {}}]) == found
