@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from ..procfs import ProcStat, children_of, is_alive, read_every_stat, read_stat
+from ..procfs import ProcStat, children_of, is_alive, pids, read_stats
 
-SCAN_SHARE = 0.002  # of a core, for scans for new processes: a crowded host is scanned less often
+SCAN_SHARE = 0.001  # of a core, for scans for new processes: a crowded host is scanned less often
+AFRESH_S = 300.0  # from here on a pid that is not a rank's may belong to another process
 
 
 class ProcessTrees:
@@ -15,7 +16,9 @@ class ProcessTrees:
     def __init__(self) -> None:
         self.rank_of: dict[int, int] = {}
         self._ranks: dict[int, tuple[int, int]] = {}  # by rank: pid, start ticks
-        self._next_scan = 0.0
+        # Processes of others. None of them becomes a rank's descendant, so each is read once.
+        self._others: set[int] = set()
+        self._next_scan = self._afresh_at = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._ranks)
@@ -23,10 +26,11 @@ class ProcessTrees:
     def add(self, rank: int, pid: int, started: int) -> None:
         """Watch a rank that has registered itself."""
         self._ranks[rank] = (pid, started)
+        self._afresh_at = 0.0  # it may count as another's so far
         self.look_for_new()
 
     def look_for_new(self) -> None:
-        """Scan all of /proc the next time, whatever it costs."""
+        """Scan /proc for new processes the next time, whatever it costs."""
         self._next_scan = 0.0
 
     def alive_ranks(self, table: dict[int, ProcStat]) -> list[int]:
@@ -34,18 +38,23 @@ class ProcessTrees:
         return [rank for rank, (pid, started) in self._ranks.items() if is_alive(table.get(pid), started)]
 
     def table(self, now: float) -> dict[int, ProcStat]:
-        """Return the processes of all ranks; all of /proc is scanned as often as that is cheap."""
+        """Return the processes of all ranks; /proc is scanned for new ones as often as that is cheap."""
+        if now < self._next_scan:
+            return read_stats(self.rank_of)
         began = time.thread_time()  # CPU time of the scan: its wall time is much longer on a busy host
-        scan = now >= self._next_scan
-        table = read_every_stat() if scan else self._known()
-        if scan:
-            self._find(table)
-            self._next_scan = now + (time.thread_time() - began) / SCAN_SHARE
-        return {pid: process for pid, process in table.items() if pid in self.rank_of}
+        table = self._scan(now)
+        self._next_scan = now + (time.thread_time() - began) / SCAN_SHARE
+        return table
 
-    def _known(self) -> dict[int, ProcStat]:
-        read = {pid: read_stat(pid) for pid in self.rank_of}
-        return {pid: stat for pid, stat in read.items() if stat is not None}
+    def _scan(self, now: float) -> dict[int, ProcStat]:
+        if now >= self._afresh_at:
+            self._afresh_at = now + AFRESH_S
+            self._others = set()
+        found = pids()
+        table = read_stats(found - self._others)
+        self._find(table)
+        self._others = found - self.rank_of.keys()
+        return {pid: stat for pid, stat in table.items() if pid in self.rank_of}
 
     def _find(self, table: dict[int, ProcStat]) -> None:
         children = children_of(table)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ..procfs import read_proc
+
 
 def bytes_moved(pid: int) -> int:
     """Return the bytes that a process has read and written so far, 0 where that is not readable."""
     try:
-        with open("/proc/%d/io" % pid, "rb") as file:
-            words = file.read().split()
+        words = read_proc(pid, "io").split()
         return int(words[1]) + int(words[3])  # rchar, wchar
     except (OSError, IndexError, ValueError):
         return 0
@@ -16,7 +17,6 @@ def bytes_moved(pid: int) -> int:
 def run_queue_wait_ns(pid: int) -> int:
     """Return for how long a process's main thread has waited for a CPU (ns), 0 where that is not readable."""
     try:
-        with open("/proc/%d/schedstat" % pid, "rb") as file:
-            return int(file.read().split()[1])
+        return int(read_proc(pid, "schedstat").split()[1])
     except (OSError, IndexError, ValueError):
         return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..client_files import STOP_GRACE_S, StopRequest, is_detached, seconds_since_heartbeat
 from .run_state import SupervisedRun
 
@@ -16,18 +18,19 @@ class ClientLiveness:
     def __init__(self, run: SupervisedRun) -> None:
         self._run = run
         self.timeout_s: float | None = run.spec.get("disconnect_timeout_s")
+        self.remaining_s = math.inf  # until the run ends, unless a client is heard
 
     def check(self) -> StopRequest | None:
         """Return the request to end a run that has lost its client, None while it has one or needs none."""
         if self.timeout_s is None:
             return None
         if is_detached(self._run.dir):
-            self.timeout_s = None
-        elif (seconds_since_heartbeat(self._run.dir) or 0.0) > self.timeout_s:
-            return StopRequest(
-                self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S)
-            )
-        return None
+            self.timeout_s, self.remaining_s = None, math.inf
+            return None
+        self.remaining_s = self.timeout_s - (seconds_since_heartbeat(self._run.dir) or 0.0)
+        if self.remaining_s >= 0:
+            return None
+        return StopRequest(self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S))
 
     def _why(self, timeout_s: float) -> str:
         if self._run.spec.get("on_disconnect") == "continue":

@@ -29,6 +29,11 @@ class HangHandler:
         self._then = StopRequest("", 0.0)
         self.dumper = Sidecar(run, STACKS, "write the stacks of the ranks")
 
+    @property
+    def in_progress(self) -> bool:
+        """Whether the run hangs, or its stacks are being dumped."""
+        return bool(self._until or self._quiet_s)
+
     def on_event(self, event: dict[str, Any]) -> None:
         """Update the state from an event of the gauge."""
         name = event.get("event")

@@ -50,6 +50,11 @@ class RankTable:
             pass  # gone already, or before Linux 5.3, where each tick checks instead
         self.living[pid] = LiveRank(int(event["rank"]), int(event["ticks"]), fd)
 
+    @property
+    def are_watched(self) -> bool:
+        """Whether the end of every live rank wakes the supervisor."""
+        return all(known.fd >= 0 for known in self.living.values())
+
     def check(self) -> Iterator[EndedRank]:
         """Yield the ranks that have ended.
 

@@ -35,19 +35,29 @@ class RunDirRestorer:
         self._pids: list[int] = []
         self._next = self._next_names = self._deletion_until = 0.0
 
-    def check(self, pids: list[int]) -> None:
-        """Restore missing files; copy new output that these processes write to unlinked files."""
+    @property
+    def in_progress(self) -> bool:
+        """Whether a deletion goes on, or deleted files may have output to copy."""
+        return self._logs.are_held or time.monotonic() < self._deletion_until
+
+    def check(self, pids: list[int]) -> bool:
+        """Restore missing files; copy new output that these processes write to unlinked files.
+
+        Return whether any was missing.
+        """
         now = time.monotonic()
         if now >= self._next_names or pids != self._pids:  # a new rank has a new log
             self._next_names, self._pids = now + NAMES_EVERY_S, pids
             self._logs.learn_names(self._run.dir)
-        if now >= self._next and self._is_deleted():
+        missing = now >= self._next and self._is_deleted()
+        if missing:
             self._put_back()
             self._next = now + RETRY_S if self._is_deleted() else 0.0
             self._deletion_until = now + DELETION_S
         if now < self._deletion_until:
             self._logs.find(self._run.dir, pids)
         self._logs.copy(self._run.dir)
+        return missing
 
     def copy_the_rest(self) -> None:
         """Copy the remaining output: no process of the run writes any more."""
@@ -80,6 +90,11 @@ class UnlinkedLogs:
     def __init__(self) -> None:
         self._files: dict[str, list[int]] = {}  # name -> [descriptor, bytes copied]
         self._names: dict[int, str] = {}  # inode -> name
+
+    @property
+    def are_held(self) -> bool:
+        """Whether any was found."""
+        return bool(self._files)
 
     def learn_names(self, run_dir: str) -> None:
         """Record which inode is which log: on NFS, a deleted open file gets a name that does not show it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from typing import Any
 
 from ..cgroup_loader import CgroupLike, cgroup_module
@@ -27,7 +28,8 @@ from .shutdown import Shutdown
 from .sidecar import GaugeSidecar
 from .wakeup import Wakeup
 
-TICK_S = 0.2
+IDLE_TICK_S = 1.0  # of the periodic records and the kernel's count of kills; the rest wakes the loop
+TICK_S = 0.2  # where the kernel does not report an end or a change, and while a hang or a deletion is handled
 ENDING_TICK_S = 0.05
 
 
@@ -37,7 +39,8 @@ class Supervisor:
     def __init__(self, run: SupervisedRun, claims: dict[str, int]) -> None:
         self._run = run
         self._claims = claims
-        self._bell = Wakeup()
+        self._bell = Wakeup(run.dir)
+        self._next_poll = 0.0
         self._group, self._memory = create_cgroup(run)
         self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
@@ -66,7 +69,7 @@ class Supervisor:
         os.close(done)
         self._gauge.start_gauge()
         while True:
-            self._bell.wait(ENDING_TICK_S if self._ending.started else TICK_S)
+            self._wait()
             self._look_around()
             if self._ending.step():
                 # A process that ended since that poll is a zombie now, whose exit code is readable.
@@ -74,6 +77,24 @@ class Supervisor:
                 self._see_ends()
                 self._finish()
                 return 0
+
+    def _wait(self) -> None:
+        """Wait for a wake-up or the next poll.
+
+        Changed files wake it only while nothing else is urgent: when the ranks end, the launcher may reap them
+        before a supervisor that is busy with its own events has read their exit codes.
+        """
+        if self._ending.started:
+            self._bell.wait(ENDING_TICK_S, for_files=False)
+            return
+        pending = self._hang.in_progress or self._rescue.in_progress
+        if pending or not (self._bell.hears_files and self._ranks.are_watched):
+            self._bell.wait(TICK_S, for_files=False)
+            return
+        now = time.monotonic()
+        if now >= self._next_poll:
+            self._next_poll = now + IDLE_TICK_S
+        self._bell.wait(min(self._next_poll - now, self._attachment.remaining_s), for_files=True)
 
     def _look_around(self) -> None:
         self._read_events()  # first: a stop signals the ranks that are known
@@ -86,7 +107,8 @@ class Supervisor:
         request = self._hang.check(stopping=self._ending.started)
         if request is not None:
             self._ending.start(request)
-        self._rescue.check([*self._ranks.living, self._launcher.pid, self._gauge.pid])
+        if self._rescue.check([*self._ranks.living, self._launcher.pid, self._gauge.pid]):
+            self._bell.watch_files()
         self._records.run()
 
     def _obey(self, request: StopRequest) -> None:

@@ -14,6 +14,7 @@ from ..next_start import is_kept, read_next
 from ..protocol import frame, send_header
 from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state
 from .logs import LogReader
+from .run_watch import RunWatch
 
 ALIVE_EVERY_S = 2.0
 CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
@@ -51,6 +52,8 @@ class FollowSession:
         self._words = b""
         self._next_alive = 0.0
         self._wait_s = 0.02
+        self._watch = RunWatch(run_dir, read_state(run_dir))
+        self._is_quiet = False  # all that was written has been read, and more of it would wake us
 
     def run(self) -> int:
         """Follow until the run has ended, or the client says bye or is gone; return the exit code."""
@@ -63,17 +66,19 @@ class FollowSession:
                 self._collect_guardian()
             if gone or (ended and not self._out):
                 return 0
-            if not self._out and not ended:
+            if not self._out and not ended and not self._is_quiet:
                 ended = self._go_on()
 
     def _go_on(self) -> bool:
         """Queue new content, if any; return whether the run has ended."""
+        self._watch.has_news()
         over = not self._running()  # checked before reading, so that nothing is written after the last read
         self._out = self._logs.read_new()
         if self._out:
             self._wait_s = 0.01
             return False
         self._wait_s = min(self._wait_s * 1.5, 0.1)
+        self._is_quiet = bool(self._watch.fds)
         if over:
             self._out = frame({"end": self._state, "t": time.time()})
         elif time.monotonic() >= self._next_alive:
@@ -95,8 +100,10 @@ class FollowSession:
 
     def _turn(self, *, idle: bool) -> bool:
         """Transfer bytes in both directions without ever blocking; return True when the client is gone."""
-        writers = [1] if self._out else []
-        readable, writable, _ = select.select([0], writers, [], self._wait_s if idle else 5.0)
+        writers, watched, wait_s = [1] if self._out else [], [], self._wait_s if idle else 5.0
+        if self._is_quiet and idle and not self._out:
+            watched, wait_s = self._watch.fds, max(0.0, self._next_alive - time.monotonic())
+        readable, writable, _ = select.select([0, *watched], writers, [], wait_s)
         if writable:
             try:
                 self._out = self._out[os.write(1, self._out) :]
@@ -104,7 +111,9 @@ class FollowSession:
                 pass
             except OSError:
                 return True
-        return bool(readable) and self._hear()
+        if self._is_quiet:
+            self._is_quiet = bool(readable or writable) and not self._watch.has_news(readable)
+        return 0 in readable and self._hear()
 
     def _hear(self) -> bool:
         """Read and handle the client's words; return True when it is gone."""
