@@ -62,7 +62,7 @@ class Driver:
         self.events: list[dict[str, Any]] = []
         self.answer: dict[str, Any] = {}
         self.end: dict[str, Any] | None = None
-        self.alive: list[float] = []  # times of the host's clock at which the follower said only that it lives
+        self.alive: list[float] = []  # when the follower said only that it lives
         self.stream: LocalStream | None = None
         self._beat = 0.0
         self.prefix: tuple[str, ...] = ()  # what starts the supervisor, in front of all else

@@ -7,7 +7,7 @@ import time
 from ..procfs import ProcStat, children_of, is_alive, pids, read_stats
 
 SCAN_SHARE = 0.001  # of a core, for scans for new processes: a crowded host is scanned less often
-AFRESH_S = 300.0  # from here on a pid that is not a rank's may belong to another process
+AFRESH_S = 300.0  # after this a pid that was not a rank's may belong to another process
 
 
 class ProcessTrees:

@@ -37,7 +37,7 @@ class RunDirRestorer:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a deletion goes on, or deleted files may have output to copy."""
+        """Whether a deletion may be unfinished, or deleted files have output to copy."""
         return self._logs.are_held or time.monotonic() < self._deletion_until
 
     def check(self, pids: list[int]) -> bool:

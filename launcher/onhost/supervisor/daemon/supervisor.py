@@ -81,8 +81,8 @@ class Supervisor:
     def _wait(self) -> None:
         """Wait for a wake-up or the next poll.
 
-        Changed files wake it only while nothing else is urgent: when the ranks end, the launcher may reap them
-        before a supervisor that is busy with its own events has read their exit codes.
+        Changed files wake it only while nothing else is urgent: when the ranks end, the launcher may reap
+        them before a supervisor that is busy with its own events has read their exit codes.
         """
         if self._ending.started:
             self._bell.wait(ENDING_TICK_S, for_files=False)

@@ -15,9 +15,9 @@ FILES_EVERY_S = 0.1  # changed files wake it no more often: a script may write e
 
 
 class Wakeup:
-    """Wake-up source for SIGCHLD, SIGTERM, readable descriptors, new events and deletions in the run directory.
+    """Wake-up source for SIGCHLD, SIGTERM, readable descriptors, and new events or deletions of the run.
 
-    `hears_files` is False where only polls see the last two: the kernel or its limits refuse to watch them.
+    `hears_files` is False where only polls see the last two: the kernel or its limits refuse to watch.
     """
 
     def __init__(self, run_dir: str) -> None:
@@ -30,7 +30,7 @@ class Wakeup:
         self._poller.register(self._wake, select.POLLIN)
         self._run_dir, self._events = run_dir, os.path.join(run_dir, EVENTS)
         self._files = Inotify()
-        self._files_at = 0.0  # from here on changed files wake it
+        self._files_at = 0.0  # changed files wake it from this time on
         self.watch_files()
 
     def watch_files(self) -> None:

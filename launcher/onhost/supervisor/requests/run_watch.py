@@ -16,19 +16,19 @@ DELETIONS = DELETE | DELETE_SELF | MOVE_SELF | OVERFLOW
 class RunWatch:
     """Descriptors that are readable when there may be something new.
 
-    `fds` is empty where only polls show that: the kernel or its limits refuse to watch, a process has ended, a
-    file was deleted.
+    `fds` is empty where only polls show that: the kernel or its limits refuse to watch, a process has ended,
+    a file was deleted.
     """
 
     def __init__(self, run_dir: str, state: dict[str, Any]) -> None:
         self._files = Inotify()
         self.fds = [self._files.fd]
+        watched = self._files.watch(run_dir, MODIFY | CREATE | MOVED_TO | DELETIONS)
         try:
-            if not self._files.watch(run_dir, MODIFY | CREATE | MOVED_TO | DELETIONS):
-                raise OSError
-            for who in ("supervisor", "guardian"):
-                self.fds.append(os.pidfd_open(state[who][0]))
+            self.fds += [os.pidfd_open(state[who][0]) for who in ("supervisor", "guardian")]
         except (OSError, AttributeError, KeyError, TypeError):  # AttributeError: Python without pidfd_open
+            watched = False
+        if not watched:
             self.close()
 
     def close(self) -> None:
