@@ -24,8 +24,9 @@ _Decoder: TypeAlias = Callable[[object], Any]
 _MISSING_KEY = "missing"
 _FEWEST_SHARED = 4
 _MOST_SHARED = 4096
-_shared: dict[bytes, Any] = {}
-"""Lists and tables that hosts of a fleet have alike (packages, links of a GPU): decoded and kept once."""
+_texts: dict[str, str] = {}
+_shared: dict[Any, Any] = {}
+"""What hosts of a fleet have alike (words, packages, links of a GPU) is kept once. Cleared when full."""
 _LARGEST = 1 << 64
 """No number of a host is as large; one that is would end sums over hosts in an OverflowError."""
 
@@ -51,6 +52,8 @@ def decode(kind: type[T], data: object, where: str = "$") -> T:
     Unknown keys are ignored, so that an older client reads a newer agent. A fact that is absent altogether
     becomes Missing; anything else that does not fit raises MalformedFacts naming the JSON path.
     """
+    if len(_texts) >= _MOST_SHARED:
+        _texts.clear()
     try:
         return cast("T", _decoder(cast("Any", kind))(data))
     except _MisfitError as misfit:
@@ -102,7 +105,8 @@ def _union_decoder(members: tuple[Any, ...]) -> _Decoder:
         if may_be_missing and isinstance(data, dict) and isinstance(data.get(_MISSING_KEY), str):
             code = data.get("code", "error")
             known = isinstance(code, str) and code in codes
-            return Missing(data[_MISSING_KEY], cast("Any", code) if known else "error")
+            why = data[_MISSING_KEY], code if known else "error"
+            return _shared[why] if why in _shared else _share(why, Missing(why[0], cast("Any", why[1])))
         if data is None and may_be_none:
             return None
         first: _MisfitError | None = None
@@ -187,8 +191,8 @@ def _shared_key(kind: bytes, data: list[Any] | tuple[Any, ...] | dict[str, Any])
         return b""
 
 
-def _share(key: bytes, value: T) -> T:
-    """Return the equal value that an earlier host had, or keep this one for the next."""
+def _share(key: object, value: T) -> T:
+    """Return the equal value that an earlier host had, or keep this one for the next; no key: as it is."""
     if not key:
         return value
     if len(_shared) >= _MOST_SHARED:
@@ -202,6 +206,7 @@ def _dataclass_decoder(kind: type[Any]) -> _Decoder:
         (field.name, _plain(hints[field.name]), _decoder(hints[field.name]))
         for field in dataclasses.fields(kind)
     ]
+    of_scalars = all(map(_is_scalar, hints.values()))
     absent = Missing("the answer does not hold it", "not-asked")
     may_be_absent = frozenset(name for name, hint in hints.items() if Missing in get_args(hint))
     required = frozenset(
@@ -218,7 +223,7 @@ def _dataclass_decoder(kind: type[Any]) -> _Decoder:
             if name in data:
                 value = data[name]
                 if type(value) is plain:
-                    values[name] = value
+                    values[name] = _texts.setdefault(value, value) if isinstance(value, str) else value
                     continue
                 try:
                     values[name] = decoder(value)
@@ -229,9 +234,19 @@ def _dataclass_decoder(kind: type[Any]) -> _Decoder:
                 values[name] = absent
             elif name in required:
                 raise _MisfitError(f"{name} is absent")
-        return kind(**values)
+        if not of_scalars:
+            return kind(**values)
+        key = (kind, *values.values()) if len(values) == len(fields) else None
+        return _shared[key] if key in _shared else _share(key, kind(**values))
 
     return decode_dataclass
+
+
+def _is_scalar(kind: Any) -> bool:
+    """Whether values of a kind are numbers or words of one type, or Missing: equal ones are alike."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    found = [member for member in members if member is not Missing]
+    return len(found) == 1 and (found[0] in (str, int, float, bool) or get_origin(found[0]) is Literal)
 
 
 def _plain(kind: Any) -> type | None:

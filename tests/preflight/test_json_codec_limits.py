@@ -6,6 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from preflight.errors import MalformedFacts
+from preflight.facts import json_codec
 from preflight.facts.json_codec import decode, encode
 from preflight.facts.missing import Missing
 
@@ -25,6 +26,15 @@ class Part:
     either: int | str | None = None
     fact: float | Missing = 0.0
     anything: Any = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """Numbers and words alone."""
+
+    width: int
+    state: Literal["up", "down"] = "up"
+    errors: int | Missing = 0
 
 
 def part(**values: object) -> Part:
@@ -121,3 +131,21 @@ def test_long_lists_that_hosts_have_alike_are_kept_once(length: int, *, is_share
     first, second = (part(numbers=list(range(7000, 7000 + length))).numbers for _ in range(2))
     assert first == second
     assert (first is second) is is_shared
+
+
+def test_words_and_records_that_hosts_have_alike_are_kept_once() -> None:
+    missing = {"missing": "not permitted", "code": "error"}
+    first, second = (part(name=str(word, "ascii"), fact=dict(missing)) for word in (b"a word", b"a word"))
+    assert first.name is second.name
+    assert first.fact is second.fact
+    links = [decode(Link, {"width": 16, "state": "up", "errors": errors}) for errors in (0, 0, 1, missing)]
+    assert links[0] is links[1]
+    assert links == [Link(16), Link(16), Link(16, errors=1), Link(16, errors=Missing("not permitted"))]
+    assert decode(Link, {"width": 16, "errors": 0}) == links[0]  # one value fewer is no other record's key
+
+
+def test_what_is_kept_is_bounded_whatever_hosts_send() -> None:
+    for number in range(3 * json_codec._MOST_SHARED):
+        part(name=f"word {number}", fact={"missing": f"why {number}"})
+    assert len(json_codec._texts) <= json_codec._MOST_SHARED + 1
+    assert len(json_codec._shared) <= json_codec._MOST_SHARED
