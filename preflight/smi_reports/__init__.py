@@ -18,10 +18,10 @@ from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
 from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
-from preflight.smi_reports.lists import MAX_GPUS, csv_tree, list_tree, lspci_gpus
+from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.surroundings import plain_text
-from preflight.smi_reports.table import CUT, table_tree
+from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
 
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
@@ -106,13 +106,13 @@ def _q(text: str) -> Facts:
 
 def _table(text: str) -> Facts:
     """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
-    starts = [match.start() for match in _TABLE_HEAD.finditer(text)]
+    starts = _table_starts(text)
     texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     trees = [(table_tree(each), each) for each in texts]
     trees = [each for each in trees if each[0]["gpu"]] or trees[:1]
-    ids = {tuple(gpu["@id"] for gpu in tree["gpu"]) for tree, _ in trees}
+    ids = {tuple(gpu.get("@id", "") for gpu in tree["gpu"]) for tree, _ in trees}
     longest = max(ids, key=len)
-    if any(shorter != longest[: len(shorter)] for shorter in ids):
+    if any(a and b and a != b for shorter in ids for a, b in zip(shorter, longest, strict=False)):
         raise ValueError(f"it holds {len(trees)} tables of different hosts, and each needs a file of its own")
     tree, text = [each for each in trees if len(each[0]["gpu"]) == len(longest)][-1]
     facts = _tree_facts(tree)
@@ -129,6 +129,20 @@ def _table(text: str) -> Facts:
         if "processes" in row and "fb_memory_usage" not in row:
             gpu["memory"] = cut
     return facts
+
+
+def _table_starts(text: str) -> list[int]:
+    """Return where each table begins, with what nvidia-smi says of lost GPUs above it."""
+    starts: list[int] = []
+    for match in _TABLE_HEAD.finditer(text):
+        start = match.start()
+        above = text[starts[-1] if starts else 0 : start].split("\n")[:-1]
+        if above and above[-1].startswith("+"):
+            start -= len(above.pop()) + 1
+        while above and not above[-1].startswith(("|", "+")):
+            start -= len(above.pop()) + 1
+        starts.append(start)
+    return starts
 
 
 def _counted(count: int) -> str:

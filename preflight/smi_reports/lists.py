@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu
 
 Tree = dict[str, Any]
 
@@ -118,7 +119,7 @@ def _complete_memory(memory: dict[str, str]) -> None:
 def _newest(gpus: list[Tree], indexes: list[str]) -> list[Tree]:
     """Return of GPUs that `--loop` listed again and again the last state of each."""
     keys = indexes or [str(gpu.get("uuid") or gpu.get("pci")) for gpu in gpus]
-    keys = [f"{key} {at}" if _LOST in key or key in ("None", "") else key for at, key in enumerate(keys)]
+    keys = [f"{key} {at}" if LOST in key or key in ("None", "") else key for at, key in enumerate(keys)]
     return list(dict(zip(keys, gpus, strict=True)).values())
 
 
@@ -126,7 +127,6 @@ _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
-_LOST = "GPU is lost"
 
 
 def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
@@ -134,8 +134,8 @@ def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
 
     The last value of a row that ends the file may itself be cut, and is left out.
     """
-    if any(_LOST.lower() in value.lower() for value in row):
-        return [_LOST] * len(names)
+    if any(map(NO_ANSWER.search, row)):
+        return [LOST] * len(names)
     return [*row[:-1], *[_UNKNOWN] * (len(names) - len(row) + 1)] if last and len(row) > 1 else row
 
 
@@ -146,7 +146,6 @@ def _put(tree: Tree, path: str, value: str) -> None:
     tree[key] = value
 
 
-MAX_GPUS = 64
 _GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([\w-]+)\)", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 
@@ -159,7 +158,7 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
     """
     heads = list(_GPU.finditer(text))
     found: list[tuple[Tree, list[dict[str, Any]]]] = []
-    absent: Tree = {"product_name": _LOST, "uuid": _LOST} if _LOST.lower() in text.lower() else {}
+    absent = absent_gpu(text)
     for number, head in enumerate(heads):
         index = int(head.group(1))
         if index < len(found) or index >= MAX_GPUS:

@@ -11,6 +11,7 @@ _HEAD = re.compile(
     r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
     re.MULTILINE,
 )
+_WRAPPED_EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _TIMED = re.compile(r"\d\d:\d\d:\d\d")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _NEXT_LINES = 6
@@ -26,6 +27,7 @@ def plain_text(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
+    text = _unwrapped(text)
     found = _HEAD.search(text)
     if found is None:
         return text
@@ -40,6 +42,24 @@ def plain_text(text: str) -> str:
     ):
         raise ValueError("its lines carry the prefixes of several hosts, and each needs a file of its own")
     return "\n".join(lines)
+
+
+def _unwrapped(text: str) -> str:
+    """Return a table that a narrow terminal wrapped with whole lines again, another text as it is.
+
+    The upper edge says how long a line of the table is, and how wide the terminal was.
+    """
+    edge = _WRAPPED_EDGE.search(text)
+    if edge is None:
+        return text
+    pieces = edge[0].split("\n")
+    width, whole = len(pieces[0]), sum(map(len, pieces))
+    lines, joined = iter(text.split("\n")), list[str]()
+    for line in lines:
+        while line[:1] in ("|", "+") and width <= len(line) < whole:
+            line += next(lines, " " * whole)  # noqa: PLW2901 - the line as it was printed
+        joined.append(line)
+    return "\n".join(joined)
 
 
 def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":

@@ -9,6 +9,8 @@ _HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Versio
 _FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*")
 _BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
 """Of a Jetson's GPU, which is on no bus, it is N/A."""
+_CUT_FIRST = re.compile(r"\s*(\d{1,4})\s+((?!N/A\b)[A-Z].*?)(?:\s{2,}\S{0,4})?\s*")
+_CUT_BUS = re.compile(r"\s*[0-9A-Fa-f:.]*")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
 _MEMORY = re.compile(r"(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
@@ -24,7 +26,15 @@ _NOT_LISTED = re.compile(r"^\|\s+(\d{1,4})\s+Not Supported\s*\|\s*$")
 _CUT_PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+(\S.*))?)?)?()$"
 )
+_CUT_BEFORE_PID = re.compile(r"^\|\s+(\d{1,4})(?:\s+(?:N/A|\d+)){0,2}$")
 CUT = "a cell that is cut"
+LOST = "GPU is lost"
+NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
+_UNREACHABLE = re.compile(
+    r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?(?:\d+: )?([0-9A-Fa-f:.]+)"
+)
+MAX_GPUS = 64
+_CELLS = 3
 
 
 def table_tree(text: str) -> Tree:
@@ -40,33 +50,65 @@ def table_tree(text: str) -> Tree:
         table, _, processes = text.partition("Processes:")
     row: Tree | None = None
     for line in table.split("\n"):
-        cells = line.strip().strip("|").split("|")
-        if len(cells) != 3:
+        start = line.strip()
+        cells = start.removeprefix("|").removesuffix("|").split("|")
+        if not start.startswith("|") or len(cells) > _CELLS:
             continue
-        first, bus = _FIRST.fullmatch(cells[0]), _BUS.fullmatch(cells[1])
-        if first and bus:
-            row = _first_row(first, bus.group(1), cells[2].strip())
+        cells += [""] * (_CELLS - len(cells))  # behind what is left of a line that is cut
+        found = _first_row(cells, len(tree["gpu"]))
+        if found is not None:
+            number, row = found
+            if len(tree["gpu"]) < number < MAX_GPUS:
+                tree["gpu"] += [absent_gpu(text) for _ in range(number - len(tree["gpu"]))]
             tree["gpu"].append(row)
         elif row is not None:
             _later_row(row, cells)
+    if tree["gpu"]:
+        unseen = len(set(_UNREACHABLE.findall(text))) - sum(LOST in str(gpu) for gpu in tree["gpu"])
+        tree["gpu"] += [absent_gpu(text) for _ in range(min(unseen, MAX_GPUS))]
     if processes:
         _processes(tree["gpu"], processes)
     return tree
 
 
+def absent_gpu(text: str) -> Tree:
+    """Return what a text says of a GPU that it has no row for: that one is lost, or nothing."""
+    return {"product_name": LOST, "uuid": LOST} if NO_ANSWER.search(text) else {}
+
+
+def is_absent(gpu: Tree) -> bool:
+    """Whether a GPU is one of `absent_gpu`."""
+    return gpu.get("product_name", LOST) == LOST and "@id" not in gpu
+
+
 def is_closed(processes: str) -> bool:
     """Whether the list of processes goes to its lower edge."""
-    return re.search(r"^\+-{20,}\+", processes, re.MULTILINE) is not None
+    return re.search(r"^\+-{20,}", processes, re.MULTILINE) is not None
 
 
-def _first_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
+def _first_row(cells: list[str], count: int) -> tuple[int, Tree] | None:
+    """Return number and row of the cells of a GPU's first line, whole or cut; None for another line.
+
+    `count` GPUs are known already: a line that is cut is only believed with a greater number than theirs.
+    """
+    first, bus = _FIRST.fullmatch(cells[0]), _BUS.fullmatch(cells[1])
+    if first and bus:
+        return int(first.group(1)), _named_row(first, bus.group(1), cells[2].strip())
+    cut = first if first and _CUT_BUS.fullmatch(cells[1]) else None
+    cut = cut or (None if any(cells[1:]) else _CUT_FIRST.fullmatch(cells[0]))
+    if cut is None or cells[2].strip() or int(cut.group(1)) < count:
+        return None
+    return int(cut.group(1)), {"product_name": cut.group(2)}
+
+
+def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
     row: Tree = {"@id": bus, "product_name": first.group(2)}
     if first.group(3) in ("On", "Off"):
         row["persistence_mode"] = first.group(3)
     if ecc.isdigit():
         row["ecc_mode"] = {"current": "Enabled"}
         row["ecc_errors"] = {"volatile": {"dram_uncorrectable": ecc}}
-    else:
+    elif ecc:
         row["ecc_mode"] = {"current": "Disabled" if ecc == "Off" else ecc}
     return row
 
@@ -100,12 +142,16 @@ def _processes(gpus: list[Tree], text: str) -> None:
     doubtful, unlisted, last = set[int](), set[int](), -1
     for line in text.split("\n"):
         match = _PROCESS.match(line) or _OLD_PROCESS.match(line)
-        match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(line.rstrip(" |\r\t"))
+        left = line.rstrip(" |\r\t")
+        match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(left) or _CUT_BEFORE_PID.match(left)
         if match is None or int(match.group(1)) not in by_index:
             continue
         last = int(match.group(1))
         if match.re is _NOT_LISTED:
             unlisted.add(last)
+            continue
+        if match.re is _CUT_BEFORE_PID:
+            doubtful.add(last)
             continue
         pid, kind, name, used = match.groups()[1:]
         if match.re is _OLD_PROCESS:
@@ -120,6 +166,8 @@ def _processes(gpus: list[Tree], text: str) -> None:
     for index, gpu in enumerate(gpus):
         if index in unlisted:
             gpu["processes"] = "N/A"
+            continue
+        if is_absent(gpu):
             continue
         if by_index[index] or index not in doubtful:
             gpu["processes"] = {"process_info": by_index[index]}

@@ -148,3 +148,76 @@ def test_a_pasted_table_is_read_through_what_stands_around_it(pasted: str) -> No
 def test_tables_of_two_hosts_in_one_file_are_not_taken_for_one_host() -> None:
     with pytest.raises(BadInput, match="2 tables of different hosts"):
         parse_smi(_TABLE + _TABLE.replace(":07:", ":17:"), "host")
+
+
+_UNREACHABLE = "Unable to determine the device handle for GPU{}: 0000:07:00.0: Unknown Error\n"
+_WIDE = """+-----------------------------------------------------------------------+
+| NVIDIA-SMI 550.90.07   Driver Version: 550.90.07   CUDA Version: 12.4 |
+|   {}  NVIDIA A100-SXM4-80GB    On  | 00000000:07:00.0 Off |            0 |
+| N/A   31C    P0     62W / 400W    |  20000MiB / 81920MiB |   0%  Default |
+|   {}  NVIDIA A100-SXM4-80GB    On  | 00000000:0F:00.0 Off |            0 |
+| N/A   31C    P0     62W / 400W    |  30000MiB / 81920MiB |   0%  Default |
+| Processes:                                                            |
+|    {}   N/A  N/A      1032      C   python                      19990MiB |
++-----------------------------------------------------------------------+
+"""
+_LATER = _WIDE.format(1, 2, 2).replace(":0F:", ":1F:").replace("00000000:07", "00000000:0F")
+
+
+@pytest.mark.parametrize(
+    ("text", "lost", "holder"),
+    [
+        (_UNREACHABLE.format(0) + _WIDE.format(1, 2, 2), 0, 2),
+        (_WIDE.format(0, 2, 2) + _UNREACHABLE.format(1), 1, 2),
+        (_UNREACHABLE.format(2) + _WIDE.format(0, 1, 1), 2, 1),
+        (_WIDE.format(0, 1, 0) + _UNREACHABLE.format(0) + _LATER, 0, 2),
+    ],
+    ids=["before the others", "between them", "behind them", "lost between two tables"],
+)
+def test_a_gpu_without_a_row_is_lost_and_the_others_keep_their_numbers(
+    text: str, lost: int, holder: int
+) -> None:
+    found = gpus_of(parse_smi(text, "host"))
+    assert [isinstance(gpu.name, Missing) for gpu in found] == [index == lost for index in range(3)]
+    assert isinstance(found[lost].name, Missing)
+    assert found[lost].name.code == "gpu-lost"
+    held = [[] if isinstance(gpu.processes, Missing) else [p.pid for p in gpu.processes] for gpu in found]
+    assert held == [[1032] if index == holder else [] for index in range(3)]
+
+
+def test_a_gpu_that_was_not_asked_for_is_unknown_and_not_lost() -> None:
+    found = gpus_of(parse_smi(_WIDE.format(1, 2, 2), "host"))
+    assert isinstance(found[0].name, Missing)
+    assert found[0].name.code == "not-asked"
+
+
+@pytest.mark.parametrize(
+    ("width", "used", "pids"),
+    [(74, 20000, [1032]), (70, 20000, [1032]), (62, 20000, [1032]), (50, None, [1032]), (24, None, None)],
+)
+def test_a_table_that_is_cut_at_its_right_keeps_every_gpu(
+    width: int, used: int | None, pids: list[int] | None
+) -> None:
+    text = "\n".join(line[:width] for line in _WIDE.format(0, 1, 0).split("\n"))
+    found = gpus_of(parse_smi(text, "host"))
+    assert len(found) == 2
+    memory, held = found[0].memory, found[0].processes
+    assert (None if isinstance(memory, Missing) else memory.used_mib) == used
+    assert (None if isinstance(held, Missing) else [each.pid for each in held]) == pids
+
+
+@pytest.mark.parametrize("width", [40, 60, 72])
+def test_a_table_that_a_terminal_wrapped_is_read_whole(width: int) -> None:
+    text = _WIDE.format(0, 1, 0)
+    lines = text.replace("|   0  NV", "|  0  NV").replace("|   1  NV", "|  1  NV").split("\n")
+    even = "\n".join(line[:72] + line[-1] if len(line) > 73 else line for line in lines)
+    wrapped = "\n".join(
+        line[at : at + width] for line in even.split("\n") for at in range(0, max(1, len(line)), width)
+    )
+    assert gpus_of(parse_smi(wrapped, "host")) == gpus_of(parse_smi(even, "host"))
+
+
+def test_a_gpu_that_the_driver_cannot_reach_is_a_row_of_a_csv() -> None:
+    rows = _CSV + _UNREACHABLE.format(1) + "NVIDIA L40S, 12 MiB, 9 MiB, 46068 MiB\n"
+    found = gpus_of(parse_smi(rows, "host"))
+    assert [isinstance(gpu.name, Missing) for gpu in found] == [False, True, False]
