@@ -117,6 +117,7 @@ _OF: dict[str, FailureCategoryName] = {
     # what a person must provide
     "bad-checkpoint": "environment",
     "broken-interpreter": "environment",
+    "container-launch": "environment",
     "device-busy": "environment",
     "disk-full": "environment",
     "driver-mismatch": "environment",

@@ -132,7 +132,7 @@ def _table(text: str) -> Facts:
 
 
 def _table_starts(text: str) -> list[int]:
-    """Return where each table begins, with what nvidia-smi says of lost GPUs above it."""
+    """Return where each table starts, with what nvidia-smi says of lost GPUs above it."""
     starts: list[int] = []
     for match in _TABLE_HEAD.finditer(text):
         start = match.start()

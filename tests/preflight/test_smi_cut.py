@@ -179,16 +179,18 @@ def test_a_gpu_without_a_row_is_lost_and_the_others_keep_their_numbers(
 ) -> None:
     found = gpus_of(parse_smi(text, "host"))
     assert [isinstance(gpu.name, Missing) for gpu in found] == [index == lost for index in range(3)]
-    assert isinstance(found[lost].name, Missing)
-    assert found[lost].name.code == "gpu-lost"
+    name = found[lost].name
+    assert isinstance(name, Missing)
+    assert name.code == "gpu-lost"
     held = [[] if isinstance(gpu.processes, Missing) else [p.pid for p in gpu.processes] for gpu in found]
     assert held == [[1032] if index == holder else [] for index in range(3)]
 
 
 def test_a_gpu_that_was_not_asked_for_is_unknown_and_not_lost() -> None:
     found = gpus_of(parse_smi(_WIDE.format(1, 2, 2), "host"))
-    assert isinstance(found[0].name, Missing)
-    assert found[0].name.code == "not-asked"
+    name = found[0].name
+    assert isinstance(name, Missing)
+    assert name.code == "not-asked"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Lines that say only how a process ended, or that another one did."""
 
-from preflight.diagnosis.signatures.model import ENDING, ROOT, VICTIM, Signature
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature
 
 
 def _signal(number: int, name: str) -> str:
@@ -40,6 +40,10 @@ ROWS: tuple[Signature, ...] = (
               r"|slurmstepd: error: (?:execve\(\)|couldn't chdir(?!.{0,200} going to ))|slurmstepd: error: .{0,60}(?:task_prolog|TaskProlog) .{0,40}failed|srun: error: .{0,80}(?:Zero Bytes were transmitted|Unable to contact slurm controller)|sbatch: error: (?!Batch script contains DOS)|srun: error: Unable to confirm allocation|slurmstepd: error: pyxis: (?!.{0,40}\[WARN)|There are not enough slots available in the system|ORTE was unable to reliably start|PRTE has lost communication|srun: error: .{0,60}\b(?:mpi/\w+|(?:mpi|MPI) plugin)",
               "Slurm (or mpirun) could not start the job's processes: clocks that differ (munge), a node that does not answer, a program, directory or MPI plugin that it lacks",
               "sinfo -R; munge -n | ssh NODE unmunge; date on both; leave the node out with --exclude until it is repaired", "known"),
+    Signature("S111", "container-launch", GENERAL,
+              r"^FATAL: +(?:While |container creation failed|could not open image|[Uu]nable to (?:handle|build|pull))|Error response from daemon: |OCI runtime (?:create|exec|start) failed|unable to start container process",
+              "the container could not be started: its image, a mount, or the program in it is not where the command says",
+              "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host", "known"),
     Signature("S70", "host-oom-killed", ENDING,
               r"\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + _signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
@@ -51,10 +55,10 @@ ROWS: tuple[Signature, ...] = (
     Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b(?! at )|\bSIGTERM\b|Sending process \d+ closing signal|" + _signal(15, "SIGTERM"),
               "the launcher stopped this rank because another one failed", "look at the rank that failed first", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
-              r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:exited unexpectedly|is killed by signal)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died"
+              r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:exited unexpectedly|is killed by signal)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died|background workers are no longer alive"
               r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorUnavailableError|[Aa] worker died or was killed while executing a task|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",
               "a worker process ended; this line does not say why", "read that worker's own traceback; num_workers=0 shows it", "run"),
     Signature("S99", "unknown", VICTIM,
-              r"ChildFailedError|FAILED \(exitcode [1-9]|ERROR:composer\S*: ?Rank \d+ crashed with exit code [1-9]|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job terminated normally, but|mpirun (?:noticed|detected)|task \d+: Exited with exit code|Pod:? \S+ exited with code [1-9]",
+              r"ChildFailedError|FAILED \(exitcode [1-9]|ERROR:composer\S*: ?Rank \d+ crashed with exit code [1-9]|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job +terminated normally, but|Horovod (?:has been shut down|detected that one or more processes)|failed to run torchrun |mpirun (?:noticed|detected)|task \d+: Exited with exit code|Pod:? \S+ exited with code [1-9]",
               "a rank failed; this line does not say why", "read the first traceback of that rank's own log", "run"),
 )  # fmt: skip

@@ -14,8 +14,8 @@ ROWS: tuple[Signature, ...] = (
     Signature("S31", "invalid-device-ordinal", ROOT,
               r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|cuda runtime error \(10\)"
               r"|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE|torch\.cuda\.device_count\(\) is \d+\. Please use"
-              r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested gpu:"
-              r"|but your machine only has: \[|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
+              r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):"
+              r"|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
@@ -85,13 +85,13 @@ ROWS: tuple[Signature, ...] = (
               r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
               "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
     Signature("S36", "driver-mismatch", ROOT,
-              r"Error 80[234]: |system not yet initialized|system has unsupported display driver|cudaErrorSystemNotReady|forward compatibility was attempted on non supported HW"
+              r"Error 80[234]: |system not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|system has unsupported display driver|cudaErrorSystemNotReady|forward compatibility was attempted on non supported HW"
               r"|unsupported display driver / cuda driver combination"
               r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)",
-              "802: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
+              "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
     Signature("S37", "driver-mismatch", ROOT,
-              r"Found no NVIDIA driver|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
+              r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"

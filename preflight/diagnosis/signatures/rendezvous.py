@@ -25,7 +25,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"
               r"|[Ww]aiting for (?:all )?(?:nodes|workers|peers|ranks) .{0,40}timed out|barrier timed out|Timed out waiting for \S* ?rendezvous"
               r"|store_util\.barrier|TCPStore\S* .{0,80}(?:timed out|Timeout)|timed out in monitoredBarrier|Exit barrier timed out"
-              r"|DistStoreError: Timed out|[Tt]imed out waiting (?:for|on) (?:other )?(?:nodes|agents|workers|hosts)|LookupError: Timeout while waiting for keys in EtcdStore"
+              r"|DistStoreError: Timed out|Stop_waiting response is expected|[Tt]imed out waiting (?:for|on) (?:other )?(?:nodes|agents|workers|hosts)|LookupError: Timeout while waiting for keys in EtcdStore"
               r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout",
               "a node never joined: its launch failed, or the number of nodes is wrong",
               "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
