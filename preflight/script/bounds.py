@@ -3,6 +3,8 @@
 The work is counted and not timed, so that one script has one verdict on every machine.
 """
 
+from types import NoneType
+
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import Const, ExternalName, Map, OneOf, Seq, Value
 
@@ -49,11 +51,13 @@ class WorkBudget:
 
 
 def is_small(value: Value) -> bool:
-    """Whether a value is a short text or name, as most are: it costs no work, and exceeds nothing."""
-    text = (
-        value.value if isinstance(value, Const) else value.name if isinstance(value, ExternalName) else None
-    )
-    return isinstance(text, str) and len(text) < _SMALL
+    """Whether a value is a short text or holds little, as most do: it costs no work, and exceeds nothing."""
+    if isinstance(value, ExternalName):
+        return len(value.name) < _SMALL
+    if isinstance(value, Const):
+        known = value.value
+        return len(known) < _SMALL if isinstance(known, str) else isinstance(known, (bool, float, NoneType))
+    return not isinstance(value, (Seq, Map, OneOf)) or value.weight < _PER_STEP
 
 
 def excess(value: Value) -> str:

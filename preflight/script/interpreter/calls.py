@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Map,
     Method,
+    OneOf,
     Ref,
     Scalar,
     Seq,
@@ -94,7 +95,9 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
         return plain.call_builtin_method(
             it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen
         )
-    return join(invoke(it, item, seen) for item in alternatives(func))
+    if isinstance(func, OneOf):
+        return join(invoke(it, item, seen) for item in func.values)
+    return invoke(it, func, seen)
 
 
 def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
@@ -112,14 +115,14 @@ def _scales(node: ast.Call) -> bool:
 
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
     """Call a value."""
-    if isinstance(func, Func):
-        return call_function(it, func, seen)
-    if isinstance(func, Class):
-        return instantiate(it, func, seen)
     if isinstance(func, ExternalName):
         return it.library.call(it, func.name, seen)
     if isinstance(func, Method):
         return it.library.method(it, func.owner, func.name, seen)
+    if isinstance(func, Func):
+        return call_function(it, func, seen)
+    if isinstance(func, Class):
+        return instantiate(it, func, seen)
     if isinstance(func, Ref):
         return _call_object(it, func, seen)
     if isinstance(func, Unknown) and (found := it.library.promoted(it, seen)) is not None:
@@ -207,7 +210,7 @@ def _spread(
 ) -> bool:
     """Add what `**value` holds; return whether it may hold more."""
     is_open = False
-    options = list(alternatives(value))
+    options = alternatives(value)
     for item in options:
         if not isinstance(item, Map):
             is_open = True

@@ -42,13 +42,7 @@ _MAX_WRITTEN = 200
 """Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
 
 
-def evaluate(it: "Interpreter", node: ast.expr) -> Value:
-    """Return what an expression may be."""
-    handler = _HANDLERS.get(type(node))
-    return handler(it, node) if handler else _children(it, node)
-
-
-def _children(it: "Interpreter", node: ast.expr) -> Value:
+def parts(it: "Interpreter", node: ast.expr) -> Value:
     """Evaluate what is inside an expression that is not modelled, for what it does."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
@@ -66,7 +60,7 @@ def _name(it: "Interpreter", node: ast.Name) -> Value:
     value = it.lookup(node.id)
     if value is not UNKNOWN or not it.starred:
         return value
-    found = (it.library.exported(it, f"{module}.{node.id}", it.place(node)) for module in it.starred)
+    found = (it.library.exported(it, f"{module}.{node.id}", node) for module in it.starred)
     return next((item for item in found if item is not None), UNKNOWN)
 
 
@@ -76,21 +70,21 @@ def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
 
 def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> Value:
     """Return `owner.name`."""
-    if isinstance(owner, OneOf):
-        return join(get_attribute(it, item, name, node) for item in owner.values)
     if isinstance(owner, ExternalName):
         full = f"{owner.name}.{name}"
-        known = it.library.constant(it, full, it.place(node))
+        known = it.library.constant(it, full, node)
         return ExternalName(full) if known is None else known
+    if isinstance(owner, Ref):
+        return _thing_attribute(it, owner, name, node)
+    if isinstance(owner, OneOf):
+        return join(get_attribute(it, item, name, node) for item in owner.values)
     if isinstance(owner, Module):
         frame = it.module_of(owner)
         return it.state.frames.get(frame or -1, {}).get(name, UNKNOWN)
     if isinstance(owner, Class):
         return _class_attribute(it, owner, name)
     if isinstance(owner, Element):
-        return it.library.attribute(it, owner, name, it.place(node))
-    if isinstance(owner, Ref):
-        return _thing_attribute(it, owner, name, node)
+        return it.library.attribute(it, owner, name)
     if isinstance(owner, Method) and owner.name == "super":
         return Method(owner.owner, f"super.{name}")
     if isinstance(owner, (Map, Seq, Const, Dtype, Device)):
@@ -149,7 +143,7 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
                 if _has_decorator(it, value, "property"):
                     return calls.call_function(it, bound, unwrap_value(it, node, ()))
                 return bound
-    return it.library.attribute(it, owner, name, it.place(node))
+    return it.library.attribute(it, owner, name)
 
 
 def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
@@ -162,7 +156,7 @@ def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
         return it.library.subscript(it, owner.name, key)
     if isinstance(owner, Map):
         keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
-        if keys and len(keys) == len(list(alternatives(key))):
+        if keys and len(keys) == len(alternatives(key)):
             return join(owner.get(name) or UNKNOWN for name in keys)
         return join((*(value for _, value in owner.items), UNKNOWN))
     index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
@@ -302,7 +296,7 @@ def _through(it: "Interpreter", node: ast.expr) -> Value:
     return it.evaluate(getattr(node, "value"))  # noqa: B009 - Await and Starred
 
 
-_HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
+HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,

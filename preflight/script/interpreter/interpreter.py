@@ -29,11 +29,8 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Func,
     HeapObject,
-    Map,
     Module,
-    OneOf,
     Ref,
-    Seq,
     Value,
     float32_of_its_own,
 )
@@ -45,17 +42,16 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
 
 MAX_DEPTH = 12
-_OF_ANY_SIZE = frozenset({Const, ExternalName, Seq, Map, OneOf})
 _MAX_PROBLEMS = 20
 
 
 class Library(Protocol):
     """What is known of code that is not the script's own."""
 
-    def constant(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
-        """Return the value of a library's name, None when it is nothing but a name."""
+    def constant(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
+        """Return the value that a node has by a library's name, None when it is nothing but a name."""
 
-    def exported(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
+    def exported(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
 
     def call(self, it: "Interpreter", name: str, call: Call) -> Value:
@@ -64,7 +60,7 @@ class Library(Protocol):
     def method(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
         """Return what a method of a known object gives."""
 
-    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str, place: CodeLocation) -> Value:
+    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str) -> Value:
         """Return an attribute of a known object."""
 
     def assign(
@@ -352,10 +348,10 @@ class Interpreter:
         work.steps += 1
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
-        value = expressions.evaluate(self, node)
-        if type(value) not in _OF_ANY_SIZE or is_small(value):
+        value = expressions.HANDLERS.get(type(node), expressions.parts)(self, node)
+        if is_small(value):
             return value
-        self.work.copy(weight(value))
+        work.copy(weight(value))
         return self.held(value, node)
 
     def held(self, value: Value, node: ast.AST) -> Value:

@@ -256,7 +256,7 @@ def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> 
         return Module(inner.path)
     if node.level or own:
         return UNKNOWN  # the script's own, and not to be found: never taken for a library's
-    known = it.library.constant(it, dotted, it.place(node))
+    known = it.library.constant(it, dotted, node)
     return ExternalName(dotted) if known is None else known
 
 

@@ -1,6 +1,6 @@
 """What reading a script can know of a value: a constant, a dtype, an object, one of several, nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
@@ -193,25 +193,24 @@ TRUE = Const(True)
 FALSE = Const(False)
 
 
-def alternatives(value: Value) -> Iterator[Value]:
-    """Yield the value, or each that it may be."""
-    if isinstance(value, OneOf):
-        yield from value.values
-    else:
-        yield value
+def alternatives(value: Value) -> Collection[Value]:
+    """Return the value alone, or each that it may be."""
+    return value.values if isinstance(value, OneOf) else (value,)
 
 
 def join(values: Iterable[Value]) -> Value:
     """Return the value that is one of these."""
-    values = list(values)
-    if values and all(value is values[0] for value in values):
-        return values[0]
+    values = tuple(values)
+    first = values[0] if values else UNKNOWN
+    for value in values:
+        if value is not first:
+            break
+    else:
+        return first
     flat = dict.fromkeys(item for value in values for item in alternatives(value))
     if len(flat) == 1:
         return next(iter(flat))
-    if not flat or len(flat) > MAX_ALTERNATIVES:
-        return UNKNOWN
-    return OneOf(tuple(flat))
+    return OneOf(tuple(flat)) if len(flat) <= MAX_ALTERNATIVES else UNKNOWN
 
 
 def truth(value: Value) -> bool | None:
@@ -275,6 +274,9 @@ def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
     return HeapObject(one.kind, one.place, MappingProxyType(joined))
 
 
+_UNCHANGED = (("adapters", NONE), ("quantized", FALSE), ("upcast", FALSE), ("mixed", NONE), ("rounded", NONE))
+
+
 def float32_of_its_own(model: HeapObject) -> bool | None:
     """Whether a model is built by the script, in float32; None while its dtype is not known yet.
 
@@ -282,13 +284,6 @@ def float32_of_its_own(model: HeapObject) -> bool | None:
     loaded from a checkpoint is none of the script's own.
     """
     own = "__class__" in model.attrs or (text_of(model.get("__name__")) or "").startswith("torch.")
-    changed = (
-        ("adapters", NONE),
-        ("quantized", FALSE),
-        ("upcast", FALSE),
-        ("mixed", NONE),
-        ("rounded", NONE),
-    )
-    if not own or any(model.get(name, plain) != plain for name, plain in changed):
+    if not own or any(model.get(name, plain) != plain for name, plain in _UNCHANGED):
         return False
     return None if model.get("dtype") == NONE else model.get("dtype") == Dtype("float32")

@@ -95,7 +95,7 @@ def cast(
 
 def _note_recast(it: "Interpreter", model: int, thing: HeapObject, dtype: Value) -> None:
     """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
-    if TRUE not in list(alternatives(thing.get("stepped", FALSE))):
+    if TRUE not in alternatives(thing.get("stepped", FALSE)):
         return
     before = thing.get("optimized_dtype")
     same = isinstance(dtype, Dtype) and dtype == before

@@ -73,9 +73,7 @@ def effective(it: "Interpreter", ref: Ref, name: str) -> Value:
     on_bf16 = truth(bf16)
     if on_fp16 is None or on_bf16 is None:
         first = (
-            (Const("fp16"), UNKNOWN)
-            if on_fp16 is None and Const(True) in list(alternatives(fp16))
-            else (UNKNOWN,)
+            (Const("fp16"), UNKNOWN) if on_fp16 is None and Const(True) in alternatives(fp16) else (UNKNOWN,)
         )
         return join(first)
     return Const("bf16") if on_bf16 else NONE

@@ -54,6 +54,7 @@ _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Re
 """Which names of `import *` are whose, where a name alone would fit several libraries."""
 _RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
 
+_DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
 _CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
 _CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
 _CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
@@ -64,17 +65,14 @@ _ATTRIBUTES = {**pytorch.ATTRIBUTES, **huggingface.ATTRIBUTES, **lightning.ATTRI
 class LibraryModel:
     """The Library that the interpreter asks."""
 
-    def constant(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
+    def constant(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
         """Return torch's dtypes; other names stay names."""
-        del it
-        root, last = root_and_last(name)
-        if root == "torch" and name == f"torch.{last}" and last in TORCH_DTYPES:
-            return Dtype(TORCH_DTYPES[last], place)
-        return None
+        dtype = _DTYPES.get(name)
+        return Dtype(dtype, it.place(node)) if dtype is not None else None
 
-    def exported(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
+    def exported(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
-        known = self.constant(it, name, place)
+        known = self.constant(it, name, node)
         if known is not None:
             return known
         root, last = root_and_last(name)
@@ -133,9 +131,8 @@ class LibraryModel:
             self.construct(it, owner, base, call)
         return UNKNOWN
 
-    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str, place: CodeLocation) -> Value:
+    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str) -> Value:
         """Return an attribute of a known object."""
-        del place
         thing = it.thing(owner)
         if thing is None:
             return UNKNOWN

@@ -61,7 +61,7 @@ class TrainingStep:
         """
         if any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE))):
             return None
-        options = list(alternatives(self.dtype))
+        options = alternatives(self.dtype)
         if any(not isinstance(item, Dtype) and item != NONE for item in options):
             return None
         return next((item for item in options if isinstance(item, Dtype) and item.name == name), None)
@@ -73,7 +73,7 @@ class TrainingStep:
 
     def may_scale(self) -> bool:
         """Whether fp16 mixed precision is one of the possibilities that are known."""
-        return Const("fp16") in list(alternatives(self.precision))
+        return Const("fp16") in alternatives(self.precision)
 
     @property
     def doubtful(self) -> bool:

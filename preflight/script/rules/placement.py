@@ -196,7 +196,7 @@ def _trained(it: "Interpreter", event: ScriptEvent) -> Iterator[HeapObject]:
 def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: CodeLocation) -> Iterator[RuleHit]:
     place = getattr(spot, "place", None) or fallback
     related = _origins(value, place)
-    options = list(alternatives(value))
+    options = alternatives(value)
     names = [text_of(item) for item in options]
     several = it.target.processes is None or it.target.processes > 1
     if any(name in _SPREAD for name in names):
