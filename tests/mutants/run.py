@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -158,23 +159,29 @@ def _preload() -> None:
 
 
 def _measure(modules: Sequence[str], tests: Sequence[str]) -> Reach:
-    """Run the tests once without a mutant."""
+    """Run the tests once without a mutant; those that fail are left out.
+
+    Raises SystemExit where pytest or its recorder does not come to its end.
+    """
     with tempfile.NamedTemporaryFile() as file:
 
         def record() -> int:
             recorder = Record([str(Path(each).absolute()) for each in modules])
-            _run_pytest([each for each in _PYTEST if each != "-x"], tests, recorder)
-            kept = {name for name in recorder.seconds if name not in recorder.failed}
-            seconds = {name: recorder.seconds[name] for name in kept}
-            Path(file.name).write_bytes(pickle.dumps(Reach(recorder.lines(), seconds)))
-            return len(recorder.failed)
+            status = _run_pytest([each for each in _PYTEST if each != "-x"], tests, recorder)
+            kept = {name: spent for name, spent in recorder.seconds.items() if name not in recorder.failed}
+            Path(file.name).write_bytes(pickle.dumps((recorder.lines(), kept, recorder.failed)))
+            return 0 if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else status
 
-        failed = _fork(record, limit_s=24 * 3600)
-        if failed:
-            print(f"{failed} tests fail without a mutant, and are left out")
-        reach = pickle.loads(Path(file.name).read_bytes())
-    assert isinstance(reach, Reach)
-    return reach
+        status = _fork(record, limit_s=24 * 3600)
+        if status:
+            raise SystemExit(
+                f"the tests were not recorded: pytest or its recorder ended with {status}\n"
+                "set MUT_LOG=FILE to keep what they print"
+            )
+        lines, seconds, failed = pickle.loads(Path(file.name).read_bytes())
+    if failed:
+        print(f"{len(set(failed))} tests fail without a mutant, and are left out")
+    return Reach(lines, seconds)
 
 
 def _try(tasks: Sequence[Task], copies: Sequence[Path]) -> set[Task]:
@@ -258,6 +265,9 @@ def _fork(call: Callable[[], int], limit_s: float) -> int:
         status = 1
         try:
             status = min(call(), 125)
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(status)
     deadline = time.monotonic() + limit_s

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants import run
 from tests.mutants.operators import mutants
 from tests.mutants.plugin import change_functions
 from tests.mutants.targets import CRITICAL, ROOT, equivalents, sampled
@@ -119,3 +120,45 @@ def test_a_mutant_is_put_in_beside_objects_that_do_not_let_their_class_be_asked_
     finally:
         gc.freeze()
     assert answer() == 2
+
+
+MODULE = "def answer():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("tests", "kept", "printed"),
+    [
+        ("def test_a(): assert answer() == 1\n", ["test_a"], ""),
+        (
+            "def test_a(): assert answer() == 1\ndef test_b(): assert answer() == 2\n",
+            ["test_a"],
+            "1 tests fail without a mutant, and are left out\n",
+        ),
+    ],
+    ids=["all pass", "one fails"],
+)
+def test_tests_that_fail_without_a_mutant_are_left_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tests: str,
+    kept: list[str],
+    printed: str,
+) -> None:
+    (tmp_path / "measured.py").write_text(MODULE)
+    (tmp_path / "test_measured.py").write_text(f"from measured import answer\n{tests}")
+    monkeypatch.chdir(tmp_path)
+    reach = run._measure(["measured.py"], ["test_measured.py"])
+    assert [name.partition("::")[2] for name in reach.seconds] == kept
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("crash", ["import no_such_module\n", "import os\nos._exit(1)\n", "def f(:\n"])
+def test_a_recorder_that_crashes_is_no_test_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str
+) -> None:
+    (tmp_path / "measured.py").write_text(MODULE)
+    (tmp_path / "test_measured.py").write_text(crash)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="the tests were not recorded: pytest or its recorder ended with"):
+        run._measure(["measured.py"], ["test_measured.py"])
