@@ -363,3 +363,16 @@ def test_an_exported_port_leaves_the_words_of_the_line_alone() -> None:
     assert found.left_out == (
         "--nnodes is after train.py, and so an argument of it, not an option of torchrun",
     )
+
+
+def test_a_host_that_gives_what_was_asked_for_changes_nothing() -> None:
+    made = plan("torchrun --nproc_per_node 2 train.py", busy_titan(), l40s(2))
+    assert not any(change.field == "--nproc_per_node" for change in made.changes)
+
+
+@pytest.mark.parametrize(("option", "seconds"), [("", 300), ("--rdzv_conf timeout=77 ", 77)])
+def test_ranks_wait_for_each_other_as_long_as_the_command_says_or_five_minutes(
+    option: str, seconds: int
+) -> None:
+    made = plan(f"torchrun --nproc_per_node 2 {option}train.py", titan(2), l40s(2))
+    assert all(f"timeout={seconds}" in node.argv for node in made.nodes)
