@@ -172,10 +172,6 @@ class RunAlreadyEnded(GpulaunchError, exit_code=ExitCode.NEGATIVE, code="run-ove
     """The run has ended, and what was asked of it needs living ranks."""
 
 
-class VerificationFailed(GpulaunchError, exit_code=ExitCode.VERIFICATION_FAILED, code="verification-failed"):
-    """The ranks are not what was planned; the launch was stopped."""
-
-
 class BadNodeError(GpulaunchError, exit_code=ExitCode.BAD_NODE, code="bad-node"):
     """A node of a Slurm job is bad, and no spare of the job takes its place."""
 

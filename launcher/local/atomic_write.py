@@ -60,7 +60,7 @@ def check_writable(path: Path, size: int = 1 << 20) -> None:
 
 def _require_directory(path: Path) -> None:
     if not path.absolute().parent.is_dir():
-        raise BadInput(f"{path}: there is no directory {path.parent}", "make it, or name another file")
+        raise BadInput(f"{path}: the directory {path.parent} does not exist", "make it, or name another file")
 
 
 def _is_stream(path: Path) -> bool:

@@ -18,8 +18,10 @@ def at_home(path: str | Path) -> Path:
         first = Path(path).parts[0]
         if first == "~":
             raise BadInput(f"{path}: you have no local home directory", "set HOME") from None
-        text = f"{path}: there is no user {first.removeprefix('~')!r}"
-        raise BadInput(text, f"write ./{path} for a file of this name") from None
+        message = f"{path}: the user {first.removeprefix('~')!r} does not exist on this machine"
+        raise BadInput(
+            message, f"name a user of this machine, or write ./{path} for a file of this name"
+        ) from None
 
 
 def home() -> Path:

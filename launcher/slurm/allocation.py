@@ -16,7 +16,6 @@ JOB_ID = "SLURM_JOB_ID"
 RESUBMITS = "GPULAUNCH_RESUBMITS"
 """How many jobs before this one were given up for a new one: each starts with no restarts of its own."""
 _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
-LIVES = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "REQUEUED")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)

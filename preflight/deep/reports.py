@@ -24,7 +24,6 @@ from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
 
 _MOST_VALUES = 4096
-_LARGEST_RATE = 1e9
 _SHAPES: Mapping[str, tuple[str, type[Any]]] = {
     "join": ("facts", DeviceFacts),
     "memory": ("memory", MemoryTest),

@@ -46,9 +46,9 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no directory") as raised:
+    with pytest.raises(BadInput, match="does not exist") as raised:
         write_atomic(tmp_path / "absent" / "a", "x")
-    assert raised.value.message == f"{tmp_path}/absent/a: there is no directory {tmp_path}/absent"
+    assert raised.value.message == f"{tmp_path}/absent/a: the directory {tmp_path}/absent does not exist"
 
 
 @pytest.mark.parametrize(

@@ -15,25 +15,42 @@ from launcher.transports.ssh.endpoint import endpoint_for
 from launcher.transports.ssh.known_hosts import lookup
 
 NOBODY = "~nosuchuser-at-all"
+ABSENT = "the user 'nosuchuser-at-all' does not exist"
 
 
 @pytest.mark.parametrize(
     ("words", "hosts_yaml", "said"),
     [
-        (["run", "--config", f"{NOBODY}/a.yaml"], "", f"{NOBODY}/a.yaml: there is no user"),
-        (["preflight", "--config", f"{NOBODY}/a.yaml"], "", f"{NOBODY}/a.yaml: there is no user"),
+        (
+            ["run", "--config", f"{NOBODY}/a.yaml"],
+            "",
+            f"{NOBODY}/a.yaml: {ABSENT}",
+        ),
+        (
+            ["preflight", "--config", f"{NOBODY}/a.yaml"],
+            "",
+            f"{NOBODY}/a.yaml: {ABSENT}",
+        ),
         (
             ["preflight", "a"],
             f"hosts:\n  a:\n    identity_file: {NOBODY}/key\n",
-            f"hosts.yaml:3: hosts.a.identity_file: {NOBODY}/key: there is no user",
+            f"hosts.yaml:3: hosts.a.identity_file: {NOBODY}/key: {ABSENT}",
         ),
         (
             ["preflight", "all"],
             f"defaults: {{identity_file: {NOBODY}/key}}\nhosts: {{a: }}\n",
-            f"hosts.yaml:1: defaults.identity_file: {NOBODY}/key: there is no user",
+            f"hosts.yaml:1: defaults.identity_file: {NOBODY}/key: {ABSENT}",
         ),
-        (["run", "-n", "--config", "sent"], "", f"{NOBODY}/train.py: there is no user"),
-        (["run", "-n", "--config", "synced"], "", f"{NOBODY}/tree: there is no user"),
+        (
+            ["run", "-n", "--config", "sent"],
+            "",
+            f"{NOBODY}/train.py: {ABSENT}",
+        ),
+        (
+            ["run", "-n", "--config", "synced"],
+            "",
+            f"{NOBODY}/tree: {ABSENT}",
+        ),
     ],
 )
 def test_a_home_of_nobody_is_no_bug(
@@ -61,7 +78,7 @@ def test_a_home_of_nobody_is_no_bug(
 )
 def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> None:
     (tmp_path / "config").write_text(line + "\n")
-    with pytest.raises(BadInput, match="there is no user 'nosuchuser-at-all'"):
+    with pytest.raises(BadInput, match=ABSENT):
         use(endpoint_for(HostEntry("a"), Inventory(), tmp_path / "config"))
 
 
