@@ -33,8 +33,6 @@ from launcher.local.home import at_home
 from launcher.planning.end_notice import HeldNotice
 from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
-from launcher.rehearsal.rehearse import rehearse
-from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.command import command_json, command_lines
 from launcher.report.end_report import print_outcome
@@ -378,6 +376,9 @@ def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions
 
 def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:
     """Rehearse before a run; keep the proof."""
+    from launcher.rehearsal.rehearse import rehearse  # noqa: PLC0415 - most runs take no rehearsal
+    from launcher.rehearsal.render import rehearsal_json, rehearsal_lines  # noqa: PLC0415 - as above
+
     done = rehearse(launch, lambda _: None, screen)
     for line in rehearsal_lines(done, launch.job):
         screen.print_line(line)

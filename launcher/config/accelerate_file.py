@@ -18,7 +18,6 @@ from launcher.engines.accelerate_config import (
 )
 from launcher.engines.base import RUN_DIR
 from launcher.engines.command_line.records import OptionUse, ParsedCommand, Request
-from launcher.engines.command_line.request import check_counts
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
 from preflight.job import DeepSpeedConfig
@@ -93,6 +92,8 @@ def with_file_request(parsed: ParsedCommand, folder: Path) -> ParsedCommand:
     """
     if not parsed.request.config_file:
         return parsed
+    from launcher.engines.command_line.request import check_counts  # noqa: PLC0415 - as parse_command of a command
+
     theirs = read_accelerate_file(_find(folder, parsed.request.config_file)).request
     plain = Request()
     more = {

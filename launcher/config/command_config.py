@@ -18,9 +18,7 @@ from launcher.config.line_python import local_python
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_config import section_options
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.parse import parse_command, parse_line
 from launcher.engines.command_line.records import HostFilter, ParsedCommand
-from launcher.engines.command_line.request import check_hosts
 from launcher.errors import BadInput, CommandRefused
 from launcher.local.home import at_home
 from preflight.job import CommandRequest, Job
@@ -49,6 +47,11 @@ def read_command(words: Sequence[str]) -> ParsedCommand:
 
     Local files that it names are relative to this directory in the result, also where it enters another.
     """
+    from launcher.engines.command_line.parse import (  # noqa: PLC0415 - most runs have a config
+        parse_command,
+        parse_line,
+    )
+
     known = {**os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
     is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
     parsed = parse_line(words[0], known) if is_text else parse_command(words, known)
@@ -180,6 +183,8 @@ def settle_command(
     nodes = request.nodes or 1
     if nodes > 1 and not names_hosts:
         raise CommandRefused(f"the command is for {nodes} nodes, and no hosts are named", "add --hosts A,B")
+    from launcher.engines.command_line.request import check_hosts  # noqa: PLC0415 - as parse_command
+
     check_hosts(request, [entry.name for entry in entries])
     python = local_python(parsed)
     if python:

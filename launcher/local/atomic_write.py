@@ -2,7 +2,6 @@
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -73,4 +72,4 @@ def _is_stream(path: Path) -> bool:
 def _fresh_beside(path: Path) -> tuple[Path, Path]:
     """Return what a link leads to, and a random name in its directory."""
     target = Path(os.path.realpath(path))
-    return target, target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
+    return target, target.with_name(f".{target.name}.{os.urandom(4).hex()}.new")

@@ -7,7 +7,6 @@ the user's own word, so it may be or contain a link.
 
 import errno
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def write_below(directory: Path, name: str, text: str) -> Path:
     """
     path = path_below(directory, name)
     make_directory(directory, name.rpartition("/")[0])
-    fresh = path.with_name(f".{secrets.token_hex(8)}.new")
+    fresh = path.with_name(f".{os.urandom(8).hex()}.new")
     try:
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
         with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:

@@ -1,6 +1,6 @@
 """Whether hosts reach each other: every host listens for a moment, and connects to every other one."""
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -83,7 +83,7 @@ def probe_pairs(
     ways that could not be tried are left out.
     """
     main = entries[0]
-    nonce = secrets.token_hex(16)
+    nonce = os.urandom(16).hex()
 
     def start(entry: HostEntry) -> _Member:
         request = {

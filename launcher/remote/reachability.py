@@ -1,6 +1,6 @@
 """Whether every node reaches the main host: a real TCP connect from each, on the port that will be used."""
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -113,7 +113,7 @@ def start_listener(
 
     It ends alone after the time that so many callers need, `width` of them at once.
     """
-    nonce = secrets.token_hex(16)
+    nonce = os.urandom(16).hex()
     request = {
         "role": "listen",
         "ports": [port, 0],

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 from typing import Any
 
 from launcher.report.trend import Trend
 from launcher.text import duration, one_line
 from preflight.checks.finding import Finding, finding_json
+from preflight.deep.margins import median
 from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
 from preflight.deep.readings import Reading, read_values
 from preflight.deep.records import DeepRun, RankDeep

@@ -1,11 +1,13 @@
 """What killed a run, as one screen of text and as one JSON document."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.text import one_line
-from preflight.diagnosis.lines import Log
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
+
+if TYPE_CHECKING:
+    from preflight.diagnosis.lines import Log
 
 SCHEMA = "gpulaunch.diagnosis/1"
 _SHOWN_CAUSES = 3
@@ -57,7 +59,7 @@ def _where(evidence: Evidence) -> str:
     return " ".join(word for word in (one_line(evidence.source, 60), place) if word)
 
 
-def diagnosis_json(diagnosis: Diagnosis, logs: Sequence[Log]) -> dict[str, Any]:
+def diagnosis_json(diagnosis: Diagnosis, logs: "Sequence[Log]") -> dict[str, Any]:
     """Return the documented JSON document."""
     return {
         "schema": SCHEMA,

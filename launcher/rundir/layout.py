@@ -3,14 +3,16 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import safe_json
 from launcher.errors import BadInput
-from launcher.rundir.metrics import Metrics, read_metrics
 from launcher.rundir.state_schema import validate_state
 from launcher.rundir.usage_series import RankSeries, read_usage
 from preflight.frozen import dataclass
+
+if TYPE_CHECKING:
+    from launcher.rundir.metrics import Metrics
 
 OUTCOME = "outcome.json"
 """The file that keeps it, beside the local logs."""
@@ -37,7 +39,7 @@ class RankLog:
     rank: int | None  # None: a launcher's, which holds what ranks printed before they had logs of their own
     host: str
     name: str  # HOST/rank-N.log
-    metrics: Metrics
+    metrics: "Metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ def _events(path: Path) -> tuple[LoggedEvent, ...]:
 
 
 def _log(path: Path) -> RankLog:
+    from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - a launch only writes logs
+
     name = f"{path.parent.name}/{path.name}"
     return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))
 
@@ -131,8 +135,10 @@ def best_metrics_log(logs: Iterable[RankLog]) -> RankLog | None:
     return best
 
 
-def metrics_of_run(directory: Path, *, limit: int | None = None) -> Metrics | None:
+def metrics_of_run(directory: Path, *, limit: int | None = None) -> "Metrics | None":
     """Return what the first rank that prints a loss says; None: none does. `limit`: bytes of a log."""
+    from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - as above
+
     for path in rank_logs(directory):
         try:
             if limit is not None and path.stat().st_size > limit:

@@ -1,6 +1,6 @@
 """Sends a tree to many hosts side by side: each directory once, nothing in place before all has arrived."""
 
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ def _open(
     def one(entry: HostEntry) -> _OpenHost:
         receiver = SyncClient(opener(entry), entry.python)
         receivers.append(receiver)
-        nonce = secrets.token_hex(16)
+        nonce = os.urandom(16).hex()
         return _OpenHost(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
 
     return _all(one, entries, sync.width)

@@ -8,9 +8,12 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from launcher.rundir.metrics import Metrics, Sample, metrics_of
 from preflight.frozen import dataclass
+
+if TYPE_CHECKING:
+    from launcher.rundir.metrics import Metrics, Sample
 
 TAIL = 8192
 _PATIENCE_S = 2.0
@@ -119,6 +122,8 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
 
 
 def _read(tail: bytes) -> ProgressValues:
+    from launcher.rundir.metrics import metrics_of  # noqa: PLC0415 - its patterns take long; no rank has printed yet
+
     lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]
     metrics = metrics_of((0, line) for line in lines)
     step, steps, line = _last_step(lines)
@@ -144,17 +149,19 @@ def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None, str]:
 
 def _with_pace_of(bar: str, reading: ProgressValues) -> ProgressValues:
     """Return the reading with the steps per second of this bar, where nothing better is printed."""
+    from launcher.rundir.metrics import metrics_of  # noqa: PLC0415 - as above
+
     rate = _rate(metrics_of([(0, bar.encode())]))
     better = reading.rate is not None and reading.rate[1] != "steps"
     return reading if better or rate is None else replace(reading, rate=rate)
 
 
-def _rate(metrics: Metrics) -> tuple[float, str] | None:
+def _rate(metrics: "Metrics") -> tuple[float, str] | None:
     unit, samples = metrics.throughput
     return (samples[-1].value, unit) if samples else None
 
 
-def _last(samples: Sequence[Sample]) -> float | None:
+def _last(samples: "Sequence[Sample]") -> float | None:
     return samples[-1].value if samples else None
 
 

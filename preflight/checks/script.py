@@ -9,9 +9,6 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import CodeLocation, LightningSize, ScriptAnalysis
 from preflight.job import Job
-from preflight.script.rules.registry import Level
-
-_SEVERITY = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
 
 
 @cluster_check("SCR001")
@@ -29,10 +26,12 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
     if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return
     from preflight.checks.script_judge import judge_script  # noqa: PLC0415 - a third of our modules; only a script pays
+    from preflight.script.rules.registry import Level  # noqa: PLC0415 - as above
 
+    severities = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
     result = judge_script(main.script.text, main.script.path, hosts, job)
     for finding in result.findings:
-        severity = _SEVERITY.get(finding.level)
+        severity = severities.get(finding.level)
         if severity is not None:
             message = f"{finding.place} {finding.code}: {finding.message}"
             yield Problem(message, finding.fix, str(finding.place), severity)

@@ -1,5 +1,7 @@
 """How much slower than its expectation a measured value may be, by kind of device and of path."""
 
+from collections.abc import Sequence
+
 from preflight.frozen import dataclass
 
 
@@ -21,3 +23,12 @@ PEAK_COMPUTE, PEAK_MEMORY = 0.60, 0.65
 """Of the calculated peak; well below what healthy boards reach (75 to 90 %)."""
 FADE = 0.90
 """Of the first windows' rate, in the last ones: a GPU that slows down with heat."""
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the middle one of at least one value, or the mean of the middle two.
+
+    That of `statistics` takes a preflight as long to import as all modules of the deep checks together.
+    """
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

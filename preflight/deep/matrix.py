@@ -1,9 +1,8 @@
 """Rates of pairs as matrices: of the nodes of a run, and of the GPUs of a node. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
 
-from preflight.deep.margins import PATH
+from preflight.deep.margins import PATH, median
 from preflight.deep.pairs import Pair, PairVerdict, judge_pairs
 from preflight.deep.records import DeepRun, RankDeep, Transfer
 from preflight.frozen import dataclass

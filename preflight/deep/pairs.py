@@ -3,8 +3,8 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from statistics import median
 
+from preflight.deep.margins import median
 from preflight.frozen import dataclass
 
 Pair = tuple[str, str]

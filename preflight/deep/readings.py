@@ -1,10 +1,9 @@
 """Measured values beside their expectations: peers of the run, the GPU's own best, then its peak."""
 
 from collections.abc import Callable, Iterator, Mapping
-from statistics import median
 from typing import Literal, TypeAlias
 
-from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins
+from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins, median
 from preflight.deep.peak import is_power_bound, peak_gbs, peak_tflops
 from preflight.deep.records import DeepRun, Former, RankDeep, Waits
 from preflight.frozen import dataclass

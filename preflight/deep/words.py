@@ -1,7 +1,6 @@
 """Measured values in words."""
 
-from statistics import median
-
+from preflight.deep.margins import median
 from preflight.deep.readings import Reading
 from preflight.deep.records import RankDeep
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import secrets
 import select
 import subprocess
 import threading
@@ -53,7 +52,7 @@ class SlurmStep:
         self._argv = tuple(argv)
         self._env = dict(env)
         self._relay = relay
-        self._magic = "GPULAUNCH-STEP-" + secrets.token_hex(8)
+        self._magic = "GPULAUNCH-STEP-" + os.urandom(8).hex()
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._kept = KeptTexts()
