@@ -95,16 +95,19 @@ class _Server:
         try:
             await reader.readline()  # the loader
             await reader.readexactly(int(await reader.readline()))
-            header = json.loads(await reader.readline())
-            host = json.loads(await reader.readexactly(header["request_len"]))["host"]
-            await reader.readexactly(header["pynvml_len"])
-            body = self._recorded.of(host, self._numbers[host])
-            writer.write(b"\n" + MARKER + b"%d\n" % len(body) + body)
-            size = await reader.readline()
-            if size:
-                await reader.readexactly(int(size))
-                while line := await reader.readline():
-                    writer.write(_ANSWER % json.dumps(_probe_answer(json.loads(line))).encode())
+            line = await reader.readline()
+            first = json.loads(line)
+            if "request_len" in first:  # the agent; what connects to a host again sends the next program only
+                host = json.loads(await reader.readexactly(first["request_len"]))["host"]
+                await reader.readexactly(first["pynvml_len"])
+                body = self._recorded.of(host, self._numbers[host])
+                writer.write(b"\n" + MARKER + b"%d\n" % len(body) + body)
+                if size := await reader.readline():
+                    await reader.readexactly(int(size))
+                line = await reader.readline()
+            while line:
+                writer.write(_ANSWER % json.dumps(_probe_answer(json.loads(line))).encode())
+                line = await reader.readline()
         except (OSError, ValueError, asyncio.IncompleteReadError):
             pass  # that client has gone
         finally:

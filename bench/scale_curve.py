@@ -4,8 +4,8 @@
 
 All reach one sshd of this machine under many names, 64 at a time. The others run `true`; gpulaunch sends its
 agent, reads the facts of 8 GPUs, lets each host connect to the main host, judges and reports (bench/fleet.py
-answers for the hosts). Tools that are not installed in PATH or --tools are left out. CPU is user + system of
-the client with its own processes (ssh, shards). Memory is the greatest sum over these processes. Writes
+answers for the hosts). A tool that is in neither PATH nor --tools has a row of its own. CPU is user + system
+of the client with its own processes (ssh, shards). Memory is the greatest sum over these processes. Writes
 docs/scale.svg and prints a table.
 """
 
@@ -48,13 +48,18 @@ def main() -> int:
     """Measure, draw and print."""
     arguments = _arguments()
     rows: list[Measured] = []
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before the first row")
     for hosts in sorted(arguments.hosts):
         with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
             env = client_environment(Path(folder), loopback, arguments.tools)
             for tool, argv in _commands(loopback, env).items():
-                if tool == "gpulaunch" or hosts <= arguments.others_up_to:
+                if argv is None:
+                    print(f"| {tool} | {hosts} | not installed, not measured |", flush=True)
+                elif tool == "gpulaunch" or hosts <= arguments.others_up_to:
                     rows.append(_measure(tool, hosts, argv, env))
                     print(_row(rows[-1]), flush=True)
+                else:
+                    print(f"| {tool} | {hosts} | not measured (--others-up-to) |", flush=True)
     PLOT.write_text(draw(rows))
     print(f"written: {PLOT}")
     return 0
@@ -79,8 +84,8 @@ def draw(rows: Sequence[Measured]) -> str:
     )
 
 
-def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the command of each tool that is installed."""
+def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str] | None]:
+    """Return the command of each tool, None where it is not installed."""
     names, config, width = ",".join(loopback.names), str(loopback.ssh_config), str(_WIDTH)
     inventory = loopback.folder / "ansible.ini"
     inventory.write_text("\n".join(loopback.names) + "\n")
@@ -96,7 +101,7 @@ def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str]
     }
     commands["gpulaunch"] += ["--parallel", width, "--json", "all"]
     found = {tool: shutil.which(argv[0], path=env["PATH"]) for tool, argv in commands.items()}
-    return {tool: [path, *commands[tool][1:]] for tool, path in found.items() if path}
+    return {tool: [path, *commands[tool][1:]] if path else None for tool, path in found.items()}
 
 
 def client_environment(folder: Path, loopback: Loopback, tools: Path | None) -> dict[str, str]:
