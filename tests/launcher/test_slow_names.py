@@ -2,6 +2,8 @@
 
 import socket
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,9 @@ from launcher.remote import fanout as fanout_module
 from launcher.remote.fanout import fanout
 from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh import dial
+from launcher.transports.ssh import lookups as lookups_module
 from launcher.transports.ssh.connection import SshOpener
+from launcher.transports.ssh.lookups import Lookups
 from tests.launcher.sshd import Sshd
 
 NEVER, LATE = "never.example", "late.example"
@@ -71,7 +75,7 @@ def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: py
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
     monkeypatch.setattr(fanout_module, "_LONG_WAIT_S", 0.01)
-    monkeypatch.setattr(dial, "_lookups", dial._Lookups(8))
+    monkeypatch.setattr(dial, "_lookups", Lookups(8))
     names = [Endpoint(f"h{n}", "ssh", f"h{n}.example", connect_timeout_s=0.5) for n in range(60)]
     try:
         results = fanout(SshOpener(OpenOptions()), names, width=16)
@@ -79,3 +83,74 @@ def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: py
         over.set()
     assert all(isinstance(result, NameNotResolved) for result in results)
     assert lookups[0] == 8  # the others waited for these, and no longer than they did
+
+
+def test_a_name_server_that_fails_is_asked_less_at_once_and_one_that_answers_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over, lookups = threading.Event(), Lookups(64)
+
+    def ask(host: str, *_args: Any, **_options: Any) -> Any:
+        if host.startswith("fails"):
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        over.wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 22))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    for number in range(5):
+        with pytest.raises(socket.gaierror, match="Temporary failure"):
+            lookups.resolve(f"fails{number}", 22, 60.0)
+    names = [f"waits{number}" for number in range(60)]
+    threads = [threading.Thread(target=lookups.resolve, args=(name, 22, 60.0)) for name in names]
+    for thread in threads:
+        thread.start()
+    while lookups._open < 60:
+        time.sleep(0.001)
+    assert lookups._asked == 16
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert (lookups._asked, lookups._open, lookups._room) == (0, 0, 76)
+
+
+def test_a_name_server_that_is_too_slow_for_so_many_names_costs_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask(*_args: Any, **_options: Any) -> Any:
+        time.sleep(0.05)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(lookups_module, "_EACH_S", 0.001)
+    monkeypatch.setattr(lookups_module, "_MOST", 1)
+    monkeypatch.setattr(dial, "_lookups", Lookups(1))
+    names = [Endpoint(f"h{n}", "ssh", f"h{n}", connect_timeout_s=0.3) for n in range(60)]
+    results = fanout(SshOpener(OpenOptions()), names, width=60)
+    said = Counter(result.detail for result in results if isinstance(result, NameNotResolved))
+    slow = "its name was not resolved in time: the name server answers less than 1000 a second"
+    assert set(said) == {"its name does not resolve: Name or service not known", slow}
+    assert sum(said.values()) == 60  # nobody answers 60 names in 0.36 s, one after the other
+
+
+def test_names_that_do_not_exist_are_one_kind_of_line_and_few_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock, running, most = threading.Lock(), [0], [0]
+
+    def ask(*_args: Any, **_options: Any) -> Any:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.0001)
+        with lock:
+            running[0] -= 1
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(dial, "_lookups", Lookups())
+    names = [Endpoint(f"h{n}", "ssh", f"h{n}", connect_timeout_s=60.0) for n in range(2000)]
+    results = fanout(SshOpener(OpenOptions()), names, width=256)
+    assert {getattr(each, "detail", "") for each in results} == {
+        "its name does not resolve: Name or service not known"
+    }
+    assert most[0] <= 256

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import ipaddress
 import os
-import queue
 import signal
 import socket
 import subprocess
@@ -17,8 +16,7 @@ from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.places import released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
-
-_Address = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
+from launcher.transports.ssh.lookups import Address, Lookups
 
 _KEEPALIVE_IDLE_S = 15
 _KEEPALIVE_EVERY_S = 5
@@ -75,73 +73,30 @@ def _notice_death(sock: socket.socket) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class _Lookups:
-    """Names asked about at the same time: a thread each, which stays until the name server has answered."""
-
-    def __init__(self, most: int) -> None:
-        self._free = threading.BoundedSemaphore(most)
-        self._answered = 0.0  # when the name server last did, whatever it was asked
-
-    def enter(self, limit_s: float) -> bool:
-        """Wait for room; return False once the name server has given no answer at all for `limit_s`."""
-        began = time.monotonic()
-        while (left_s := max(began, self._answered) + limit_s - time.monotonic()) > 0:
-            if self._free.acquire(timeout=left_s):
-                return True
-        return False
-
-    def leave(self) -> None:
-        """Make room: there is an answer."""
-        self._answered = time.monotonic()
-        self._free.release()
+_lookups = Lookups()
 
 
-_lookups = _Lookups(256)
-
-
-def _resolve(endpoint: Endpoint) -> list[_Address]:
+def _resolve(endpoint: Endpoint) -> list[Address]:
     with contextlib.suppress(ValueError):
         numeric = ipaddress.ip_address(endpoint.address)
         if numeric.version == 4:
             return [(socket.AF_INET, (endpoint.address, endpoint.port))]
-    answers: queue.SimpleQueue[list[_Address] | OSError | UnicodeError] = queue.SimpleQueue()
-    # getaddrinfo has no time-out of its own, so it is asked in a thread that may be left behind.
-    lookups = _lookups
-    try:
-        with released_place():
-            has_room = lookups.enter(endpoint.connect_timeout_s)
-            if has_room:
-                threading.Thread(target=_ask_resolver, args=(endpoint, answers, lookups), daemon=True).start()
-            answer = answers.get(timeout=endpoint.connect_timeout_s if has_room else 0)
-    except queue.Empty:
-        message = f"its address {endpoint.address!r} was not resolved within {endpoint.connect_timeout_s:g} s"
-        raise NameNotResolved(
-            endpoint.name, message, "Check the name server, or set `address:` to an IP"
-        ) from None
-    if isinstance(answer, list) and answer:
-        return answer
-    said = getattr(answer, "strerror", None) or str(answer) or "no address"
     named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
-    message = f"{named} does not resolve: {said}"
+    said = "no address"
+    try:
+        found = _lookups.resolve(endpoint.address, endpoint.port, endpoint.connect_timeout_s)
+        if found:
+            return found
+    except TimeoutError as failure:
+        fix = "Check the name server, or set `address:` to an IP"
+        raise NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix) from None
+    except (OSError, UnicodeError) as failure:
+        said = getattr(failure, "strerror", None) or str(failure) or said
     raise NameNotResolved(
         endpoint.name,
-        message,
+        f"{named} does not resolve: {said}",
         "Check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
     )
-
-
-def _ask_resolver(
-    endpoint: Endpoint,
-    answers: "queue.SimpleQueue[list[_Address] | OSError | UnicodeError]",
-    lookups: _Lookups,
-) -> None:
-    try:
-        found = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
-        answers.put([(entry[0], entry[4]) for entry in found])
-    except (OSError, UnicodeError) as failure:  # UnicodeError: a label that IDNA cannot encode
-        answers.put(failure)
-    finally:
-        lookups.leave()
 
 
 def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:
