@@ -9,6 +9,8 @@ from preflight.script.target import RankTarget
 HERE = Path(__file__).parent / "scripts"
 BAD = sorted([*(HERE / "bad").glob("*.py"), *(HERE / "bad").rglob("train.py")])
 GOOD = sorted((HERE / "good").glob("*.py"))
+SNIPPET = HERE / "snippet.py"
+"""As which file a snippet is judged."""
 VERSIONED = ("torch", "transformers", "trl", "peft", "accelerate")
 
 
@@ -45,7 +47,14 @@ def targets_of(text: str) -> tuple[list[RankTarget], bool]:
     return targets, bool(capabilities)
 
 
-def judged(path: Path) -> LintResult:
-    text = path.read_text(encoding="utf-8")
+def snippets() -> dict[str, str]:
+    """Return {heading: script} of scripts/snippets.txt: short scripts that differ in one thing."""
+    parts = (HERE / "snippets.txt").read_text(encoding="utf-8").split("#### ")[1:]
+    return {heading: text for heading, _, text in (part.partition("\n") for part in parts)}
+
+
+def judged(path: Path, text: str = "") -> LintResult:
+    """Return what lint reports of a script, or of `text` in its place."""
+    text = text or path.read_text(encoding="utf-8")
     targets, certain = targets_of(text)
     return lint_for(text, str(path), targets, certain=certain, find=read)

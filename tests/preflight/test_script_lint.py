@@ -9,7 +9,7 @@ from preflight.script.lint import lint, lint_for
 from preflight.script.rules.index import explain_rule, rule_codes
 from preflight.script.rules.registry import Level
 from preflight.script.target import RankTarget
-from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read
+from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
 from tests.preflight.transcripts import kept_transcripts, script_transcript
 
 
@@ -51,6 +51,11 @@ def test_nothing_is_said_against_a_good_script(path: Path) -> None:
 def test_a_script_is_reported_word_for_word_as_last_read_by_eye(path: Path) -> None:
     """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
     assert script_transcript(path) == kept_transcripts("scripts").get(path.relative_to(HERE).as_posix())
+
+
+@pytest.mark.parametrize(("heading", "text"), snippets().items(), ids=list(snippets()))
+def test_a_snippet_is_reported_word_for_word_as_last_read_by_eye(heading: str, text: str) -> None:
+    assert script_transcript(SNIPPET, text) == kept_transcripts("scripts").get(heading)
 
 
 def test_every_rule_has_a_bad_script() -> None:

@@ -17,17 +17,20 @@ from preflight.script.lint import LintFinding, lint_for
 from preflight.script.target import RankTarget
 from tests.preflight.diagnosis_logs import whole_logs
 from tests.preflight.golden_cases import Case, all_cases
-from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read
+from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
 
 _HERE = Path(__file__).parent / "transcripts"
 _FOUR_RANKS = [RankTarget(capability=each, processes=4, args=()) for each in ((7, 5), (8, 0))]
 
 
-def script_transcript(path: Path) -> str:
-    """Return what lint reports of a script, for its targets and four ranks, and what the planner reads."""
-    text = path.read_text(encoding="utf-8")
+def script_transcript(path: Path, text: str = "") -> str:
+    """Return what lint reports of a script, for its targets and four ranks, and what the planner reads.
+
+    `text` is judged as the file's where it is given.
+    """
+    text = text or path.read_text(encoding="utf-8")
     four = lint_for(text, str(path), _FOUR_RANKS, certain=True, find=read)
-    rows = [_finding(each) for each in judged(path).findings]
+    rows = [_finding(each) for each in judged(path, text).findings]
     rows += [f"4 ranks: {row}" for row in map(_finding, four.findings) if row not in rows]
     rows += _analysis(analyze_script(text, str(path), find=read))
     return "\n".join(rows).replace(f"{path}:", ":").replace(f"{path.parent}/", "").replace(f"{HERE}/", "")
@@ -97,6 +100,7 @@ def kept_transcripts(name: str) -> dict[str, str]:
 def main() -> None:
     """Write all transcripts."""
     scripts = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
+    scripts |= {name: script_transcript(SNIPPET, text) for name, text in snippets().items()}
     logs = {key: log_transcript(log) for key, log in whole_logs().items()}
     cases = {str(case): case_transcript(case) for case in all_cases()}
     for name, found in (("scripts", scripts), ("logs", logs), ("cases", cases)):
