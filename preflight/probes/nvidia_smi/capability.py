@@ -29,7 +29,7 @@ _CAPABILITIES = (
     (r"\b(M4|M6|M10|M40|M60|GTX 9[5-8]0|GTX TITAN X|Quadro M\d{3,4})\b", (5, 2)),
     (r"\b(GTX 75[05]|GTX 745|Quadro K[26]\d0|9[34]0MX?)\b", (5, 0)),
     (r"\b(K80)\b", (3, 7)),
-    (r"\b(K20|K40)[cmst]?\b", (3, 5)),
+    (r"\b(K20X?|K40)[cmst]?\b", (3, 5)),
 )
 
 
