@@ -286,9 +286,12 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
     """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
     if not _STARTS.search(source.text):
         return False
-    calls = [node for node in parser.nodes(source.tree) if isinstance(node, ast.Call)]
+    nodes = parser.nodes(source.tree)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
-    if names.keys() & {"spawn", "start_processes"}:
+    if "spawn" in names or any(
+        isinstance(node, ast.Attribute) and node.attr == "start_processes" for node in nodes
+    ):
         return True
     if "launch" in names and names["launch"].args and len(_arguments(names["launch"])) > 1:
         return isinstance(names["launch"].args[0], ast.Name)  # launch(main, gpus, ...) of detectron2

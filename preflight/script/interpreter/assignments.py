@@ -32,7 +32,11 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
     elif isinstance(target, ast.Starred):
         assign(it, target.value, Seq((value,), open=True))
     elif isinstance(target, ast.Attribute):
-        for owner in alternatives(it.evaluate(target.value)):
+        whole = it.evaluate(target.value)
+        if isinstance(whole, Map):  # of EasyDict and the like: an attribute is an entry
+            _set_entry(it, target, whole, Const(target.attr), value)
+            return
+        for owner in alternatives(whole):
             _set_attribute(it, owner, target.attr, value, target)
     elif isinstance(target, ast.Subscript):
         _set_item(it, target, value)
@@ -85,9 +89,15 @@ def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
         it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
         return
     if isinstance(owner, Map):
-        items, places = dict(owner.items), dict(owner.places)
-        if isinstance(key, Const):
-            items[key.value] = value
-            places[key.value] = it.place(target)
-        content = Map(tuple(items.items()), owner.open or not isinstance(key, Const), places)
-        put_back(it, target.value, content)
+        _set_entry(it, target, owner, key, value)
+
+
+def _set_entry(
+    it: "Interpreter", target: ast.Subscript | ast.Attribute, owner: Map, key: Value, value: Value
+) -> None:
+    items, places = dict(owner.items), dict(owner.places)
+    if isinstance(key, Const):
+        items[key.value] = value
+        places[key.value] = it.place(target)
+    content = Map(tuple(items.items()), owner.open or not isinstance(key, Const), places)
+    put_back(it, target.value, content)

@@ -1,12 +1,12 @@
 """Methods of strings, lists and dicts whose content is known."""
 
 import ast
-import string
 from typing import TYPE_CHECKING
 
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.texts import formatted, joined
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -44,11 +44,13 @@ def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
 def _text_method(text: str, name: str, seen: Call) -> Value:
     if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
         return Const(text)  # of a path, which its text represents
+    if name == "format":
+        return UNKNOWN if seen.open else formatted(text, seen.args, seen.named(), seen.place)
+    if name == "join":
+        return joined(text, seen.args[0] if seen.args else UNKNOWN)
     words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
     if len(words) != len(seen.args):
         return UNKNOWN
-    if name == "format":
-        return UNKNOWN if seen.kwargs else _formatted(text, words)
     if name == "replace" and (len(words) != 2 or text.count(words[0]) * len(words[1]) > MAX_TEXT):
         return UNKNOWN
     if name in ("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "replace"):
@@ -61,23 +63,6 @@ def _text_method(text: str, name: str, seen: Call) -> Value:
     if name == "split" and len(words) <= 1:
         return Seq(tuple(Const(item) for item in text.split(words[0] if words else None)))
     return UNKNOWN
-
-
-def _formatted(text: str, words: list[str]) -> Value:
-    """Return `text.format(*words)`; a width such as `{:>1000000}` could be large, and is not needed."""
-    try:
-        fields = [
-            (name, spec, way) for _, name, spec, way in string.Formatter().parse(text) if name is not None
-        ]
-    except ValueError:
-        return UNKNOWN
-    most = len(text) + len(fields) * max((len(word) for word in words), default=0)
-    if most > MAX_TEXT or any(name.strip("0123456789") or spec or way for name, spec, way in fields):
-        return UNKNOWN
-    try:
-        return Const(text.format(*words))
-    except (IndexError, KeyError, ValueError):
-        return UNKNOWN
 
 
 def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:

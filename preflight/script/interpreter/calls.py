@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
@@ -348,7 +349,22 @@ def given_by_decorator(it: "Interpreter", info: "FuncInfo", name: str) -> Value:
             folder, stem = text_of(seen.get("config_path", 0)), text_of(seen.get("config_name", 1))
             if stem is not None:
                 stem = stem.removesuffix(".yaml")
-                return config_files.loaded(it, Const(f"{folder}/{stem}.yaml" if folder else f"{stem}.yaml"))
+                file = Const(f"{folder}/{stem}.yaml" if folder else f"{stem}.yaml")
+                found = config_files.loaded(it, file)
+                return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
+        if func.name in ("pyrallis.wrap", "draccus.wrap", "pyrallis.argparsing.wrap"):
+            return _annotated(it, info.node, name, seen)
+    return UNKNOWN
+
+
+def _annotated(
+    it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef, name: str, seen: "Call"
+) -> Value:
+    """Return an object of the dataclass that a parameter is annotated with: its defaults."""
+    for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+        cls = it.evaluate(parameter.annotation) if parameter.arg == name and parameter.annotation else UNKNOWN
+        if isinstance(cls, Class):
+            return instantiate(it, cls, replace(seen, args=(), kwargs={}, places={}, open=False))
     return UNKNOWN
 
 
@@ -366,6 +382,10 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
     kind = it.library.kind_of_call(it, base, seen) if base else ""
     if base and kind == "wrapper":
         return it.library.call(it, base, seen)  # the model that it wraps
+    if kind == "mapping":
+        if not any(isinstance(value, Func) for info in it.mro(cls.key) for value in info.names.values()):
+            return it.library.call(it, base, seen)
+        kind = ""
     ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
     infos = list(it.mro(cls.key))
     init = next(

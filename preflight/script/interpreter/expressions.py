@@ -9,7 +9,9 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, operators
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
+    MAX_ALTERNATIVES,
     NONE,
     UNKNOWN,
     Class,
@@ -103,6 +105,8 @@ def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Val
         return UNKNOWN
     if isinstance(owner, Map) and (held := owner.get(name)) is not None:
         return held  # OmegaConf, Munch and the like: an entry is an attribute
+    if isinstance(owner, Const) and name == "value":
+        return owner  # of an Enum's member
     if isinstance(owner, Const) and name in ("parent", "parents") and isinstance(owner.value, str):
         return Const(owner.value.rpartition("/")[0] or ".")
     return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
@@ -196,21 +200,8 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
 
 
 def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
-    text = ""
-    ranked = unknown = False
-    for part in node.values:
-        value = it.evaluate(part.value) if isinstance(part, ast.FormattedValue) else it.evaluate(part)
-        if isinstance(value, Const):
-            text += str(value.value)
-        elif isinstance(value, RankValue):
-            ranked = True
-        else:
-            unknown = True
-    if ranked and text in ("cuda:", "cuda"):
-        return Device("cuda", of_rank=True)
-    if unknown:
-        return UNKNOWN
-    return RankValue() if ranked else Const(text, it.place(node))
+    parts = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    return concatenated([it.evaluate(part) for part in parts], it.place(node))
 
 
 def _sequence(it: "Interpreter", node: ast.expr) -> Value:
@@ -258,7 +249,11 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
     frame = it.new_frame(it.frame)
     outer, it.frame = it.frame, frame
     try:
-        for generator in getattr(node, "generators", []):
+        generators = getattr(node, "generators", [])
+        exact = _known_items(it, node, generators)
+        if exact is not None:
+            return exact
+        for generator in generators:
             value = it.library.element(it, it.evaluate(generator.iter))
             assign(it, generator.target, value)
             for condition in generator.ifs:
@@ -273,6 +268,24 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
     if isinstance(item, Element) and item.what == "parameter":
         return Element(item.of, "parameters")
     return Seq((item,), open=True)
+
+
+def _known_items(it: "Interpreter", node: ast.expr, generators: list[ast.comprehension]) -> Value | None:
+    """Return what a comprehension makes of a few constants one by one, None of anything else."""
+    if len(generators) != 1 or generators[0].ifs or isinstance(node, ast.DictComp):
+        return None
+    source = it.evaluate(generators[0].iter)
+    if not isinstance(source, Seq) or source.open or len(source.items) > MAX_ALTERNATIVES:
+        return None
+    items: list[Value] = []
+    for value in source.items:
+        if not isinstance(value, Const):
+            return None
+        assign(it, generators[0].target, value)
+        items.append(it.evaluate(getattr(node, "elt")))  # noqa: B009 - one of three node classes that have it
+        if not isinstance(items[-1], Const):
+            return None
+    return Seq(tuple(items))
 
 
 def _lambda(it: "Interpreter", node: ast.Lambda) -> Value:

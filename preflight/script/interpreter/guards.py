@@ -20,7 +20,7 @@ _RANK = (
 )
 _COUNT = (
     r"(?:\w+\.)*(?:device_count\(\)|get_world_size\(\)|world_size|num_processes"
-    r"|n_?gpus?|num_gpus|gpu_count|ngpus\w*|nprocs|n_procs)"
+    r"|n_?gpus?|num_gpus|gpu_count|ngpus\w*|n_?procs?|num_procs?)"
 )
 _FIRST_WORD = (
     r"(?:\w+\.)*(?:is_(?:local_)?main(?:_process)?|is_world_process_zero(?:\(\))?|is_global_zero"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.texts import percent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -15,6 +16,7 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    Element,
     ExternalName,
     Func,
     Map,
@@ -67,6 +69,9 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
 def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     """Return `a + b` and the like; what a rank is part of differs from rank to rank."""
     left, right = it.evaluate(node.left), it.evaluate(node.right)
+    template = text_of(left) if isinstance(node.op, ast.Mod) else None
+    if template is not None:
+        return percent(template, right, it.place(node))
     if isinstance(left, RankValue) or isinstance(right, RankValue):
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
@@ -76,6 +81,12 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
         return merged(left, right)
     if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(node.op, ast.Add):
         return Seq((*left.items, *right.items), left.open or right.open)
+    if (
+        isinstance(left, (Seq, Element))
+        and isinstance(right, (Seq, Element))
+        and isinstance(node.op, ast.Add)
+    ):
+        return Seq((left, right), open=True)  # list(a.parameters()) + list(b.parameters())
     one, other = text_of(left), text_of(right)
     if isinstance(node.op, ast.Div) and one is not None and other is not None:
         return Const(f"{one}/{other}")  # paths, which their texts represent

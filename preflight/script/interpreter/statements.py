@@ -55,7 +55,9 @@ def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
 
 
 def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
-    if isinstance(node.target, (ast.Name, ast.Attribute)):
+    if isinstance(node.op, ast.BitOr) and it.evaluate(node.target) == ExternalName("os.environ"):
+        it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
+    elif isinstance(node.target, (ast.Name, ast.Attribute)):
         load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
         assign(it, node.target, it.evaluate(load))
     else:

@@ -105,6 +105,8 @@ def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
     owner, _, last = name.rpartition(".")
     if last in ("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"):
         return _loaded(it, owner, last, call)
+    if last == "get_peft_model" and owner.startswith("unsloth.Fast"):
+        return _get_peft_model(it, call)
     if last == "is_bf16_supported":
         it.emit(ScriptEvent("bf16 asked", call.place, None, call))
     return None
@@ -117,6 +119,10 @@ def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | Non
     root, cls = root_and_last(owner)
     if root == "peft" and cls.startswith(("PeftModel", "AutoPeft")) and last == "from_pretrained":
         return _peft_loaded(it, cls, call)
+    if root == "unsloth" and cls.startswith("Fast"):
+        model = load_model(it, root, last, call)
+        it.change(model.id, dtype=UNKNOWN)  # chosen for the GPU
+        return Seq((model, UNKNOWN))
     if cls.endswith("Pipeline") or root not in _LOADERS:
         return UNKNOWN
     if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
@@ -224,8 +230,14 @@ def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 
 def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
-    model, args = call.get("model", 0) or _of_factory(it, call), call.get("args", 1) or NONE
     root, last = root_and_last(name)
+    model, args = call.get("model", 0) or _of_factory(it, call), call.get("args", 1) or NONE
+    if last.startswith(
+        "PPO"
+    ):  # its settings come first, then the model, in later versions a tokenizer between
+        args = call.get("args", 0) or call.get("config", 0) or NONE
+        models = (item for item in call.args[1:] if it.kind(item) == "model")
+        model = call.get("model") or next(models, UNKNOWN)
     config = call.get("peft_config")
     if isinstance(model, Const) and isinstance(model.value, str):
         model = _by_name(it, args, call)
@@ -344,6 +356,7 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
     ("accelerator", "unwrap_model"): _first,
     **{("accelerator", name): _nothing for name in _HARMLESS},
     ("trainer", "train"): _train,
+    ("trainer", "step"): _train,  # of trl's PPOTrainer
     ("trainer", "add_callback"): callbacks.add_callback,
     ("trainer", "evaluate"): _evaluate,
     ("trainer", "predict"): _evaluate,

@@ -52,7 +52,22 @@ _MODEL_NAME = re.compile(
 _AT_HOME = {"peft": re.compile("Peft"), "trl": re.compile(r"(Trainer|Config|ValueHead)$")}
 _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward)(Trainer|Config)$")
 """Which names of `import *` are whose, where a name alone would fit several libraries."""
-_RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
+_RUNNERS = frozenset(
+    {
+        "fire",
+        "absl",
+        "typer",
+        "tyro",
+        "jsonargparse",
+        "hydra",
+        "click",
+        "asyncio",
+        "plac",
+        "simple_parsing",
+        "pyrallis",
+        "draccus",
+    }
+)
 
 _DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
 _CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
@@ -98,9 +113,11 @@ class LibraryModel:
             return found
         root, _ = root_and_last(name)
         if root in _RUNNERS:
-            for argument in call.args:
+            for argument in (*call.args, call.get("config_class") or UNKNOWN):
                 if isinstance(argument, Func):
                     invoke(it, argument, _without_arguments(call))
+                elif isinstance(argument, Class):
+                    return invoke(it, argument, _without_arguments(call))
         elif root not in KNOWN_ROOTS:
             taint(it, call)
         return UNKNOWN

@@ -92,25 +92,48 @@ def _set_device(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
+def _set_default_device(it: "Interpreter", call: Call) -> Value:
+    """Only a number is a use: the device without one is the rank's own when it is used."""
+    device = as_device(call.get("device", 0) or UNKNOWN)
+    if isinstance(device, Device) and (device.of_rank or device.index is not None):
+        _placed(it, call, call.get("device", 0), "device")
+    return NONE
+
+
+def _backward(it: "Interpreter", call: Call) -> Value:
+    """torch.autograd.backward(loss)."""
+    if not call.args:
+        return NONE
+    scaled = [isinstance(item, Map) and item.get("__scaled__") for item in alternatives(call.args[0])]
+    if not any(scaled):
+        it.library.raw_backward(it, call)
+    return NONE
+
+
 def _cuda_work(it: "Interpreter", call: Call) -> Value:
     it.emit(ScriptEvent("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
     return UNKNOWN
 
 
 def _tensor(it: "Interpreter", call: Call) -> Value:
-    device = call.get("device")
-    if device is not None:
-        for item in alternatives(device):
-            found = as_device(item)
-            if isinstance(found, Device) and found.kind == "cuda":
-                values = device_use(found, item, device)
-                it.emit(ScriptEvent("cuda", call.at("device"), None, call, "tensor", values))
+    _placed(it, call, call.get("device"), "device")
     return UNKNOWN
 
 
+def _placed(it: "Interpreter", call: Call, device: Value | None, keyword: str) -> None:
+    """Note the GPU on which a call puts what it makes or reads."""
+    for item in alternatives(device or NONE):
+        found = as_device(item)
+        if isinstance(found, Device) and found.kind == "cuda":
+            values = device_use(found, item, device or NONE)
+            it.emit(ScriptEvent("cuda", call.at(keyword), None, call, "tensor", values))
+
+
 def _load(it: "Interpreter", call: Call) -> Value:
-    if call.get("map_location", 1) is None and len(call.args) < 2:
+    where = call.get("map_location", 1)
+    if where is None and len(call.args) < 2:
         it.emit(ScriptEvent("load without map", call.place, None, call))
+    _placed(it, call, where, "map_location")
     return UNKNOWN
 
 
@@ -317,6 +340,10 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.device": _device,
     "torch.cuda.set_device": _set_device,
     "torch.accelerator.set_device_index": _set_device,
+    "torch.cuda.device": _set_device,
+    "torch.set_default_device": _set_default_device,
+    "torch.autograd.backward": _backward,
+    "torch.Generator": _tensor,
     "torch.cuda.current_device": lambda it, _: (
         Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
     ),
@@ -349,7 +376,19 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "diffusers.training_utils.cast_training_params": _cast_training_params,
     **{
         f"torch.{name}": _tensor
-        for name in ("tensor", "zeros", "ones", "empty", "randn", "rand", "arange", "full")
+        for name in (
+            "tensor",
+            "zeros",
+            "ones",
+            "empty",
+            "randn",
+            "rand",
+            "arange",
+            "full",
+            "randint",
+            "linspace",
+            "as_tensor",
+        )
     },
 }
 

@@ -10,6 +10,7 @@ from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
+    MAX_ALTERNATIVES,
     NONE,
     TRUE,
     UNKNOWN,
@@ -184,6 +185,15 @@ def _enumerate(it: "Interpreter", call: Call) -> Value:
     return Seq((Seq((UNKNOWN, item)),), open=True)
 
 
+def _map(it: "Interpreter", call: Call) -> Value:
+    """map(f, (a, b)): f is called with each of a few known items, or once with any other's."""
+    func, items = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    known = items.items if isinstance(items, Seq) and not items.open else ()
+    each = known if 0 < len(known) <= MAX_ALTERNATIVES else (it.library.element(it, items),)
+    made = tuple(invoke(it, func, Call(call.node, call.place, (item,), {}, {}, open=False)) for item in each)
+    return Seq(made, open=each is not known)
+
+
 def _zip(it: "Interpreter", call: Call) -> Value:
     return Seq((Seq(tuple(it.library.element(it, item) for item in call.args)),), open=True)
 
@@ -197,6 +207,21 @@ def _dict(it: "Interpreter", call: Call) -> Value:
     del it
     first = call.args[0] if call.args else Map(())
     return merged(first if isinstance(first, Map) else Map((), open=True), call.named())
+
+
+_MAPPINGS = (
+    *(
+        "builtins.dict",
+        "collections.OrderedDict",
+        "easydict.EasyDict",
+        "addict.Dict",
+        "munch.Munch",
+        "box.Box",
+    ),
+    *("attrdict.AttrDict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict"),
+    *("mmengine.Config", "mmengine.ConfigDict", "yacs.config.CfgNode"),
+)
+"""Dictionaries, most of them with their entries as attributes."""
 
 
 def _vars(it: "Interpreter", call: Call) -> Value:
@@ -319,9 +344,10 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "builtins.filter": _filter,
     "builtins.next": _next,
     "builtins.enumerate": _enumerate,
+    "builtins.map": _map,
     "builtins.zip": _zip,
     "builtins.range": _range,
-    "builtins.dict": _dict,
+    **dict.fromkeys(_MAPPINGS, _dict),
     "builtins.vars": _vars,
     "builtins.super": _super,
     "tqdm.tqdm": _same,
@@ -365,7 +391,11 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
     ("parser", "parse_known_args"): arguments.parse_known_args,
 }
 
-CLASSES = {"argparse.ArgumentParser": "parser", "argparse.Namespace": "namespace"}
+CLASSES = {
+    "argparse.ArgumentParser": "parser",
+    "argparse.Namespace": "namespace",
+    **dict.fromkeys(_MAPPINGS, "mapping"),
+}
 
 CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
     "namespace": lambda it, ref, _name, call: it.change(ref.id, **call.kwargs),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SCALES = re.compile(r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\(")
 
 
-@rule("P114", "autocast", "backward")
+@rule("P114", "autocast", "backward", "scaled")
 def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Autocast to fp16 around a loss that is not scaled.
 
@@ -44,11 +44,14 @@ def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
         if half and on and "no_grad" not in it.contexts and not in_validation(it):
             it.notes.setdefault("autocast fp16", []).append(event.place)
         return
-    if event.what != "raw" or not it.notes.get("autocast fp16"):
+    if not it.notes.get("autocast fp16"):
+        return
+    scaler = it.thing(event.ref) if event.name == "scaled" else None
+    if event.what != "raw" and (scaler is None or scaler.get("enabled") != FALSE):
         return
     if it.notes.get("scaler") or it.notes.get("accelerator") or it.notes.get("sharded"):
         return
-    if _SCALES.search(it.source.text):
+    if scaler is None and _SCALES.search(it.source.text):
         return  # this is the backward() of a run without autocast, or of another scaler's loss
     message = "the forward runs in float16 and the loss is not scaled: small gradients vanish"
     fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"

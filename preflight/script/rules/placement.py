@@ -1,10 +1,12 @@
 """Rules D201 to D207: every rank its own GPU, port and address."""
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -272,8 +274,19 @@ def data_parallel_in_a_launch(it: "Interpreter", event: ScriptEvent) -> Iterator
     """
     level = _level(it)
     if level is not None:
+        if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(_lines_after(it, event.place)):
+            level = Level.INFO  # ranks take the branch beside it
         message = "DataParallel uses every GPU from each rank"
         yield RuleHit(event.place, message, "accelerate, or DistributedDataParallel", level)
+
+
+_WRAPPED_FOR_RANKS = re.compile(
+    r"\bif [^\n]*rank[^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*(?:DistributedDataParallel|\bDDP)\("
+)
+
+
+def _lines_after(it: "Interpreter", place: CodeLocation) -> str:
+    return "\n".join(it.source.lines[place.line : place.line + 12])
 
 
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
