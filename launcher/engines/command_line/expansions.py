@@ -143,9 +143,9 @@ def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -
         return _braced(shown, end, values, split, depth)
     number = None
     if shown.startswith("$((") and shown.endswith("))"):
-        number = _arithmetic(shown[3:-2], values)
+        number = arithmetic(shown[3:-2], values)
     elif shown.startswith("$["):
-        number = _arithmetic(shown[2:-1], values)
+        number = arithmetic(shown[2:-1], values)
     if number is not None:
         return Expansion(end, text=str(number))
     command = " ".join(shown.strip("`").removeprefix("$(").removesuffix(")").split())
@@ -182,7 +182,7 @@ def _printed(command: str, values: Values, split: Split, depth: int) -> str | No
         return None if lacking else posixpath.normpath(path)
     expression = _EXPR.fullmatch(command)
     if expression is not None:
-        number = _arithmetic(expression[1].replace("\\*", "*"), values)
+        number = arithmetic(expression[1].replace("\\*", "*"), values)
         return None if number is None else str(number)
     date = _DATE.fullmatch(command)
     if date is not None and isinstance(now, str) and now.isdecimal():
@@ -248,7 +248,7 @@ def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> E
     return _value(value, shown, end)
 
 
-def _arithmetic(text: str, values: Values) -> int | None:
+def arithmetic(text: str, values: Values) -> int | None:
     """Return the number of an arithmetic expression, None where a variable of it has none."""
 
     def number(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
 from launcher.engines.command_line import preparations
-from launcher.engines.command_line.expansions import Value
+from launcher.engines.command_line.expansions import Value, arithmetic
 from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
@@ -57,6 +57,7 @@ def split_line(text: str, environ: Mapping[str, Value]) -> ShellLine:
     found: list[preparations.FoundCommand] = []
     launch: ShellLine | None = None
     ended = ""
+    is_left_out = False
     for words, end in shell.commands(commands_text(text)):
         after = bool(found)
         if shell.blocks.take(words, end, shell.values):
@@ -67,9 +68,13 @@ def split_line(text: str, environ: Mapping[str, Value]) -> ShellLine:
             shell.leave_out(words)
         elif runs is False:
             pass
+        elif ended == "|" and is_left_out:
+            pass  # ps | grep | sh behind the launch: its first command is said
         elif sentence := _without_effect(words, ended, after=after, is_behind=launch is not None):
             shell.dropped.append(sentence)
+            is_left_out = launch is not None and not (ended == "|" and words[0].text in ("tee", "cat"))
         elif (after and launch is not None) or not shell.prepare(words):
+            is_left_out = False
             preparations.refuse(words, found)
             found.append(preparations.FoundCommand(words, ended))
             if launch is None and preparations.is_launch(words):
@@ -238,6 +243,8 @@ class _Shell:
         elif name in _DECLARATIONS or all(_ASSIGNMENT.match(word.text) for word in words):
             is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
             self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
+        elif name == "let":
+            self._calculate(rest)
         elif name in ("unset", "unsetenv"):
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
         elif environment is not None:
@@ -247,6 +254,16 @@ class _Shell:
         else:
             return False
         return True
+
+    def _calculate(self, words: tuple[Word, ...]) -> None:
+        """Take `let NAME=EXPRESSION ...`: what cannot be calculated has no value."""
+        for word in words:
+            name, _, expression = word.text.partition("=")
+            number = arithmetic(expression, self.values)
+            if number is None or name.endswith("+"):
+                self.values.pop(name.rstrip("+").strip(), None)
+            else:
+                self.values[name.strip()] = str(number)
 
     def _change_directory(self, to: Word) -> None:
         require_known(to, "cd")

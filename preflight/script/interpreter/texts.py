@@ -55,7 +55,7 @@ def formatted(text: str, given: Iterable[Value], named: Map, place: CodeLocation
 
 def percent(text: str, value: Value, place: CodeLocation) -> Value:
     """Return `text % value` where only %s, %d, %i and %(name)s occur."""
-    given = list(value.items) if isinstance(value, Seq) else [value]
+    given: list[Value] = list(value.items) if isinstance(value, Seq) else [value]
     if isinstance(value, Seq) and value.open:
         return UNKNOWN
     return concatenated(_percent_parts(text, given, value), place)
