@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
-_SCALES = re.compile(r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\(")
+_SCALES = re.compile(
+    r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\(|scaler\(\s*\w*loss\w*,\s*\w*optim"
+)
+"""A loss that is scaled; timm's scaler is called with the loss and its optimizer."""
 
 
 @rule("P114", "autocast", "backward", "scaled")

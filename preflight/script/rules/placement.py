@@ -274,7 +274,7 @@ def data_parallel_in_a_launch(it: "Interpreter", event: ScriptEvent) -> Iterator
     """
     level = _level(it)
     if level is not None:
-        if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(_lines_after(it, event.place)):
+        if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(_lines(it, event.place, 0, 12)):
             level = Level.INFO  # ranks take the branch beside it
         message = "DataParallel uses every GPU from each rank"
         yield RuleHit(event.place, message, "accelerate, or DistributedDataParallel", level)
@@ -285,8 +285,12 @@ _WRAPPED_FOR_RANKS = re.compile(
 )
 
 
-def _lines_after(it: "Interpreter", place: CodeLocation) -> str:
-    return "\n".join(it.source.lines[place.line : place.line + 12])
+_SLURM = re.compile(r"\bSLURM_")
+"""Of the branch in which a script takes its ranks from Slurm, in place of the launch."""
+
+
+def _lines(it: "Interpreter", place: CodeLocation, before: int, after: int) -> str:
+    return "\n".join(it.source.lines[max(0, place.line - before) : place.line + after])
 
 
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -307,7 +311,8 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
         if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
             message = f"{event.what}={value.value!s} overrules the launch's own"
             fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
-            yield RuleHit(event.place, message, fix, Level.WARNING)
+            of_slurm = MAYBE in it.contexts and _SLURM.search(_lines(it, event.place, 20, 0))
+            yield RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
         return
     method = text_of(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
