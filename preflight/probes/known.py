@@ -8,7 +8,6 @@ ports, memory, disks, links, errors, the kernel's log) is never part of it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from typing import NamedTuple
@@ -53,6 +52,8 @@ def packages_stamp(executable: str, folders: list[str]) -> str:
     It is not certain of a folder that changed within the last seconds: its clock may not have moved between
     the change that was seen and one that was not.
     """
+    import hashlib  # loads OpenSSL: every other probe would wait for it
+
     newest = (time.time() - _COARSEST_CLOCK_S) * 1e9
     seen = [executable]
     for folder in folders:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import socket
+import zlib
+from itertools import chain, islice
 from typing import Any
 
 from .fact import Json, missing
@@ -83,14 +84,15 @@ def free_ports(ask: ProbeRequest, ephemeral: tuple[int, int]) -> list[int]:
     """Return ports proven free, the same ones for the same seed; ephemeral ones only where all are."""
     if ask.free_ports <= 0:
         return []
-    start = int.from_bytes(hashlib.sha256(ask.seed.encode()).digest()[:4], "big") % _FREE_COUNT
+    start = zlib.crc32(ask.seed.encode()) % _FREE_COUNT
     window = [_FREE_FROM + (start + step) % _FREE_COUNT for step in range(_FREE_COUNT)]
-    other = [*range(29000, 65536), *range(10000, 20000), *range(1024, 10000)]
+    other = chain(range(29000, 65536), range(10000, 20000), range(1024, 10000))
     reserved = _reserved_ports() | set(ask.ports)
-    calm = [port for port in window + other if not ephemeral[0] <= port <= ephemeral[1]]
+    calm = (port for port in chain(window, other) if not ephemeral[0] <= port <= ephemeral[1])
+    first = list(islice(calm, ask.free_ports))
     found: list[int] = []
-    for port in calm + (window if len(calm) < ask.free_ports else []):
-        if port not in reserved and not bind_error(port):
+    for port in chain(first, calm if len(first) == ask.free_ports else window):
+        if port not in reserved and port not in found and not bind_error(port):
             found.append(port)
             if len(found) >= ask.free_ports:
                 break

@@ -42,7 +42,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         script=str(request.get("script") or ""),
         python_path=str(request.get("python_path") or ""),
         modules=tuple(str(name) for name in request.get("modules") or ()),
-        skip=frozenset(request.get("skip") or ()),
+        skip=frozenset(request.get("skip") or ()) | (frozenset() if request.get("script") else {"script"}),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),
         pynvml=pynvml,
         known=read_known(request.get("known") or {}),

@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.supervisor.run_dir import runs_dir
-from launcher.remote.programs import EXIT_OLD_PYTHON
+from launcher.remote.programs import EXIT_OLD_PYTHON, agent_source
 from preflight import agent
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -153,6 +154,17 @@ def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Pat
     assert answer.facts.script == Missing("no answer within 3 s", "timeout")
     assert not isinstance(answer.facts.processes, Missing)
     assert answer.seconds < 15
+
+
+def test_no_probe_waits_for_openssl_and_none_is_started_for_no_script() -> None:
+    code = "import sys; exec(sys.stdin.read(), {'__name__': 'agent'}); print('hashlib' in sys.modules)"
+    argv = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(argv, input=agent_source(), capture_output=True, check=True)
+    assert done.stdout.strip() == b"False"
+    facts = run_agent({}).facts
+    assert isinstance(facts.script, Missing)
+    assert facts.script.code == "not-asked"
+    assert "script" not in facts.probe_ms
 
 
 def test_a_probe_that_hangs_holds_none_of_the_agents_streams() -> None:
