@@ -1,17 +1,6 @@
 """Ways to a host. A transport is one module of this package and one line in `open_endpoint`."""
 
-import sys
-import threading
-from importlib import import_module
-
 from launcher.transports.base import Connection, Endpoint, OpenOptions
-
-_UNUSED = "invoke"
-"""A fifth to a third of paramiko's import time, for its own `Match exec`, which gpulaunch does not use.
-
-Every command over SSH would pay for it; paramiko does without it where it is not installed.
-"""
-_importing = threading.Lock()  # hosts are opened by many threads
 
 
 def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
@@ -28,21 +17,10 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
 
         return open_prefix(endpoint, options, open_endpoint)
     from launcher.transports.ssh.dial import dial  # noqa: PLC0415 - as above
+    from launcher.transports.ssh.paramiko_import import import_paramiko  # noqa: PLC0415 - as above
 
     dialled = None if endpoint.jumps else dial(endpoint)  # sshd starts for us while we import
-    _import_paramiko()
+    import_paramiko()
     from launcher.transports.ssh.connection import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
     return open_ssh(endpoint, options, dialled)
-
-
-def _import_paramiko() -> None:
-    """Import paramiko without the package that it does without when that is not installed."""
-    with _importing:
-        if "paramiko" in sys.modules or _UNUSED in sys.modules:
-            return
-        sys.modules[_UNUSED] = None  # type: ignore[assignment]  # this is how an import is made to fail
-        try:
-            import_module("paramiko")
-        finally:
-            del sys.modules[_UNUSED]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -32,3 +33,24 @@ def test_a_run_imports_later_what_only_some_runs_need(module: str, of_run: froze
 @pytest.fixture(scope="module")
 def of_run() -> frozenset[str]:
     return imported("launcher.commands.run, launcher.commands._launch")
+
+
+PARAMIKO = "from launcher.transports.ssh.paramiko_import import import_paramiko as get; get(); import sys"
+
+
+def answer(code: str) -> str:
+    argv = [sys.executable, "-c", f"{PARAMIKO}; {code}"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_paramiko_comes_without_mail_parsers_and_with_its_version() -> None:
+    modules = answer("import paramiko; print(paramiko.__version__, *sys.modules)").split()
+    assert modules[0] == version("paramiko")
+    assert {"invoke", "importlib.metadata", "email"}.isdisjoint(modules)
+
+
+def test_metadata_is_real_after_and_while_paramiko_is_imported() -> None:
+    assert answer("import importlib.metadata as m; print(m.version('click'))") == version("click")
+    stand_in = "import launcher.transports.ssh.paramiko_import as p; m = p._Versions('importlib.metadata')"
+    assert answer(f"{stand_in}; print(m.PackageNotFoundError.__name__)") == "PackageNotFoundError"
+    assert answer(f"{stand_in}; print(m.version('click'))") == version("click")
