@@ -233,7 +233,8 @@ def _score_log(score: DiagnosisScore, label: LogLabel, found: Diagnosis) -> None
         score.cleared += right
     else:
         score.failed += 1
-        right = bool(names) and bool(names[0] & label.causes)
+        names = names or [{found.verdict}]
+        right = bool(names[0] & label.causes)
         among_three = any(name & label.causes for name in names[:3])
         score.first += right
         score.among_three += among_three

@@ -23,7 +23,7 @@ _ENDS_LIKE_ERROR = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Failed|Timeout|Iteration|Killed|Fault|Failure|Found)$"
 )
 _NOT_AN_EXCEPTION = re.compile(
-    r"^(?:Traceback|File|During|The above|Original|INFO|WARNING|ERROR|DEBUG|CRITICAL|Epoch|Cell|Step|Loss|Note|See|Warning|Error)\b"
+    r"^(?:[A-Za-z]:\\|Traceback|File|During|The above|Original|INFO|WARNING|ERROR|DEBUG|CRITICAL|Epoch|Cell|Step|Loss|Note|See|Warning|Error)\b"
 )
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
@@ -46,7 +46,7 @@ _NOT_A_MESSAGE = re.compile(
 MOST_BELOW = 6
 """Lines below the first one of a message that are read."""
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
-_IN_THREAD = ("Exception in thread", "Exception ignored in")
+_IN_THREAD, _IGNORED = "Exception in thread", "Exception ignored in"
 _CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
 _RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
 _DEEPEST_SOURCE = 10
@@ -112,6 +112,34 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     for stream in by_stream.values():
         found += [replace(raised, chain=raised.chain + len(found)) for raised in _of_one_stream(stream)]
     return tuple(sorted(found, key=lambda raised: raised.line.order))
+
+
+def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them."""
+    places = [index for index, line in enumerate(lines) if line.text.startswith(_IGNORED)]
+    if not places:
+        return lines
+    kept = list(lines)
+    for start in places:
+        for index in _of_traceback(lines, start):
+            kept[index] = replace(lines[index], text="")
+    return kept
+
+
+def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
+    """Yield the places of a traceback's lines, from one above it to its exception; collectors double lines."""
+    stream, text = (lines[start].source, lines[start].rank), lines[start].text
+    ended = False
+    for index in range(start, min(len(lines), start + _LONGEST)):
+        line = lines[index]
+        if (line.source, line.rank) != stream:
+            continue
+        if line.text != text:
+            own = line.text[:1].isspace() or _HEADER.search(line.text)
+            if ended or not (own or _named(line.text)):
+                return
+            text, ended = line.text, not own
+        yield index
 
 
 def wraps_another(raised: ParsedException) -> bool:

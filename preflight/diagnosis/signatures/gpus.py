@@ -39,7 +39,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Input type \(torch\.FloatTensor\) and weight type \(torch\.cuda|arguments are located on different GPUs"
               r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on|No backend type associated with device type cpu"
-              r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor",
+              r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|all tensors must be on devices\[0\]",
               "tensors on different GPUs, or a batch left on the CPU", "accelerator.device, and prepare the DataLoader", "known"),
     Signature("S42", "cuda-reinit-in-fork", ROOT,
               r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher"
