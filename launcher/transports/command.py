@@ -3,11 +3,12 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
-from launcher.transports.base import CommandResult, Stream
+from launcher.transports.base import Closing, CommandResult, Stream
 
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
@@ -21,33 +22,46 @@ class KillableStream(Stream, Protocol):
         """End it and the processes it started."""
 
 
-def run_killable(
-    start: Callable[[tuple[str, ...]], KillableStream],
-    words: tuple[str, ...],
-    host: str,
-    stdin: bytes,
-    *,
-    timeout_s: float,
-    max_output: int,
-) -> CommandResult:
-    """Start a command and run it to its end; what still runs at the deadline is killed, group and all.
+class KillableConnection(Closing):
+    """A host whose commands can be ended with all that they started; see `base.Connection`."""
 
-    A program that cannot be started answers as a shell does. Raises as `run_to_completion` does.
-    """
-    deadline = time.monotonic() + timeout_s
-    try:
-        stream = start(words)
-    except ProgramNotStarted as failure:
-        return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
-    try:
-        return run_to_completion(
-            stream, host, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
-        )
-    except HostError:
-        stream.kill()
-        raise
-    finally:
-        stream.close()
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The host's name as the user typed it."""
+        return self._name
+
+    def run(
+        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+    ) -> CommandResult:
+        """Run to the end; see the contract. What still runs at the deadline is killed, group and all.
+
+        A program that cannot be started answers as a shell does.
+        """
+        argv = tuple(argv)
+        deadline = time.monotonic() + timeout_s
+        try:
+            stream = self.start(argv)
+        except ProgramNotStarted as failure:
+            return CommandResult(failure.status, b"", f"{argv[0]}: {failure.why}\n".encode())
+        try:
+            return run_to_completion(
+                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+            )
+        except HostError:
+            stream.kill()
+            raise
+        finally:
+            stream.close()
+
+    @abstractmethod
+    def start(self, argv: Iterable[str]) -> KillableStream:
+        """Start in a session of its own and stream."""
+
+    def close(self) -> None:
+        """Nothing of its own is held open."""
 
 
 def run_to_completion(

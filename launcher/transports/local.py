@@ -14,8 +14,8 @@ from typing import IO
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
-from launcher.transports.base import Closing, CommandResult, Endpoint
-from launcher.transports.command import run_killable
+from launcher.transports.base import Endpoint
+from launcher.transports.command import KillableConnection
 
 _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20
@@ -26,25 +26,12 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 """What a shell answers where exec fails, so that both transports answer alike."""
 
 
-class LocalConnection(Closing):
+class LocalConnection(KillableConnection):
     """The local machine; see `base.Connection` for the contract."""
 
     def __init__(self, endpoint: Endpoint, env: Mapping[str, str] | None = None) -> None:
-        self._name = endpoint.name
+        super().__init__(endpoint.name)
         self._env = env
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user typed it."""
-        return self._name
-
-    def run(
-        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> CommandResult:
-        """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
-        return run_killable(
-            self.start, tuple(argv), self.name, stdin, timeout_s=timeout_s, max_output=max_output
-        )
 
     def start(self, argv: Iterable[str]) -> "LocalStream":
         """Start in a session of its own and stream."""
@@ -69,9 +56,6 @@ class LocalConnection(Closing):
                 self.name, words[0], failure.strerror or "cannot be started", status
             ) from None
         return LocalStream(self.name, process)
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
 
 class LocalStream:

@@ -3,34 +3,20 @@
 from collections.abc import Iterable
 
 from launcher.errors import HostError
-from launcher.transports.base import Closing, CommandResult
-from launcher.transports.command import run_killable
+from launcher.transports.command import KillableConnection
 from launcher.transports.step.step import SlurmStep
 from launcher.transports.step.stream import StepStream
 
 _START_S = 30.0
 
 
-class StepConnection(Closing):
+class StepConnection(KillableConnection):
     """See `base.Connection` for the contract; the step is shared, and outlives it."""
 
     def __init__(self, step: SlurmStep, node: str, name: str) -> None:
+        super().__init__(name)
         self._step = step
         self._node = node
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user typed it."""
-        return self._name
-
-    def run(
-        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> CommandResult:
-        """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
-        return run_killable(
-            self.start, tuple(argv), self.name, stdin, timeout_s=timeout_s, max_output=max_output
-        )
 
     def start(self, argv: Iterable[str]) -> StepStream:
         """Start in a session of its own and stream."""
@@ -44,6 +30,3 @@ class StepConnection(Closing):
             stream.close()
             raise
         return stream
-
-    def close(self) -> None:
-        """Nothing of its own is held open."""
