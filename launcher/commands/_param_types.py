@@ -1,11 +1,22 @@
-"""Types of values on a command line: durations, precisions."""
+"""What several commands take: durations, precisions, the directory of local logs."""
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
+from launcher.local.project import RUNS, local_runs_dir
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]:
+    """Return the option --logs, which is given to the command as `name`; `text` is its help."""
+    kind = click.Path(file_okay=False, path_type=Path)
+    return click.option("--logs", name, type=kind, default=local_runs_dir, show_default=RUNS, help=text)
 
 
 class DurationParam(click.FloatRange):

@@ -13,6 +13,7 @@ from launcher.commands._end_notice import deliver_for
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_hosts import reach_run
+from launcher.commands._param_types import logs_option
 from launcher.commands._preflight_report import todays_report
 from launcher.commands._run_options import (
     FoundRunOptions,
@@ -24,7 +25,6 @@ from launcher.commands._run_options import (
 )
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.signals import InterruptChoice
-from launcher.local.project import RUNS, local_runs_dir
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
@@ -51,13 +51,7 @@ class AttachOptions(FoundRunOptions):
 @click.command("attach")
 @run_argument
 @click.option("--stop-on-exit", is_flag=True, help="Ctrl-C stops the run, without a question.")
-@click.option(
-    "--logs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=local_runs_dir,
-    show_default=RUNS,
-    help="Local directory for the full log of each rank.",
-)
+@logs_option("Local directory for the full log of each rank.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
 @json_option

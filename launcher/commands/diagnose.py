@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
 from launcher.local.own_modules import own_modules
-from launcher.local.project import RUNS, local_runs_dir
 from launcher.report.diagnosis import diagnosis_json, render_diagnosis
 from launcher.rundir.log_files import LAST, find_local_run, read_logs
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -17,14 +17,7 @@ from preflight.diagnosis.diagnose import diagnose_logs
 @click.command("diagnose")
 @click.argument("logs", nargs=-1, metavar="[FILE|RUN|-]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--logs",
-    "runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=local_runs_dir,
-    show_default=RUNS,
-    help="Where `gpulaunch run` kept its logs.",
-)
+@logs_option("Where `gpulaunch run` kept its logs.", "runs")
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """Say what killed a run, how sure that is, the lines that prove it, and what to do.
 

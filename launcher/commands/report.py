@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from launcher.commands._param_types import logs_option
 from launcher.commands._run_options import run_argument
 from launcher.exit_codes import ExitCode
 from launcher.local.atomic_write import write_atomic
-from launcher.local.project import RUNS, local_runs_dir
 from launcher.report.html.page import render_page
 from launcher.report.summary import summary_json, summary_lines
 from launcher.rundir.layout import RunFiles, read_run
@@ -24,14 +24,7 @@ from launcher.terminal.output import echo, echo_json, echo_lines, no_utf8
     help="Write a page with plots to this file; - is standard output.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every value.")
-@click.option(
-    "--logs",
-    "runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=local_runs_dir,
-    show_default=RUNS,
-    help="Where `gpulaunch run` kept its logs.",
-)
+@logs_option("Where `gpulaunch run` kept its logs.", "runs")
 def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:
     """Report a run: how it ended, its curves, what its ranks used, and what happened when.
 

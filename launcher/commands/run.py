@@ -1,6 +1,5 @@
 """gpulaunch run: check the hosts, launch the training on all of them, follow it to its end."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -9,9 +8,8 @@ from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, logs_option
 from launcher.commands._usage_errors import WrongUsage
-from launcher.local.project import RUNS, local_runs_dir
 
 _EXAMPLES = """\b
 Examples:
@@ -119,13 +117,7 @@ MOST_WAIT_S = 7 * 86400.0
     metavar="DURATION",
     help="From SIGTERM to SIGKILL when the run is stopped (10s): time for a last checkpoint.",
 )
-@click.option(
-    "--logs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=local_runs_dir,
-    show_default=RUNS,
-    help="Local directory for the full log of each rank.",
-)
+@logs_option("Local directory for the full log of each rank.")
 @transport_option
 @host_access_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")

@@ -10,10 +10,10 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_configs, complete_hosts
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._param_types import logs_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
-from launcher.local.project import RUNS, local_runs_dir
 from launcher.slurm.commands import local_commands
 from launcher.slurm.sbatch import sbatch_text
 from launcher.slurm.submit import submit_job
@@ -58,13 +58,7 @@ Examples:
     help="Submit on this login node by SSH, after the tree was sent to it.",
 )
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
-@click.option(
-    "--logs",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=local_runs_dir,
-    show_default=RUNS,
-    help="With --login: what the tree goes without.",
-)
+@logs_option("With --login: what the tree goes without.")
 @json_option
 @host_access_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")

@@ -77,17 +77,6 @@ class StartRequests:
         return self._start.frame("supervisor", f"{head[1:]}, {spec[1:]}}}".encode())
 
 
-def start_request(
-    plan: Plan,
-    node: NodePlan,
-    disconnect: DisconnectOptions,
-    entries: Iterable[HostEntry] = (),
-    restart: RestartSpec | None = None,
-) -> bytes:
-    """Return the request that starts one node of a plan, alone."""
-    return StartRequests(plan, disconnect, entries, restart).of(node)
-
-
 def warm_start_order(
     plan: Plan,
     node: NodePlan,

@@ -34,7 +34,7 @@ def follower(script: str, events: "queue.Queue[RunEvent]") -> NodeClient:
         RUN,
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
-        lambda: protocol.start_request(planned, node, DisconnectOptions()),
+        lambda: protocol.StartRequests(planned, DisconnectOptions()).of(node),
         patience_s=30.0,
         events=events,
     )
