@@ -20,7 +20,7 @@ from launcher.follow.protocol import MARKER
 from launcher.transports.base import Closing, CommandResult
 
 _ALIVE_S = 2.0
-_USAGE_S = 5.0
+_USAGE_S = _DIGEST_S = 5.0
 _AGAIN_S = 0.02
 _RUN_DIR = "/home/ada/.local/state/gpulaunch/runs/%s/%s"
 
@@ -207,13 +207,20 @@ class ReplayedSupervisor:
         story = self._fleet.story
         yield began, lambda: self._of_ranks("rank")
         yield began, lambda: self._of_ranks("state")
-        usage_at = began + _USAGE_S
+        usage_at, digest_at = began + _USAGE_S, began + _DIGEST_S
         for step in range(story.steps):
             at = began + (step + 1) * story.step_s
             if at >= usage_at:
                 usage_at += _USAGE_S
                 yield at, self._usage
-            yield at, lambda step=step: self._step(step)  # type: ignore[misc]
+            if not self._spec["digest"]:
+                yield at, lambda step=step: self._step(step, self._ranks)  # type: ignore[misc]
+                continue
+            if 0 in self._ranks:
+                yield at, lambda step=step: self._step(step, (0,))  # type: ignore[misc]
+            if at >= digest_at or step == story.steps - 1:
+                digest_at += _DIGEST_S
+                yield at, lambda step=step: self._digest(step)  # type: ignore[misc]
         end = began + (story.steps + 1) * story.step_s
         yield end, self._printed
         if story.failing_rank is None:
@@ -233,10 +240,21 @@ class ReplayedSupervisor:
                 fields |= {"world_rank": rank, "backend": "nccl" if gpus else "gloo", **gpu}
             yield from self._events(event, fields)
 
-    def _step(self, step: int) -> Iterator[bytes]:
+    def _step(self, step: int, ranks: Iterable[int]) -> Iterator[bytes]:
+        for rank in ranks:
+            yield self._log(f"rank-{rank}.log", _line(step, rank))
+
+    def _digest(self, step: int) -> Iterator[bytes]:
+        ranks = {}
         for rank in self._ranks:
-            loss = 2.5 - step / 100 - rank / 1e6
-            yield self._log(f"rank-{rank}.log", b"step %d loss %.4f lr 0.0001\n" % (step, loss))
+            last = _line(step, rank).decode().rstrip()
+            ranks[str(rank)] = {
+                "lines": step + 1,
+                "last": last,
+                "said": {"Warning: slow disk": 1} if step else {},
+            }
+        ranks.pop("0", None)
+        yield _frame({"digest": ranks, "t": time.time()})
 
     def _printed(self) -> Iterator[bytes]:
         self._fleet.node_printed()
@@ -253,6 +271,9 @@ class ReplayedSupervisor:
         rank = self._fleet.story.failing_rank
         told = {"rank": rank, "type": "ValueError", "message": "loss is NaN", "location": "train.py:12"}
         yield from self._events("exception", told)
+        if self._spec["digest"] and rank is not None:  # its log is released
+            for step in range(self._fleet.story.steps):
+                yield from self._step(step, (rank,))
         yield from self._end({each: 1 if each == rank else -15 for each in self._ranks}, "")
 
     def _end(self, codes: Mapping[int, int], why: str) -> Iterator[bytes]:
@@ -282,6 +303,10 @@ class ReplayedSupervisor:
         offset = self._offsets.get(log, 0)
         self._offsets[log] = offset + len(data)
         return _frame({"log": log, "offset": offset, "size": len(data), "t": time.time()}, data)
+
+
+def _line(step: int, rank: int) -> bytes:
+    return b"step %d loss %.4f lr 0.0001\n" % (step, 2.5 - step / 100 - rank / 1e6)
 
 
 def _frame(header: Mapping[str, Any], data: bytes = b"") -> bytes:

@@ -59,6 +59,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=8, help="ranks of each node")
     parser.add_argument("--steps", type=int, default=20, help="lines of each rank's log")
     parser.add_argument("--step", type=float, default=1.0, help="seconds between them")
+    parser.add_argument("--all-ranks", action="store_true", help="follow every line, as below 513 ranks")
     asked = parser.parse_args()
     few = max(1, asked.nodes // 4)
     costs: dict[int, float] = {}
@@ -66,7 +67,7 @@ def main() -> int:
     for nodes in (few, asked.nodes):
         story = Story(nodes, asked.steps, asked.step, failing_rank=nodes * asked.gpus - 1)
         with tempfile.TemporaryDirectory() as folder, state_in(Path(folder)):
-            done = replay(story, asked.gpus, Path(folder))
+            done = replay(story, asked.gpus, Path(folder), all_ranks=asked.all_ranks)
         costs[nodes] = (done.plan_cpu_s + done.run_cpu_s) / nodes
         threads = done.threads / nodes
         descriptors = done.descriptors / (nodes * (asked.gpus + 1))
@@ -88,9 +89,9 @@ def main() -> int:
     )
 
 
-def replay(story: Story, gpus: int, folder: Path) -> Measured:
+def replay(story: Story, gpus: int, folder: Path, *, all_ranks: bool = False) -> Measured:
     """Carry a launch out on replayed hosts; its logs go to `folder`."""
-    launch = checked_launch(story, gpus, folder)
+    launch = checked_launch(story, gpus, folder, all_ranks=all_ranks)
     began = time.process_time()
     launch.plan()
     planned = time.process_time()
@@ -111,7 +112,7 @@ def replay(story: Story, gpus: int, folder: Path) -> Measured:
     )
 
 
-def checked_launch(story: Story, gpus: int, folder: Path) -> CheckedLaunch:
+def checked_launch(story: Story, gpus: int, folder: Path, *, all_ranks: bool = False) -> CheckedLaunch:
     """Return a launch on recorded hosts whose preflight is over."""
     recorded = Recorded()
     names = [f"node-{number:04}" for number in range(story.nodes)]
@@ -126,7 +127,7 @@ def checked_launch(story: Story, gpus: int, folder: Path) -> CheckedLaunch:
         entries=entries,
         job=result.job,
         connections=ConnectionPool(fleet.open),
-        follow=FollowOptions(logs=folder / "logs"),
+        follow=FollowOptions(logs=folder / "logs", all_ranks=all_ranks),
     )
     return CheckedLaunch(request, result, None)
 

@@ -57,7 +57,9 @@ def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | N
         connections=ConnectionPool(what.ways.open),
         sent=script_to_send(what.config),
         ignore=read_codes(options.ignore) | what.config.ignore,
-        follow=FollowOptions(what.config.disconnect, logs=options.logs, detach=options.detach),
+        follow=FollowOptions(
+            what.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
+        ),
         width=what.ways.width,
         job_notice=what.ways.job_notice,
         shards=what.ways.shards if options.dry_run else None,

@@ -53,7 +53,11 @@ class AttachOptions(FoundRunOptions):
 @click.option("--stop-on-exit", is_flag=True, help="Ctrl-C stops the run, without a question.")
 @logs_option("Local directory for the full log of each rank.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
-@click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
+@click.option(
+    "--all-ranks",
+    is_flag=True,
+    help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
+)
 @json_option
 @run_options
 def command(run: str, **given: Any) -> int:
@@ -79,6 +83,7 @@ def command(run: str, **given: Any) -> int:
         find=partial(_find_start, ways, options),
         spares=lambda _: (),  # what names them is the word of the hosts that have failed
         on_preflight=partial(_report, screen),
+        all_ranks=options.all_ranks,
     )
     for line in render_launch(plan, str(options.logs / plan.run_id)):
         screen.notify(line)

@@ -91,7 +91,11 @@ MOST_WAIT_S = 7 * 86400.0
     is_flag=True,
     help="All that the checks of the hosts found; with --dry-run the environments, too.",
 )
-@click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
+@click.option(
+    "--all-ranks",
+    is_flag=True,
+    help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
+)
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
 @click.option(
     "--restarts", default="", metavar="N", help="How often at most a run that failed is started again."

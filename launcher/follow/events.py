@@ -49,6 +49,23 @@ class HostReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RankDigest:
+    """What a rank's log, which stays on its host, has so far: all its lines count."""
+
+    lines: int
+    last: str
+    said: Mapping[str, int]  # alarming lines that differ in more than digits, and how many of each
+
+
+@dataclass(frozen=True, slots=True)
+class DigestReport:
+    """Digests that have changed, by rank."""
+
+    host: str
+    ranks: Mapping[int, RankDigest]
+
+
+@dataclass(frozen=True, slots=True)
 class HostEnded:
     """Nothing of the run is left on the host, or `left` says what; its local logs are complete."""
 
@@ -109,6 +126,7 @@ RunEvent: TypeAlias = (
     | StartRefused
     | LogOutput
     | HostReport
+    | DigestReport
     | HostEnded
     | Disconnected
     | Reconnected

@@ -25,12 +25,14 @@ from launcher.errors import (
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.events import (
+    DigestReport,
     Disconnected,
     HostEnded,
     HostLost,
     HostReport,
     HostStarted,
     LogOutput,
+    RankDigest,
     Reconnected,
     RunEvent,
     StartRefused,
@@ -121,7 +123,7 @@ class NodeClient(threading.Thread):
         self._beat = 0.0
         self._words: deque[bytes] = deque()
         self._offsets: dict[str, int] = dict(known.offsets)
-        self._options = known.options
+        self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._awake = awake or AwakeClock()
@@ -218,7 +220,7 @@ class NodeClient(threading.Thread):
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
-                    body = protocol.follow_request(self._run_id, self._offsets, **self._options)
+                    body = protocol.follow_request(self._run_id, self._offsets, **self.options)
                     self._converse(connection, argv, body, self._on_follow)
                     return
             except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
@@ -334,6 +336,12 @@ class NodeClient(threading.Thread):
         self._see_clock(header)
         if "log" in header:
             self._on_log(header["log"], header["offset"], frame.data)
+        elif header.get("digest"):
+            ranks = {
+                int(rank): RankDigest(said["lines"], said["last"], said["said"])
+                for rank, said in header["digest"].items()
+            }
+            self._put(DigestReport(self.host, ranks))
         elif "end" in header:
             wrong = validate_state(header["end"])
             last = (
@@ -353,7 +361,7 @@ class NodeClient(threading.Thread):
         here = self._offsets.get(log)
         if here is None:
             _demand("it reports more logs than a node has" if len(self._offsets) >= MAX_LOGS else "")
-            here = offset if "since" in self._options else 0
+            here = offset if "since" in self.options else 0
         _demand(f"{log!r} continues at byte {offset}, expected byte {here}" if offset != here else "")
         self._offsets[log] = offset + len(data)
         if log != EVENTS:

@@ -61,10 +61,13 @@ class StartRequests:
         disconnect: DisconnectOptions,
         entries: Iterable[HostEntry] = (),
         restart: RestartSpec | None = None,
+        *,
+        digest: bool = False,
     ) -> None:
         self._plan = plan
         self._disconnect = disconnect
         self._restart = restart
+        self._digest = digest
         nodes = json.dumps(build_record_nodes(plan, entries))
         rank = json.dumps(program_source("rank").decode())
         start = f'{{"mode": "start", "spec": {{"rank_source": {rank}, "launch": {{"nodes": {nodes}, '
@@ -73,7 +76,7 @@ class StartRequests:
     def of(self, node: NodePlan) -> bytes:
         """Return the request that starts one node."""
         head = json.dumps(build_record_head(self._plan, node))
-        spec = json.dumps(_spec(self._plan, node, self._disconnect, self._restart))
+        spec = json.dumps(_spec(self._plan, node, self._disconnect, self._restart, digest=self._digest))
         return self._start.frame("supervisor", f"{head[1:]}, {spec[1:]}}}".encode())
 
 
@@ -83,16 +86,23 @@ def warm_start_order(
     disconnect: DisconnectOptions,
     entries: Iterable[HostEntry] = (),
     restart: RestartSpec | None = None,
+    *,
+    digest: bool = False,
 ) -> bytes:
     """Return what a node that has started early waits for."""
-    spec = _spec(plan, node, disconnect, restart)
+    spec = _spec(plan, node, disconnect, restart, digest=digest)
     spec |= {"launch": build_run_record(plan, node, entries), "rank_source": program_source("rank").decode()}
     body = json.dumps({"mode": "start", "spec": spec}).encode()
     return b"%d\n" % len(body) + body
 
 
 def _spec(
-    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, restart: RestartSpec | None = None
+    plan: Plan,
+    node: NodePlan,
+    disconnect: DisconnectOptions,
+    restart: RestartSpec | None = None,
+    *,
+    digest: bool = False,
 ) -> dict[str, Any]:
     """Return what the supervisor of a node is to do, without the launch's record and the rank's program."""
     return {
@@ -118,6 +128,7 @@ def _spec(
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": list(node.gpus) or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
         "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
+        "digest": digest,
         "restart": None if restart is None else restart.known,
         "restart_order": restart.order if restart is not None and node.node_rank == 0 else None,
     }
@@ -148,8 +159,9 @@ def _beside(*names: str) -> list[tuple[str, str]]:
 def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -> bytes:
     """Return the request that follows a run from these offsets on.
 
-    Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what exists now, no more),
-    `only` (names of logs), `since` ({"bytes": n}, {"lines": n} or {"seconds": n}).
+    Wishes: `digest` (true: of ranks other than 0 digests in place of logs), `viewer` (true: looking keeps no
+    attached run alive), `once` (true: what exists now, no more), `only` (names of logs), `since`
+    ({"bytes": n}, {"lines": n} or {"seconds": n}).
     """
     return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **options})
 

@@ -22,6 +22,7 @@ from launcher.follow.hang_stacks import add_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, poll_interval
 from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
+from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
 from launcher.follow.stop_deadline import StopDeadline
 from launcher.follow.ticker import TickerQueue
@@ -81,7 +82,8 @@ class Attempt:
             stop_text=disconnect.stop_text,
             after_main_s=disconnect.after_main_s,
         )
-        self._reporter = RunReporter(self._state, screen, self._book)
+        self._digest = is_digested(plan, all_ranks=launch.follow.all_ranks)
+        self._reporter = RunReporter(self._state, screen, self._book, digest=self._digest)
         self._events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
         departure = DetachPolicy(self._state, time.monotonic(), quiet_s=launch.follow.quiet_s)
         self._departure = departure if launch.follow.detach else None
@@ -96,7 +98,7 @@ class Attempt:
         self._vigil = PeerCheck(targets or {}, self._knock)
         self._vigil_begun = False
         self._requests = protocol.StartRequests(
-            plan, launch.follow.disconnect, launch.entries, launch.restart
+            plan, launch.follow.disconnect, launch.entries, launch.restart, digest=self._digest
         )
         self._followers = {
             node.host: self._follower(node, entry)
@@ -111,7 +113,8 @@ class Attempt:
         if early is None:
             start = partial(self._requests.of, node)
         else:
-            start = partial(protocol.warm_start_order, plan, node, disconnect, launch.entries, launch.restart)
+            order = partial(protocol.warm_start_order, digest=self._digest)
+            start = partial(order, plan, node, disconnect, launch.entries, launch.restart)
         client = NodeClient(
             plan.run_id,
             node,
@@ -123,6 +126,7 @@ class Attempt:
             events=self._events,
             awake=self._awake,
         )
+        client.options = {"digest": self._digest}
         client.poll_s = poll_interval(len(plan.nodes))
         return client
 
@@ -156,6 +160,7 @@ class Attempt:
             self._hear_of_job(_JOB_ANSWER_S)
             self._act(Tick(time.time()))
             self._screen.finish()
+            self._reporter.tell_digests()
             self._screen.show_ends(self._book.last_lines)
         self._screen.heed(lambda: False)
         self._hurry.give_up_hosts()
@@ -169,7 +174,7 @@ class Attempt:
         else:
             self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         job = self._launch.follow.disconnect.slurm_job
-        outcome = replace(outcome, logs_incomplete=self._book.failed, slurm_job=job)
+        outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete, slurm_job=job)
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome

@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from launcher.follow.events import HostReport, LogOutput, RunEvent, Tick
+from launcher.follow.events import DigestReport, HostReport, LogOutput, RunEvent, Tick
 from launcher.follow.failures import describe_exit_code
 from launcher.follow.live_warnings import LiveLogScanner
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase, Phases
+from launcher.follow.rank_digests import RankDigests
 from launcher.follow.run_state import Notify, RunState, StopHosts
 from launcher.follow.usage import UsageTracker
 from launcher.rundir.log_store import LogStore
@@ -37,9 +38,16 @@ class RunReporter:
         *,
         clock: Callable[[], float] = time.monotonic,
         over: bool = False,
+        digest: bool = False,
     ) -> None:
-        """`over`: the run has ended long ago; it is kept as it was, and nothing of it happens now."""
+        """`over`: the run has ended long ago; it is kept as it was, and nothing of it happens now.
+
+        `digest`: hosts send digests of ranks other than 0, and the logs of those that fail.
+        """
         self._over = over
+        self.digests = RankDigests(state.plan) if digest else None
+        if self.digests is not None:
+            screen.notify(self.digests.notice)
         self.usages = UsageTracker(state.plan)
         self.phases = Phases(state)
         self._state = state
@@ -57,6 +65,8 @@ class RunReporter:
         """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
         self._book.write(output.host, output.log, output.offset, output.data)
         self._say_what_failed()
+        if self.digests is not None and output.log.startswith("rank-") and output.log != _MAIN:
+            return  # of a rank that has failed, from its first byte on: the end shows what matters
         fresh = output.data[max(0, shown_from - output.offset) :]
         if not fresh:
             return
@@ -74,13 +84,9 @@ class RunReporter:
         """Take all but output."""
         at = getattr(event, "at", None)
         if isinstance(event, Tick):
-            now = self._clock()
-            self._screen.tick(now)
-            self._say_what_failed()
-            due = not self._over and now - self._judged_steps >= STALLED_EVERY_S
-            self._judged_steps = now if due else self._judged_steps
-            for text in self._live.stalled(now) if due else ():
-                self.say(text, bad=True)
+            self._tick()
+        elif isinstance(event, DigestReport):
+            self._take_digest(event)
         elif isinstance(event, HostReport) and event.event == "usage":
             self._take_usage(event)
         elif isinstance(event, HostReport) and event.event == "script_exit":
@@ -97,6 +103,37 @@ class RunReporter:
             self._note_end(event)
         if at is not None and not (self._over and isinstance(event, Tick)):
             self._see_phase(float(at))
+
+    def _tick(self) -> None:
+        now = self._clock()
+        self._screen.tick(now)
+        self._say_what_failed()
+        if self._over:
+            return
+        for text in () if self.digests is None else self.digests.due(now):
+            self._screen.notify(text)
+        if now - self._judged_steps >= STALLED_EVERY_S:
+            self._judged_steps = now
+            for text in self._live.stalled(now):
+                self.say(text, bad=True)
+
+    def _take_digest(self, report: DigestReport) -> None:
+        now = self._clock()
+        for rank, line in self.digests.feed(report) if self.digests is not None else ():
+            data = line.encode() + b"\n"
+            self._screen.output(report.host, f"rank-{rank}.log", data, now)
+            for text in () if self._over else self._live.feed(report.host, f"rank-{rank}.log", data, now):
+                self.say(text, bad=True)
+
+    def tell_digests(self) -> None:
+        """Say what the ranks have printed whose logs stay on their hosts."""
+        for text in () if self.digests is None else self.digests.summary():
+            self._screen.notify(text)
+
+    @property
+    def logs_incomplete(self) -> str:
+        """Why the local logs are not complete, "" where they are."""
+        return self._book.failed or ("" if self.digests is None else self.digests.incomplete)
 
     def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
         """Show it to the user, and keep it for the report; `at`: when it happened on its host."""

@@ -31,6 +31,7 @@ class FollowOptions:
         None  # asks at a terminal what Ctrl-C shall do; None: it stops
     )
     logs: Path = Path("gpulaunch-runs")
+    all_ranks: bool = False  # every line of every rank, of however many
     detach: bool = False  # leave the run once its ranks are as planned
     keeps_record: bool = True  # on this machine, for its own later commands
     quiet_s: float = NO_WORLD_TIMEOUT_S  # how long ranks that set up no world are waited for before that

@@ -91,9 +91,7 @@ def restart(run_dir: Path, place: Path, text: str) -> dict[str, Any]:
     order = read_order(text, [spec.get("restart")])
     means = context(order, place)
     found, to = means.find(run_dir.name)
-    outcome = AttachedRun(
-        to.plan, to.entries, to.open, means.screen, logs=means.logs, run=found, choose=means.choose
-    ).follow()
+    outcome = AttachedRun(to, means.screen, logs=means.logs, run=found, choose=means.choose).follow()
     if outcome is None:
         raise NeedsClientError("it was interrupted")
     pool = ConnectionPool(to.open_known)

@@ -39,6 +39,7 @@ class FollowContext:
     prepare_spare: Callable[[HostEntry], None] = lambda _: None  # raises GpulaunchError
     on_host: bool = False  # leave a new start once its ranks are as planned, and what hosts lack to a client
     keeps_record: bool = True
+    all_ranks: bool = False  # every line of every rank, of however many
 
 
 def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outcome | None:
@@ -64,7 +65,12 @@ def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outc
 
 def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, is_shown: bool) -> Outcome | None:
     attachment = AttachedRun(
-        to.plan, to.entries, to.open, means.screen, logs=means.logs, run=found, choose=means.choose
+        to,
+        means.screen,
+        logs=means.logs,
+        run=found,
+        choose=means.choose,
+        all_ranks=means.all_ranks,
     )
     for line in () if is_shown else render_launch(to.plan, str(means.logs / to.plan.run_id)):
         means.screen.notify(line)
@@ -135,7 +141,11 @@ def restart_loop(
 ) -> RestartLoop:
     """Return the loop that continues what an order says, on hosts reached in these ways."""
     follow = FollowOptions(
-        choose=means.choose, logs=means.logs, detach=means.on_host, keeps_record=means.keeps_record
+        choose=means.choose,
+        logs=means.logs,
+        detach=means.on_host,
+        keeps_record=means.keeps_record,
+        all_ranks=means.all_ranks,
     )
     context = RestartContext(
         options=order.options,

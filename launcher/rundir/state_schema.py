@@ -2,7 +2,7 @@
 others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.rundir.run_id import is_run_id
@@ -69,8 +69,16 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
+class _Digest:
+    lines: int
+    last: str
+    said: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class _About:
     t: float | None = None
+    digest: dict[str, _Digest] | None = None
     gpu_use: dict[str, tuple[float, float]] | None = None
     host: str | None = None
     other_hosts: dict[str, tuple[str, ...]] | None = None
@@ -101,7 +109,7 @@ def validate_answer(answer: object) -> str:
 def validate_frame(header: Mapping[str, Any]) -> str:
     """Return what is wrong with a later frame of a supervisor, "" where it fits."""
     if "log" not in header:
-        return _misfit(_About, header)
+        return _misfit(_About, header) or _not_a_rank(header.get("digest") or {}, "$.digest")
     wrong = _misfit(_Log, header)
     if not wrong and not (header["log"] and 0 <= header["offset"] < _LARGEST):
         return f"$.offset: {header['offset']} of {header['log']!r}"
@@ -114,8 +122,12 @@ def validate_state(state: object) -> str:
     if wrong or not isinstance(state, dict):
         return wrong
     ranks = (state.get("exit") or {}).get("ranks") or {}
+    return _not_a_rank(ranks, "$.exit.ranks")
+
+
+def _not_a_rank(ranks: Iterable[str], place: str) -> str:
     odd = [rank for rank in ranks if not (rank.isascii() and rank.isdigit() and len(rank) < _MOST_DIGITS)]
-    return f"$.exit.ranks: {odd[0]!r} is not a rank" if odd else ""
+    return f"{place}: {odd[0]!r} is not a rank" if odd else ""
 
 
 def valid_runs(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

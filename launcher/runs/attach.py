@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from launcher.config.inventory import HostEntry
 from launcher.follow.detach_policy import ACK_TIMEOUT_S
 from launcher.follow.events import HostStarted, Interrupted, LogOutput, RunEvent
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.hang_stacks import add_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
 from launcher.follow.outcome import Outcome, build_outcome
+from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
 from launcher.follow.stop_deadline import StopDeadline
 from launcher.follow.ticker import TickerQueue
@@ -29,11 +29,10 @@ from launcher.launch.signals import (
 )
 from launcher.local.safe_paths import path_below
 from launcher.local.user import user_at_machine
-from launcher.planning.plan import Plan
-from launcher.remote.connection_pool import Open
 from launcher.report.outcome import outcome_json
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
+from launcher.runs.access import RunAccess
 from launcher.runs.model import RemoteRun
 from launcher.terminal.screen import Screen
 
@@ -46,23 +45,24 @@ class AttachedRun:
 
     def __init__(
         self,
-        plan: Plan,
-        entries: tuple[HostEntry, ...],
-        open_entry: Open,
+        to: RunAccess,
         screen: Screen,
         *,
         logs: Path,
         run: RemoteRun,
         choose: Callable[[], InterruptChoice],
+        all_ranks: bool = False,
     ) -> None:
         """`run`: as its hosts report it; one that is over is shown as it was."""
+        plan = to.plan
         self._screen = screen
         self._choose = choose
         self._over = over = run.is_over
         self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._book = LogStore(run_directory(logs, plan.run_id), again=True)
         self._state = RunState(plan, grace_s=run.grace_s, over=over)
-        self._reporter = RunReporter(self._state, screen, self._book, over=over)
+        digest = is_digested(plan, all_ranks=all_ranks)
+        self._reporter = RunReporter(self._state, screen, self._book, over=over, digest=digest)
         self._hurry = StopDeadline(self._state)
         events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
         self._ticking = TickerQueue(events)
@@ -73,12 +73,12 @@ class AttachedRun:
             node.host: NodeClient(
                 plan.run_id,
                 node,
-                partial(open_entry, entry),
-                ResumePoint(self._here[node.host]),
+                partial(to.open, entry),
+                ResumePoint(self._here[node.host], {"digest": digest}),
                 patience_s=float("inf"),  # it continues on the host whether or not we reach it
                 events=events,
             )
-            for node, entry in zip(plan.nodes, entries, strict=True)
+            for node, entry in zip(plan.nodes, to.entries, strict=True)
         }
 
     def follow(self) -> Outcome | None:
@@ -90,6 +90,7 @@ class AttachedRun:
                 follower.start()
             left = self._loop(interrupts)
             self._screen.finish()
+            self._reporter.tell_digests()
             self._screen.show_ends(self._book.last_lines)
         self._screen.heed(lambda: False)
         self._hurry.give_up_hosts()
@@ -176,7 +177,7 @@ class AttachedRun:
         outcome = self._reporter.with_measurements(outcome)
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
-        outcome = replace(outcome, logs_incomplete=self._book.failed)
+        outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete)
         times = [ended.at for ended in self._state.nodes.ended.values() if ended.at is not None]
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome

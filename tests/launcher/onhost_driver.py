@@ -62,6 +62,7 @@ class Driver:
         self.events: list[dict[str, Any]] = []
         self.answer: dict[str, Any] = {}
         self.end: dict[str, Any] | None = None
+        self.digests: dict[str, dict[str, Any]] = {}
         self.alive: list[float] = []  # when the follower said only that it lives
         self.stream: LocalStream | None = None
         self._beat = 0.0
@@ -90,13 +91,14 @@ class Driver:
             "rank_source": program_source("rank").decode(),
             **spec,
         }
-        self._open("start", protocol.request({"mode": "start", "spec": whole}))
+        self.open("start", protocol.request({"mode": "start", "spec": whole}))
 
     def follow(self, offsets: dict[str, int]) -> None:
         """Connect again, from these offsets on."""
-        self._open("follow", protocol.follow_request(self.run_id, offsets))
+        self.open("follow", protocol.follow_request(self.run_id, offsets))
 
-    def _open(self, mode: str, body: bytes) -> None:
+    def open(self, mode: str, body: bytes) -> None:
+        """Open a channel with a request; wait for its answer."""
         argv = (
             *self.prefix,
             "env",
@@ -164,6 +166,8 @@ class Driver:
             log += frame.data
             if header["log"] == "events.jsonl":
                 self.events += [json.loads(line) for line in frame.data.splitlines()]
+        elif "digest" in header:
+            self.digests |= header["digest"]
         elif "alive" in header:
             self.alive.append(header["alive"])
         elif "end" in header:

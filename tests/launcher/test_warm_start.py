@@ -161,7 +161,7 @@ def test_it_is_given_all_that_a_start_with_the_plan_gives(egg: Egg, tmp_path: Pa
     egg.until(lambda: egg.end is not None)
     early = egg.report()
     late = Egg(tmp_path, egg.run_id + "-late")
-    late._open("start", protocol.request({"mode": "start", "spec": late.spec("x")}))
+    late.open("start", protocol.request({"mode": "start", "spec": late.spec("x")}))
     late.until(lambda: late.end is not None)
     cold = late.report()
     assert "early" not in late.answer["state"]

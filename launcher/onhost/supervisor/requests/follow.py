@@ -31,8 +31,8 @@ def follow(run_dir: str, request: dict[str, Any]) -> int:
 
 def follow_started(run_dir: str) -> int:
     """Follow what this client has started; a step of a Slurm job ends with it. Return the exit code."""
-    code = FollowSession(run_dir, {}).run()
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
+    code = FollowSession(run_dir, {"digest": spec.get("digest")}).run()
     if spec.get("slurm_job"):
         from .stop import stop_and_wait
 
@@ -73,7 +73,7 @@ class FollowSession:
         """Queue new content, if any; return whether the run has ended."""
         self._watch.has_news()
         over = not self._running()  # checked before reading, so that nothing is written after the last read
-        self._out = self._logs.read_new()
+        self._out = self._logs.read_new(final=over)
         if self._out:
             self._wait_s = 0.01
             return False

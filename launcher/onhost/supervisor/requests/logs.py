@@ -11,6 +11,7 @@ from typing import Any, Iterator
 from ..files import CHUNK
 from ..protocol import frame
 from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
+from .digest import Digests
 
 LINES = (EVENTS, USAGE)  # sent in complete lines only
 
@@ -22,18 +23,22 @@ class LogReader:
         self._run_dir = run_dir
         self._only: list[str] | None = request.get("only")
         self._files: dict[str, int] = {}
+        self._digests = Digests() if request.get("digest") else None
         self.once = bool(request.get("once"))  # only the current content, however fast the log grows
         self._limits = log_sizes(run_dir) if self.once else {}
         self._offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
         if "since" in request:
             self._offsets = {**offsets_since(run_dir, request["since"]), **self._offsets}
 
-    def read_new(self) -> memoryview:
-        """Return the next bytes of every log, as frames."""
+    def read_new(self, *, final: bool) -> memoryview:
+        """Return the next bytes of every log, as frames; `final`: nothing is written any more."""
         self._open_new()
         self._follow_events()
         parts = []
         for name, fd in self._files.items():
+            if self._digests is not None and self._digests.holds(name):
+                self._digests.read(name, fd, final=final)
+                continue
             offset = self._offsets.get(name, 0)
             room = min(CHUNK, self._limits.get(name, 0) - offset) if self.once else CHUNK
             data = os.pread(fd, room, offset) if room > 0 else b""
@@ -42,6 +47,10 @@ class LogReader:
             if data:
                 parts.append(frame({"log": name, "offset": offset, "size": len(data)}, data))
                 self._offsets[name] = offset + len(data)
+            if self._digests is not None and name == EVENTS:
+                self._digests.on_events(data)
+        if self._digests is not None and (said := self._digests.take(final=final)):
+            parts.append(frame({"digest": said, "t": time.time()}))
         return memoryview(b"".join(parts))
 
     def _open_new(self) -> None:
