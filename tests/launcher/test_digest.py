@@ -15,7 +15,7 @@ from launcher.follow.rank_digests import RankDigests, is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.onhost.supervisor.files import CHUNK
-from launcher.onhost.supervisor.requests.digest import LONGEST, MOST_SAID, Digests
+from launcher.onhost.supervisor.requests.digest import LONGEST, MOST_SAID, HeldLogs
 from launcher.rundir.log_store import LogStore
 from launcher.rundir.state_schema import validate_frame
 from launcher.terminal.screen import Screen
@@ -47,7 +47,7 @@ class OneLog:
         self.path = folder / "rank-7.log"
         self.path.touch()
         self.fd = os.open(self.path, os.O_RDONLY)
-        self.digests = Digests()
+        self.digests = HeldLogs()
 
     def write(self, data: bytes, *, final: bool = False) -> dict[str, Any]:
         with self.path.open("ab") as file:
@@ -87,7 +87,7 @@ def test_digests_are_sent_every_few_seconds_and_at_the_end(tmp_path: Path) -> No
 
 
 def test_logs_of_rank_0_of_launchers_and_of_failed_ranks_are_not_held() -> None:
-    digests = Digests()
+    digests = HeldLogs()
     assert not any(digests.holds(name) for name in ("rank-0.log", "launcher.log", "stacks-rank-1.log"))
     digests.on_events(
         b'{"event": "rank_exit", "rank": 1, "code": 0, "stopping": false}\n'

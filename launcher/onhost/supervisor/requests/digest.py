@@ -71,7 +71,7 @@ class LogDigest:
         return {"lines": self.lines, "last": text_of(self.last), "said": dict(self._said.values())}
 
 
-class Digests:
+class HeldLogs:
     """Digests of the logs that are held, and when they are due."""
 
     def __init__(self) -> None:

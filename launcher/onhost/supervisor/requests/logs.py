@@ -11,7 +11,7 @@ from typing import Any, Iterator
 from ..files import CHUNK
 from ..protocol import frame
 from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
-from .digest import Digests
+from .digest import HeldLogs
 
 LINES = (EVENTS, USAGE)  # sent in complete lines only
 
@@ -23,7 +23,7 @@ class LogReader:
         self._run_dir = run_dir
         self._only: list[str] | None = request.get("only")
         self._files: dict[str, int] = {}
-        self._digests = Digests() if request.get("digest") else None
+        self._digests = HeldLogs() if request.get("digest") else None
         self.once = bool(request.get("once"))  # only the current content, however fast the log grows
         self._limits = log_sizes(run_dir) if self.once else {}
         self._offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
