@@ -208,6 +208,7 @@ def main() -> None:
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     _flush_streams()
+    gc.freeze()  # the interpreter would look through all modules for circles before it exits: 25 ms
     sys.exit(code)
 
 

@@ -231,3 +231,13 @@ def test_a_port_as_ssh_takes_it_is_told_how_it_is_written(capsys: pytest.Capture
     for words in (["preflight", "root@titan", "-p", "41022"], ["run", "train.py", "-p", "41022"]):
         assert cli.execute(words) == 2
         assert "write a port with its host: user@host:port" in capsys.readouterr().err
+
+
+def test_an_exit_looks_for_no_circles_among_the_modules() -> None:
+    at_exit = "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count()))"
+    code = f"{at_exit}; from launcher import cli; sys.argv[1:] = ['--version']; cli.main()"
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    version, frozen = done.stdout.splitlines()
+    assert version.startswith("gpulaunch ")
+    assert int(frozen) > 10_000
