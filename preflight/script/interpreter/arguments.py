@@ -141,8 +141,8 @@ def _value(
     declared: DeclaredOption, default: Value, given: list[str] | None, switches: tuple[str, ...]
 ) -> Value:
     result = _converted(declared.kind, default)
-    if result == NONE and given is None and declared.when_given is None:
-        result = join((NONE, UNKNOWN))  # the arguments are not known: this one may well be given
+    if result in (NONE, Const("")) and given is None and declared.when_given is None:
+        result = join((result, UNKNOWN))  # the arguments are not known: this one may well be given
     if not declared.flags:
         return UNKNOWN if result == NONE else result
     for index, word in enumerate((*(given or ()), *switches)):
