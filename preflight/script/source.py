@@ -28,6 +28,8 @@ _PARTS = {
 }
 """The fields of each kind of node that may hold others."""
 _WORD = re.compile(r"\w+|[^\w\s]")
+_INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
+"""Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _STARTS = re.compile(r"spawn|start_processes|launch|Process")
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
@@ -170,7 +172,9 @@ class Sources:
         """Return the script's own module of that name, None when it is a library or not found."""
         key = name, level, importer.path
         if key not in self._imported:
-            self._imported[key] = self._found(name, level, importer)
+            root, _, part = name.partition(".")
+            installed = part and not level and root in _INSTALLED and self.imported(root, 0, importer) is None
+            self._imported[key] = None if installed else self._found(name, level, importer)
         return self._imported[key]
 
     def _found(self, name: str, level: int, importer: Source) -> Source | None:

@@ -144,3 +144,17 @@ def test_many_switches_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         head + "".join(one.format(f"fp16-{number}") for number in range(30)), "t.py"
     ).precision
     assert (len(sites), len(readings)) == (30, 8)
+
+
+@pytest.mark.parametrize(
+    ("folder", "marker", "own"),
+    [("transformers", False, False), ("transformers", True, True), ("datasets", False, True)],
+)
+def test_an_installed_package_hides_a_folder_of_its_name_without_init(
+    folder: str, *, marker: bool, own: bool
+) -> None:
+    files = {f"{folder}/place.py": "import torch\nHERE = torch.device('cuda:0')\n"}
+    files |= {f"{folder}/__init__.py": ""} if marker else {}
+    script = f"import torch\nfrom {folder} import place\ntorch.nn.Linear(1, 1).to(place.HERE)\n"
+    codes = [item.code for item in lint(script, "t.py", find=files.get).findings]
+    assert ("D201" in codes) is own

@@ -174,10 +174,6 @@ def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
     return UNKNOWN
 
 
-def _call(it: "Interpreter", node: ast.Call) -> Value:
-    return calls.call(it, node)
-
-
 def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
     known = truth(it.evaluate(node.test))
     if known is not None:
@@ -314,7 +310,7 @@ HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,
-    ast.Call: _call,
+    ast.Call: calls.call,
     ast.IfExp: _if_expression,
     ast.BoolOp: _bool_operation,
     ast.UnaryOp: operators.unary,

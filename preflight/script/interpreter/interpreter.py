@@ -24,13 +24,17 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
     Const,
+    Device,
     Dtype,
     Element,
     ExternalName,
     Func,
     HeapObject,
+    Method,
     Module,
+    RankValue,
     Ref,
+    Unknown,
     Value,
     float32_of_its_own,
 )
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
 
 MAX_DEPTH = 12
+_OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
 _MAX_PROBLEMS = 20
 
 
@@ -349,7 +354,7 @@ class Interpreter:
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
         value = expressions.HANDLERS.get(type(node), expressions.parts)(self, node)
-        if is_small(value):
+        if type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)

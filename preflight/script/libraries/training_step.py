@@ -1,6 +1,7 @@
 """Moments of training: which model, in which precision, with which optimizer, and how sure that is."""
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
@@ -43,6 +44,14 @@ class TrainingStep:
     scaler: HeapObject | None = None
     switch: Value = NONE  # a Dtype whose place is where the precision is requested
     arguments: HeapObject | None = None  # a Trainer's, where they are known and name its optimizer
+    _possible: tuple[Dtype, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        options = alternatives(self.dtype)
+        known = all(isinstance(item, Dtype) or item == NONE for item in options)
+        recast = any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE)))
+        possible = tuple(item for item in options if isinstance(item, Dtype)) if known and not recast else ()
+        object.__setattr__(self, "_possible", possible)
 
     def switched_at(self) -> tuple[CodeLocation, ...]:
         """Return where the precision is requested, nothing where the launch gives it."""
@@ -59,12 +68,7 @@ class TrainingStep:
 
         None also when it came from a cast between two steps: that is a fault of its own (P111).
         """
-        if any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE))):
-            return None
-        options = alternatives(self.dtype)
-        if any(not isinstance(item, Dtype) and item != NONE for item in options):
-            return None
-        return next((item for item in options if isinstance(item, Dtype) and item.name == name), None)
+        return next((item for item in self._possible if item.name == name), None)
 
     def precisions(self) -> set[str]:
         """Return the mixed precisions that are possible; empty when unknown."""
