@@ -27,7 +27,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
-              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
+              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
               "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"
               " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight; ulimit -l unlimited where InfiniBand cannot allocate memory", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,
@@ -66,7 +66,7 @@ ROWS: tuple[Signature, ...] = (
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,
               r"unhandled system error|NCCL INFO (?:init|group)\.cc:\d+ -> [23]\b|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
-              r"|NCCL [Ee]rror 2\b|NCCL [Ee]rror 3\b|ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|System call \((?:socket|e\.g\. socket)",
+              r"|NCCL [Ee]rror [2-5]\b|ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|System call \((?:socket|e\.g\. socket)",
               "a socket, shared memory or network interface failed NCCL",
               "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,

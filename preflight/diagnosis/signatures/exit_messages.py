@@ -24,7 +24,7 @@ ROWS: tuple[Signature, ...] = (
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
               r"\bSIGABRT\b|^Aborted\b(?!!)|: line \d+: +\d+ Aborted|Aborted +\(core dumped\)|free\(\): (?:invalid|double)|double free or corruption|malloc\(\): |malloc_consolidate\(\)|munmap_chunk\(\)|corrupted (?:size vs\. prev_size|double-linked list|unsorted)"
-              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|已放弃|" + _signal(6, "SIGABRT"),
+              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + _signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
     Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + _signal(4, "SIGILL"),
@@ -33,7 +33,7 @@ ROWS: tuple[Signature, ...] = (
               r"DUE TO TIME LIMIT|TIMEOUT\b.{0,40}(?:slurm|sacct|job)|walltime .{0,40}exceeded|[Tt]ime limit (?:exceeded|reached)|TERM_RUNLIMIT|active (?:on the node )?longer than (?:the )?specified deadline|DeadlineExceeded.{0,60}(?:job|Job|active)|exceeded limit .{0,20}wallclock",
               "the scheduler's time limit ended the job", "ask for more time, or resume from the last checkpoint", "known"),
     Signature("S96", "preempted", ROOT,
-              r"DUE TO PREEMPTION|DUE TO NODE FAILURE|NODE_FAIL|[Pp]reempted by (?:a )?(?:higher|scheduler)|Preempting (?:job|pod)|NodeLost|node (?:failure|has failed)|Spot (?:instance|interruption).{0,60}(?:terminat|interrupt|reclaim)|CANCELLED AT .{0,80} DUE TO|[Tt]he node was (?:shut ?down|drained)|TerminationByKubelet|[Tt]ermination is imminent|[Ii]nstance (?:was|is being|has been|will be) (?:preempted|reclaimed|interrupted)|[Ss]pot .{0,40}(?:interruption notice|reclaimed)|compute\.instances\.preempted|Evicted\b.{0,40}(?:pod|Pod)",
+              r"DUE TO PREEMPTION|DUE TO NODE FAILURE|NODE_FAIL|[Pp]reempted by (?:a )?(?:higher|scheduler)|Preempting (?:job|pod)|NodeLost|^(?:srun: )?error: Node failure on |node (?:failure|has failed)|Spot (?:instance|interruption).{0,60}(?:terminat|interrupt|reclaim)|CANCELLED AT .{0,80} DUE TO|[Tt]he node was (?:shut ?down|drained)|TerminationByKubelet|[Tt]ermination is imminent|[Ii]nstance (?:was|is being|has been|will be) (?:preempted|reclaimed|interrupted)|[Ss]pot .{0,40}(?:interruption notice|reclaimed)|compute\.instances\.preempted|Evicted\b.{0,40}(?:pod|Pod)",
               "the scheduler took the node away: preemption, a node that failed, an eviction", "resume from the last checkpoint", "known"),
     Signature("S44", "scheduler-launch", ROOT,
               r"srun: error: (?:Task launch for|Application launch failed|Unable to create step|Unable to allocate resources)|Job credential (?:expired|invalid|replayed)|Invalid job credential|[Mm]unge (?:encode|decode|cred).{0,60}(?:failed|Rewound|Expired)"
@@ -41,7 +41,7 @@ ROWS: tuple[Signature, ...] = (
               "Slurm (or mpirun) could not start the job's processes: clocks that differ (munge), a node that does not answer, a program, directory or MPI plugin that it lacks",
               "sinfo -R; munge -n | ssh NODE unmunge; date on both; leave the node out with --exclude until it is repaired", "known"),
     Signature("S111", "container-launch", GENERAL,
-              r"^FATAL: +(?:While |container creation failed|could not open image|[Uu]nable to (?:handle|build|pull))|Error response from daemon: |OCI runtime (?:create|exec|start) failed|unable to start container process",
+              r"^FATAL: +(?:While |container creation failed|could not open image|[Uu]nable to (?:handle|build|pull))|Error response from daemon: |(?:Failed to pull|Back-off pulling) image |ErrImagePull|ImagePullBackOff|OCI runtime (?:create|exec|start) failed|unable to start container process",
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host", "known"),
     Signature("S70", "host-oom-killed", ENDING,
@@ -59,6 +59,6 @@ ROWS: tuple[Signature, ...] = (
               r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorUnavailableError|[Aa] worker died or was killed while executing a task|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",
               "a worker process ended; this line does not say why", "read that worker's own traceback; num_workers=0 shows it", "run"),
     Signature("S99", "unknown", VICTIM,
-              r"ChildFailedError|FAILED \(exitcode [1-9]|ERROR:composer\S*: ?Rank \d+ crashed with exit code [1-9]|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job +terminated normally, but|Horovod (?:has been shut down|detected that one or more processes)|failed to run torchrun |mpirun (?:noticed|detected)|task \d+: Exited with exit code|Pod:? \S+ exited with code [1-9]",
+              r"ChildFailedError|FAILED \(exitcode [1-9]|ERROR:composer\S*: ?Rank \d+ crashed with exit code [1-9]|returned non-zero exit status|exitcode\s*:\s*[1-9]\d*\b|return code = [1-9]|ProcessRaisedException|ProcessExitedException|process \d+ terminated with exit code [1-9]|Exited with exit code [1-9]|exited with (?:status|code) [1-9]\d*$|Primary job +terminated normally, but|Horovod (?:has been shut down|detected that one or more processes)|failed to run torchrun |srun: Job step aborted|mpirun (?:noticed|detected)|task \d+: Exited with exit code|Pod:? \S+ exited with code [1-9]",
               "a rank failed; this line does not say why", "read the first traceback of that rank's own log", "run"),
 )  # fmt: skip

@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
-              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |EXT4-fs error|metadata I/O error",
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|EXT4-fs error|metadata I/O error",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
     Signature("S85", "bad-checkpoint", ROOT,
@@ -61,13 +61,13 @@ ROWS: tuple[Signature, ...] = (
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
               r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
               r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
-              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError)|You must call wandb\.init|AuthenticationError: .{0,60}API key|HTTP Error 40[13]",
-              "the Hub refused this host: no or a bad token, a private or renamed repository, or too many requests",
+              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError)|You must call wandb\.init|AuthenticationError: .{0,60}API key|NoCredentialsError|DefaultCredentialsError|HTTP Error 40[13]",
+              "the Hub, or another store of files, refused this host: no or a bad token, a private or renamed repository, or too many requests",
               "hf auth login on every host; download once and run offline", "known"),
     Signature("S82", "hf-hub-auth", ROOT,
               r"couldn't connect to 'https?://|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|Cannot reach https?://|(?:MaxRetryError|ProxyError|SSLError|ConnectError|ConnectTimeout|ReadTimeout|ConnectionError).{0,300}(?:huggingface\.co|hf\.co|hf-mirror)"
               r"|HTTPS?ConnectionPool\(host='(?:huggingface\.co|cdn-lfs\S*|\S*hf\.co|hf-mirror\.com|datasets-server\S*)'|There was a specific connection error when trying to load|cannot find the (?:appropriate snapshot|requested files) in|[Cc]annot find the requested files in the (?:local|disk) cache"
-              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't|URLError: <urlopen error|requests\.exceptions\.(?:ConnectionError|ConnectTimeout|ReadTimeout|SSLError|ProxyError): "
+              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't|EndpointConnectionError|ClientConnectorError|httpx\.Connect\w+: |URLError: <urlopen error|requests\.exceptions\.(?:ConnectionError|ConnectTimeout|ReadTimeout|SSLError|ProxyError): "
               r"|(?:huggingface\.co|hf\.co).{0,200}(?:timed out|Name or service not known|Temporary failure in name resolution|certificate verify failed|Connection reset|unreachable)|unable to access 'https://huggingface\.co|xet.{0,80}(?:Request error|timed out|failed)|CAS (?:service|client) error",
               "the Hub, or another server that files come from, cannot be reached (or offline mode is on), and the file is not on this host",
               "download it on that host first: hf download REPO", "run"),

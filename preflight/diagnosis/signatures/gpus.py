@@ -14,7 +14,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S31", "invalid-device-ordinal", ROOT,
               r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|cuda runtime error \(10\)"
               r"|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE|torch\.cuda\.device_count\(\) is \d+\. Please use"
-              r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):"
+              r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
               r"|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
@@ -64,7 +64,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
               r"|PTX JIT compilation (?:failed|was disabled)|cudaErrorInvalidPtx|CUDA_ERROR_(?:INVALID|UNSUPPORTED)_PTX|cuda runtime error \((?:78|218)\)"
-              r"|TensileLibrary\S* ?.{0,60}GPU arch|rocBLAS error: Cannot read",
+              r"|TensileLibrary.{0,100}GPU arch|rocBLAS error: Cannot read",
               "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds"
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
               " (TORCH_CUDA_ARCH_LIST)", "source"),
@@ -97,7 +97,7 @@ ROWS: tuple[Signature, ...] = (
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
               r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
-              r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|You|$|\()|RuntimeError: CUDA is not available"
+              r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
               r"|You need (?:a|an NVIDIA|at least one) GPU|Failed to initialize NVML|(?:ValueError|AssertionError|RuntimeError): Cuda is not available"

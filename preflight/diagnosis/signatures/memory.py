@@ -21,7 +21,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
-              r"|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|CUDA_OUT_OF_MEMORY"
+              r"|No available memory for the cache blocks|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|CUDA_OUT_OF_MEMORY"
               r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
               "the GPU's memory is full; look first whether others hold some of it (gpulaunch preflight HOST)",
               "smaller batch with more accumulation, gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -43,11 +43,11 @@ ROWS: tuple[Signature, ...] = (
               r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^(?!.{0,160}\bibv_\w+ failed).*Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
-              r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed",
+              r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]",
               "the host's memory is full", "fewer workers or ranks, load in parts", "known"),
     Signature("S22", "cuda-library", GENERAL,
               r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"
-              r"|CUDNN_STATUS_\w*(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"
+              r"|CUDNN_STATUS_\w{0,40}(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"
               r"|cuDNN version incompatibility|[Uu]nable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
               r"|[Cc]ould not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+|Unable to load any of \{libcudnn",
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",

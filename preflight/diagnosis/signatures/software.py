@@ -59,7 +59,7 @@ ROWS: tuple[Signature, ...] = (
               r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|cannot open shared object file: No such file or directory|ImportError: DLL load failed|OSError: \w+ library not found|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
               r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? (?!but you have \S+ \S+ which is incompatible).{0,60}(?:but|found|is required)"
               r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)"
-              r"|numpy\.core\.multiarray failed to import|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
+              r"|numpy\.core\.multiarray failed to import|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
     Signature("S105", "user-exception", ROOT,
