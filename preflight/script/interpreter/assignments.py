@@ -1,11 +1,13 @@
 """Giving names, attributes, items and tuples of them a value."""
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.values import (
     UNKNOWN,
+    Class,
     Const,
     Element,
     ExternalName,
@@ -77,6 +79,11 @@ def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, nod
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
         it.change(owner.id, **{name: value})
+    elif isinstance(owner, Class) and owner.key in it.classes:
+        # Of all paths and calls, before and after: either value may be the one.
+        before = next((info.names[name] for info in it.mro(owner.key) if name in info.names), UNKNOWN)
+        info = it.classes[owner.key]
+        it.classes[owner.key] = replace(info, names={**info.names, name: join((before, value))})
     elif isinstance(owner, Module):
         frame = it.module_of(owner)
         if frame is not None:
@@ -90,6 +97,47 @@ def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
         return
     if isinstance(owner, Map):
         _set_entry(it, target, owner, key, value)
+    elif isinstance(owner, Seq):
+        place = _index(owner, key)
+        items = [
+            value if index == place else item if place is not None else join((item, value))
+            for index, item in enumerate(owner.items)
+        ]
+        put_back(it, target.value, Seq(tuple(items), owner.open or place is None))
+
+
+def _index(owner: Seq, key: Value) -> int | None:
+    """Return which item of a list a key names, None when that is not known."""
+    number = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
+    if number is None or owner.open or not -len(owner.items) <= number < len(owner.items):
+        return None
+    return number % len(owner.items)
+
+
+def insert(it: "Interpreter", target: ast.expr, owner: Seq, key: Value, value: Value) -> None:
+    """Put a value into a list that an expression names, as `list.insert` does."""
+    count = len(owner.items)
+    if isinstance(key, Const) and isinstance(key.value, int) and not owner.open:
+        place = min(key.value, count) if key.value >= 0 else max(0, count + key.value)
+        items = (*owner.items[:place], value, *owner.items[place:])
+    else:
+        items = (join((*owner.items, value)),) * (count + 1)
+    put_back(it, target, Seq(items, owner.open))
+
+
+def delete_item(it: "Interpreter", target: ast.Subscript) -> None:
+    """Remove an entry or item; where it is not known which, nothing is known of the rest."""
+    owner, key = it.evaluate(target.value), it.evaluate(target.slice)
+    if isinstance(owner, Map):
+        if isinstance(key, Const):
+            kept = tuple(item for item in owner.items if item[0] != key.value)
+            put_back(it, target.value, Map(kept, owner.open, owner.places))
+        else:
+            put_back(it, target.value, Map((), open=True))
+    elif isinstance(owner, Seq):
+        place = _index(owner, key)
+        items = () if place is None else (*owner.items[:place], *owner.items[place + 1 :])
+        put_back(it, target.value, Seq(items, owner.open or place is None))
 
 
 def _set_entry(

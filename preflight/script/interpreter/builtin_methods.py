@@ -4,7 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.script.bounds import MAX_TEXT
-from preflight.script.interpreter.assignments import put_back
+from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.texts import formatted, joined
 from preflight.script.interpreter.values import (
@@ -28,7 +28,11 @@ def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) 
         return _text_method(owner.value, name, seen)
     if isinstance(owner, Map):
         return _map_method(it, owner, name, seen)
-    if isinstance(owner, Seq) and name in ("append", "extend", "insert"):
+    if isinstance(owner, Seq) and name == "insert" and len(seen.args) == 2:
+        if isinstance(seen.node.func, ast.Attribute):
+            insert(it, seen.node.func.value, owner, *seen.args)
+        return NONE
+    if isinstance(owner, Seq) and name in ("append", "extend"):
         added = seen.args[-1] if seen.args else UNKNOWN
         item = it.library.element(it, added) if name == "extend" else added
         _rebind(it, seen, Seq((*owner.items, item), owner.open or name == "extend"))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.script.interpreter import calls, loops
-from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.assignments import assign, delete_item
 from preflight.script.interpreter.contexts import context_kind
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.guards import MAYBE, WITHOUT, is_of_ranks, places_of
@@ -285,6 +285,8 @@ def _delete(it: "Interpreter", node: ast.Delete) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
             it.state.names(it.frame).pop(target.id, None)
+        elif isinstance(target, ast.Subscript):
+            delete_item(it, target)
 
 
 def _assert(it: "Interpreter", node: ast.Assert) -> None:
