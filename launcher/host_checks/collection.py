@@ -15,6 +15,7 @@ from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
+from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 
@@ -35,8 +36,10 @@ FindPort: TypeAlias = Callable[[HostFacts], int]
 Collected: TypeAlias = tuple[GatherResult, tuple[Reach, ...]]
 
 _MAIN_HOST_S = 3.0
-"""How long shards wait for the main host to listen; a host that is slower is asked afterwards by whom each
-reaches."""
+"""How long shards wait for a connection to the main host, which is to listen for them."""
+_MAIN_ANSWER_S = 15.0
+"""How long they wait for its answer once it is connected: every host would be connected to a second time
+where it listens too late."""
 
 
 class Collection:
@@ -97,7 +100,8 @@ class Collection:
         ):
             staying = waiting if probe else None
             first = _MainHost(main, self._request_for, self._opener, staying, self._earlier)
-            first.wait(_MAIN_HOST_S if probe else 0.0)
+            if probe:
+                first.wait(_MAIN_HOST_S, _MAIN_ANSWER_S)
             listener = self._listen(first, waiting, find_port, count) if probe else Listener(None)
             gathered, reached = shards.gather(
                 others,
@@ -169,6 +173,7 @@ class _MainHost:
         self.answered_unix: float | None = None
         self._result: GatherResult | None = None
         self._failure: BaseException | None = None
+        self._connected = False
         self._arguments = (request_for, opener, waiting, earlier)
         self._thread = threading.Thread(target=self._ask, daemon=True)
         self._thread.start()
@@ -178,9 +183,11 @@ class _MainHost:
         """Its facts, where it has answered so far."""
         return None if self._result is None else self._result.facts.get(self._entry.name)
 
-    def wait(self, limit_s: float) -> None:
-        """Wait for its answer, for so long at most."""
-        self._thread.join(limit_s)
+    def wait(self, connect_s: float, answer_s: float) -> None:
+        """Wait for its answer, `answer_s` at most, and only `connect_s` where it is not connected by then."""
+        self._thread.join(connect_s)
+        if self._connected:
+            self._thread.join(answer_s)
 
     def result(self) -> GatherResult:
         """Return what came of it, once it has. Raises an error that belongs to none of the hosts."""
@@ -191,9 +198,15 @@ class _MainHost:
 
     def _ask(self) -> None:
         request_for, opener, waiting, earlier = self._arguments
+
+        def open_entry(entry: HostEntry) -> Connection:
+            connection = opener(entry)
+            self._connected = True
+            return connection
+
         try:
             self._result = gather_facts(
-                [self._entry], request_for, opener, GatherOptions(waiting=waiting, earlier=earlier)
+                [self._entry], request_for, open_entry, GatherOptions(waiting=waiting, earlier=earlier)
             )
             self.answered_unix = time.time()
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
