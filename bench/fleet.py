@@ -56,8 +56,13 @@ class Recorded:
 
 @contextmanager
 def fleet(folder: Path, hosts: int) -> Iterator[Loopback]:
-    """Start sshd and the process' thread that answers; yield hosts.yaml and ssh_config of the fleet."""
-    with Loopback.up(folder, hosts) as loopback:
+    """Start sshd and the process' thread that answers; yield hosts.yaml and ssh_config of the fleet.
+
+    The home of their logins is empty: this user's ~/.bashrc would be run once for each host, side by side.
+    """
+    home = folder / "home-of-hosts"
+    home.mkdir()
+    with Loopback.up(folder, hosts, options=(f"SetEnv HOME={home}",)) as loopback:
         server = _Server({name: number for number, name in enumerate(loopback.names)})
         threading.Thread(target=server.run, daemon=True).start()
         server.ready.wait()
