@@ -17,10 +17,17 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
 
         return open_prefix(endpoint, options, open_endpoint)
     from launcher.transports.ssh.dial import dial  # noqa: PLC0415 - as above
-    from launcher.transports.ssh.paramiko_import import import_paramiko  # noqa: PLC0415 - as above
 
     dialled = None if endpoint.jumps else dial(endpoint)  # sshd starts for us while we import
-    import_paramiko()
+    import_ssh()
     from launcher.transports.ssh.connection import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
     return open_ssh(endpoint, options, dialled)
+
+
+def import_ssh() -> None:
+    """Import what SSH takes; who knows that it is needed does so before the first connection."""
+    from launcher.transports.ssh.paramiko_import import import_paramiko  # noqa: PLC0415 - as above
+
+    import_paramiko()
+    import launcher.transports.ssh.connection  # noqa: F401, PLC0415 - as above

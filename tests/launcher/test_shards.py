@@ -1,8 +1,11 @@
 """Shards: real processes that ask hosts over real pipes; only how a host is opened is the test's own."""
 
+import gc
+import io
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,9 +23,10 @@ from launcher.errors import (
 from launcher.host_checks.collection import Collection
 from launcher.remote.agent import MARKER, AgentRequest
 from launcher.remote.reachability import ProbeTargets
-from launcher.remote.shards import client
+from launcher.remote.shards import client, worker
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import shard_count
+from launcher.remote.shards.frames import FrameWriter, ShardRequest
 from launcher.remote.shards.questions import CLIENT, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
@@ -210,10 +214,35 @@ def test_a_shard_imports_nothing_of_its_working_directory_or_pythonpath(
 
 @pytest.mark.parametrize(
     ("hosts", "cores", "expected"),
-    [(511, 8, 0), (512, 8, 4), (512, 2, 2), (10_000, 1, 1), (10_000, 4, 4), (10_000, 64, 8)],
+    [(511, 8, 0), (512, 8, 4), (512, 2, 2), (10_000, 1, 1), (10_000, 3, 3), (10_000, 64, 4)],
 )
 def test_shard_count(hosts: int, cores: int, expected: int) -> None:
     assert shard_count(hosts, cores) == expected
+
+
+def test_what_closed_connections_leave_is_freed_as_hosts_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Circle:
+        def __init__(self) -> None:
+            self.me = self
+
+    left: weakref.WeakSet[Circle] = weakref.WeakSet()
+    most = [0]
+
+    def opener(entry: HostEntry) -> Connection:
+        left.add(Circle())
+        most[0] = max(most[0], len(left))
+        raise ConnectionRefused(entry.name, "nothing listens")
+
+    monkeypatch.setattr(worker, "opener_for", lambda *_: opener)
+    hosts = tuple((n, HostEntry(f"h{n}"), AgentRequest(f"h{n}")) for n in range(200))
+    writer = FrameWriter(io.BytesIO())
+    gc.collect()  # what other tests have left takes long to free, and no second collection begins meanwhile
+    gc.disable()  # nothing but the shard looks for circles
+    try:
+        worker.ask_hosts(ShardRequest(hosts, Inventory(), width=1), writer, worker._Person(writer))
+    finally:
+        gc.enable()
+    assert most[0] < 64
 
 
 def test_errors_travel_whole() -> None:

@@ -4,11 +4,12 @@ import os
 
 FEWEST_HOSTS = 512
 """From this number on several interpreters gain more than they take to start."""
-SHARD_WIDTH = 256
-"""Hosts that one shard speaks to at once: an agent takes a second or two, its connection 5 ms of CPU."""
-_MOST_SHARDS = 8
-"""Each connects to a jump host for itself, where sshd drops connections from 10 unproven ones on
-(MaxStartups 10:30:100); and one process decodes and judges as fast as eight ask."""
+SHARD_WIDTH = 128
+"""Hosts that one shard speaks to at once: an agent takes a second or two, its connection 4 ms of CPU and
+0.15 MiB."""
+_MOST_SHARDS = 4
+"""A shard takes 60 MiB, and one process decodes and judges no faster than four ask. Each connects to a jump
+host for itself, where sshd drops connections from 10 unproven ones on (MaxStartups 10:30:100)."""
 _HOSTS_EACH = 128
 
 
