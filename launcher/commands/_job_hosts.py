@@ -12,7 +12,6 @@ from launcher.commands._host_options import SRUN, SSH, Transport
 from launcher.config.inventory import HostEntry, local_python
 from launcher.errors import BadInput
 from launcher.slurm.allocation import Allocation, is_inside, read_allocation, read_job
-from launcher.slurm.step_hosts import StepHosts, node_entries
 from launcher.transports.base import Connection
 
 
@@ -39,6 +38,8 @@ def reach_job(
     """
     if transport == SSH:
         return ways, ways.inventory.resolve(job.nodes)
+    from launcher.slurm.step_hosts import StepHosts, node_entries  # noqa: PLC0415 - only in a job of Slurm
+
     hosts = StepHosts(
         job, step_python([ways.inventory.lookup(node) for node in job.nodes]), linger_s=linger_s
     )

@@ -19,6 +19,15 @@ ONLY_SOME_RUNS = (
     "statistics",
 )
 
+AFTER_THE_CONNECTION = (
+    "launcher.host_checks.evaluation",  # judges answers: imported while the first host works on its own
+    "launcher.host_checks.render_text",
+    "launcher.slurm.step_hosts",  # in a job of Slurm
+    "paramiko",  # after the host is dialled
+    "preflight.checks.runner",
+    "secrets",
+)
+
 
 def imported(modules: str) -> frozenset[str]:
     argv = [sys.executable, "-c", IMPORTED.format(modules=modules)]
@@ -33,6 +42,18 @@ def test_a_run_imports_later_what_only_some_runs_need(module: str, of_run: froze
 @pytest.fixture(scope="module")
 def of_run() -> frozenset[str]:
     return imported("launcher.commands.run, launcher.commands._launch")
+
+
+@pytest.mark.parametrize("module", AFTER_THE_CONNECTION)
+def test_a_preflight_connects_before_it_imports_what_only_answers_need(
+    module: str, of_preflight: frozenset[str]
+) -> None:
+    assert module not in of_preflight
+
+
+@pytest.fixture(scope="module")
+def of_preflight() -> frozenset[str]:
+    return imported("launcher.commands.preflight, launcher.commands._preflight, launcher.transports.ssh.dial")
 
 
 PARAMIKO = "from launcher.transports.ssh.paramiko_import import import_paramiko as get; get(); import sys"
