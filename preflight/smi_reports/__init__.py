@@ -20,7 +20,7 @@ from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
 from preflight.smi_reports.qtext import q_tree
-from preflight.smi_reports.surroundings import plain_text
+from preflight.smi_reports.surroundings import closed_xml, plain_text
 from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
 
 EXPECTED = (
@@ -55,7 +55,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
 
 def _read(text: str) -> Facts | None:
     if "<nvidia_smi_log" in text:
-        return _tree_facts(xml_tree(text[text.index("<nvidia_smi_log") :]))
+        return _xml(text[text.index("<nvidia_smi_log") :])
     text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
     sections = _sections(text)
     if sections:
@@ -90,12 +90,28 @@ def _kernel_log(text: str) -> Facts | None:
     return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
 
 
+def _xml(text: str) -> Facts:
+    """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
+    whole_text, inside = closed_xml(text)
+    tree = xml_tree(whole_text)
+    facts = _counted_facts(tree) if inside else _tree_facts(tree)
+    if "processes" in inside and isinstance(facts["gpus"], list):
+        listed = [gpu for gpu in facts["gpus"] if isinstance(gpu["processes"], list)]
+        listed[-1]["memory"] = missing("the file is cut in the list of processes", "not-asked")
+    return facts
+
+
 def _q(text: str) -> Facts:
-    """Return the facts of a `-q` text; where it is cut, the GPUs that it counts exist and are unknown."""
-    tree = q_tree(text)
+    return _counted_facts(q_tree(text))
+
+
+def _counted_facts(tree: Facts) -> Facts:
+    """Return the facts of a tree; where it is cut, the GPUs that it counts exist and are unknown."""
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
-    cut = bool(tree["gpu"]) and "processes" not in tree["gpu"][-1]  # the last group that -q prints
+    gpus = tree.get("gpu", [])
+    last = gpus[-1:] if isinstance(gpus, list) else [gpus]
+    cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:
         unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
         names = [name for name in facts["gpus"][0] if name != "index"]

@@ -12,6 +12,7 @@ _HEAD = re.compile(
     re.MULTILINE,
 )
 _WRAPPED_EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
+_TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _NEXT_LINES = 6
@@ -42,6 +43,24 @@ def plain_text(text: str) -> str:
     ):
         raise ValueError("its lines carry the prefixes of several hosts, and each needs a file of its own")
     return "\n".join(lines)
+
+
+def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return an XML text that ends too early with its open elements closed, and their names.
+
+    A value that is not whole is left out. A text that is whole, or wrong in another way, stays as it is.
+    """
+    if "</nvidia_smi_log>" in text:
+        return text, ()
+    opened, inside, kept = list[str](), tuple[str, ...](), 0
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            opened += [] if tag[3] else [tag[2]]
+        elif opened and opened.pop() == tag[2]:
+            inside, kept = tuple(opened), tag.end()
+        else:
+            return text, ()
+    return text[:kept] + "".join(f"</{name}>" for name in reversed(inside)) if kept else text, inside
 
 
 def _unwrapped(text: str) -> str:

@@ -1,5 +1,8 @@
 """Saved outputs of nvidia-smi that are cut, or where one GPU says little."""
 
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from preflight.errors import BadInput
@@ -223,3 +226,36 @@ def test_a_gpu_that_the_driver_cannot_reach_is_a_row_of_a_csv() -> None:
     rows = _CSV + _UNREACHABLE.format(1) + "NVIDIA L40S, 12 MiB, 9 MiB, 46068 MiB\n"
     found = gpus_of(parse_smi(rows, "host"))
     assert [isinstance(gpu.name, Missing) for gpu in found] == [False, True, False]
+
+
+_XML = Path(__file__).with_name("smi").joinpath("2xl40s-busy.q.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("end", "used", "pids"),
+    [
+        ("<used>39", [None, None], [None, None]),
+        ("</fb_memory_usage>", [39120, None], [None, None]),
+        ("</gpu>", [39120, None], [[4242], None]),
+    ],
+    ids=["in a value", "behind a group", "behind a GPU"],
+)
+def test_xml_that_is_cut_keeps_what_is_whole_and_counts_the_rest(
+    end: str, used: list[int | None], pids: list[list[int] | None]
+) -> None:
+    found = gpus_of(parse_smi(_XML[: _XML.index(end) + len(end)], "host"))
+    memory, held = [gpu.memory for gpu in found], [gpu.processes for gpu in found]
+    assert [None if isinstance(each, Missing) else each.used_mib for each in memory] == used
+    assert [None if isinstance(each, Missing) else [p.pid for p in each] for each in held] == pids
+
+
+def test_memory_is_not_judged_by_processes_that_xml_is_cut_in() -> None:
+    listed = _XML[: _XML.rindex("</process_info>") - 40]
+    last = gpus_of(parse_smi(listed, "host"))[-1]
+    assert "cut in the list of processes" in str(last.memory)
+
+
+def test_xml_is_read_or_refused_wherever_it_is_cut() -> None:
+    for end in range(0, len(_XML), 97):
+        with suppress(BadInput):
+            assert len(gpus_of(parse_smi(_XML[:end], "host"))) <= 2
