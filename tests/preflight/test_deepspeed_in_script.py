@@ -48,6 +48,15 @@ def said(text: str) -> object:
         ("c = {'a': 1}\nc = {'a': 2}\ndeepspeed.initialize(config=c)", None),
         ("c = {**base, 'a': 2}\ndeepspeed.initialize(config=c)", None),
         ("def f(c):\n    deepspeed.initialize(config=c)\nc = {'a': 1}", None),
+        (
+            "c = {'a': [1, 2], 'b': (3, x), 'd': -x, 'e': -2.5, 'f': not 1}\n" + GIVEN,
+            {"a": [1, 2], "e": -2.5},
+        ),
+        ("c = {'a': 2 * 3, 'b': 2 * 3.0, 'd': 2 + 3, 'e': 2 * x}\n" + GIVEN, {"a": 6}),
+        ("c = c\n" + GIVEN, None),
+        ("b = 7\nc = {'a': b}\n" + GIVEN, {"a": 7}),
+        ("b = 7\nb += 1\nc = {'a': b, 'd': 1}\n" + GIVEN, {"d": 1}),
+        ("b, c = 7, {'a': 1}\n" + GIVEN, None),
         ("deepspeed.initialize(args=args)", None),
         ("wandb.initialize(config={'lr': 1})", None),
         ("wandb.init(config={'lr': 1})", None),
@@ -56,6 +65,12 @@ def said(text: str) -> object:
 )
 def test_what_a_script_says_for_certain(text: str, config: object) -> None:
     assert said(text) == config
+
+
+def test_a_config_that_holds_itself_is_read_to_an_end() -> None:
+    found = said(f"c = {{'a': {{'b': c}}, 'd': 1}}\n{GIVEN}")
+    assert isinstance(found, dict)
+    assert found["d"] == 1
 
 
 def test_a_config_is_named_by_its_place() -> None:

@@ -10,7 +10,7 @@ from preflight.diagnosis.condensed_log import LogCondenser, condense
 from preflight.diagnosis.context import BROKEN_XIDS, Context, context_of
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.line_unwrap import unwrap_lines
-from preflight.diagnosis.lines import Line, Log
+from preflight.diagnosis.lines import Line, Log, unwrap
 from preflight.diagnosis.live_diagnosis import KEPT_LINES, LiveDiagnosis
 from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.series import Point
@@ -143,6 +143,44 @@ def test_below_a_box_words_are_broken_at_its_width(first: str, second: str, *, i
     assert unwrapped("a", BOX, first, second) == [(1, 1), (2, 1), *([(3, 2)] if is_one else [(3, 1), (4, 1)])]
 
 
+@pytest.mark.parametrize(
+    ("text", "bar", "behind"),
+    [
+        ("RuntimeError: x", "", "RuntimeError: x"),
+        (" 25%|##   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: x", "", "RuntimeError: x"),
+        ("━━━━━━━━ 12/20 RuntimeError: x", "", "RuntimeError: x"),
+        ("12it [00:03, 3.2it/s] RuntimeError: x", "", "RuntimeError: x"),
+        ("3/9 [=====>....] RuntimeError: x", "", "RuntimeError: x"),
+        (
+            "12it [00:03, 3.2it/s, loss=2.1] RuntimeError: x",
+            "12it [00:03, 3.2it/s, loss=2.1] ",
+            "RuntimeError: x",
+        ),
+        ("12it [00:03, 3.2it/s, loss=2.1]", "", "12it [00:03, 3.2it/s, loss=2.1]"),
+    ],
+)
+def test_what_is_printed_behind_a_bar_is_read(text: str, bar: str, behind: str) -> None:
+    assert unwrap(text) == (None, bar, behind)
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "behind"),
+    [
+        ("[rank3]: x", 3, "x"),
+        ("[default12]:x", 12, "x"),
+        ("[a/r2] x", 2, "x"),
+        ("7: x", 7, "x"),
+        ("[1,4]<stderr>:x", 4, "x"),
+        ("[rank: 5] x", 5, "x"),
+        ("2026-03-01T10:00:00Z [rank1]: [rank2]: x", 2, "x"),
+        ("[rank1] [rank1] [rank1] [rank1] [rank1] x", 1, "[rank1] x"),
+        ("x: y", None, "x: y"),
+    ],
+)
+def test_prefixes_name_the_rank(text: str, rank: int | None, behind: str) -> None:
+    assert unwrap(text) == (rank, "", behind)
+
+
 # --- where the last of several runs starts ---
 
 
@@ -190,6 +228,7 @@ NOHUP = "nohup: ignoring input and appending output to 'nohup.out'"
         ([NOHUP, *filler(8), NOHUP, *filler(20)], (12,), 0),
         ([NOHUP, *filler(8), NOHUP, *filler(20)], (), 0),
         ([tracked("a"), *filler(8), tracked("b"), *filler(20)], (3,), 9),
+        ([tracked("a"), *filler(8), tracked("b"), *filler(20)], (3, 20), 9),
         ([tracked("a"), *filler(8), tracked("a"), *filler(20)], (3,), 0),
         ([tracked("a"), *filler(8), tracked("b"), *filler(20)], (12,), 0),
         ([*filler(5), "train.py: error: no such option", *filler(30), "KeyError: 3"], (5, 36), 6),
