@@ -30,7 +30,7 @@ _PARTS = {
 _WORD = re.compile(r"\w+|[^\w\s]")
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
-_STARTS = re.compile(r"spawn|start_processes|launch|Process")
+_STARTS = re.compile(r"\b(?:spawn|start_processes|launch|Process)\b")
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 

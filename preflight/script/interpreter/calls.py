@@ -39,6 +39,8 @@ from preflight.script.interpreter.values import (
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
+_MAX_DEPTH = 12
+"""Calls in one another that are followed."""
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -229,30 +231,31 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     """Read a function of the script with these arguments."""
     info = it.functions.get(func.key)
     it.called.add(func.key)
-    with it.deeper() as near:
-        if info is None or not near or func.key in it.stack:
-            taint(it, seen)
-            return UNKNOWN
-        kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
-        signature = (
-            func.bound,
-            func.frame,
-            seen.args,
-            kwargs,
-            seen.open,
-            frozenset(it.contexts),
-            it.loop_depth > 0,
-        )
-        values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
-        plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
-        known = it.calls.known(func.key, signature, plain=plain)
-        if known is not None:
-            return known
-        before = it.calls.events
-        frame = it.new_frame(func.frame)
-        with it.within(info.source, frame):
-            _bind_parameters(it, info, func, seen, frame)
-            result = _run_body(it, info, func.key)
+    if info is None or it.call_depth == _MAX_DEPTH or func.key in it.stack:
+        taint(it, seen)
+        return UNKNOWN
+    kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
+    signature = (
+        func.bound,
+        func.frame,
+        seen.args,
+        kwargs,
+        seen.open,
+        frozenset(it.contexts),
+        it.loop_depth > 0,
+    )
+    values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
+    plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
+    known = it.calls.known(func.key, signature, plain=plain)
+    if known is not None:
+        return known
+    before = it.calls.events
+    frame = it.new_frame(func.frame)
+    it.call_depth += 1
+    with it.within(info.source, frame):
+        _bind_parameters(it, info, func, seen, frame)
+        result = _run_body(it, info, func.key)
+    it.call_depth -= 1
     if not it.state.dead:
         it.calls.note(func.key, signature, result, before=before)
     if frame not in it.captured:

@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Sequence
 
+from preflight.script.source import walk
+
 RANK_0 = "rank 0"
 ONE_PROCESS = "one process"
 CPU = "cpu"
@@ -62,8 +64,11 @@ def is_of_ranks(body: list[ast.stmt], flag: str) -> bool:
     """Whether a branch that an option opens is the one of a launch with several ranks."""
     if _RANKS_OPTION.search(flag):
         return True
-    nodes = (node for statement in body for node in ast.walk(statement))
-    return any(getattr(node, "attr", getattr(node, "id", "")) in _OF_RANKS for node in nodes)
+    return any(_named(node) in _OF_RANKS for statement in body for node in walk(statement))
+
+
+def _named(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def branch_places(test: ast.expr) -> tuple[str, str]:

@@ -39,13 +39,12 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.names import is_named_trainer
-from preflight.script.source import Source, Sources
+from preflight.script.source import Source, Sources, walk
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
 
-MAX_DEPTH = 12
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
 _MAX_PROBLEMS = 20
 
@@ -119,6 +118,7 @@ class Interpreter:
         self.modules: dict[str, int] = {}  # path -> frame
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
         self.loop_depth = 0
+        self.call_depth = 0
         self.repeated = False  # a loop around the current point is being read for the second time
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.stack: list[int] = []
@@ -150,7 +150,6 @@ class Interpreter:
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any
         self._listener = listener
         self._next = 0
-        self._depth = 0
         self._source: Source | None = None
 
     # --- running -----------------------------------------------------------------------
@@ -158,7 +157,7 @@ class Interpreter:
     def note_closed(self, test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
         """Remember what a condition asks that leaves a branch out: a switch may open it."""
         if may_matter(self.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
-            self.closed |= {node.attr: None for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+            self.closed |= {node.attr: None for node in walk(test) if isinstance(node, ast.Attribute)}
 
     def note_fields(self, names: Mapping[str, Value]) -> None:
         """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
@@ -257,15 +256,6 @@ class Interpreter:
             yield
         finally:
             self._source, self.frame = before, frame_before
-
-    @contextmanager
-    def deeper(self) -> Iterator[bool]:
-        """Yield whether one more nested call is still followed."""
-        self._depth += 1
-        try:
-            yield self._depth <= MAX_DEPTH
-        finally:
-            self._depth -= 1
 
     # --- state -------------------------------------------------------------------------
 

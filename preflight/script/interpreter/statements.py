@@ -21,6 +21,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
+from preflight.script.source import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -108,7 +109,7 @@ def _default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt
     """Return the context of a branch that an option's default takes and a launch of ranks does not."""
     if it.target.args is not None or it.target.switches or not it.option_places:
         return ""
-    for node in ast.walk(test):
+    for node in walk(test):
         value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
         flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
         if flag is not None and is_of_ranks(other, flag):

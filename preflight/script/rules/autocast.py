@@ -9,6 +9,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.values import TRUE, Dtype, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -70,7 +71,7 @@ def in_validation(it: "Interpreter") -> bool:
         return False
     called = {
         each.func.attr
-        for each in ast.walk(info.node)
+        for each in walk(info.node)
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
     }
     return called.isdisjoint({"backward", "manual_backward", "step"})
