@@ -169,6 +169,7 @@ def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         fused=call.get("fused") or FALSE,
         accelerator=NONE,
         scaled=FALSE,
+        unscaled=FALSE,
     )
 
 

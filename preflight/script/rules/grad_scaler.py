@@ -147,8 +147,7 @@ def _unscaled(it: "Interpreter", model: Ref) -> bool:
     optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
     mine = [thing for thing in optimizers if model in getattr(thing.get("models"), "items", ())]
     mine = mine or [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
-    if not mine:
-        return bool(optimizers)  # where none is known, unscale_ itself ends what is scaled
+    mine = mine or optimizers  # where none is known, unscale_ itself ends what is scaled
     return any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
 
 
