@@ -25,16 +25,16 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     claims = facts.claims
     if isinstance(claims, Missing):
         if claims.code != "not-asked":  # a recording of a version without claims
-            words = f"claims of other runs not checked: {claims.reason}"
-            yield Problem(words, missing_fix(claims), severity=Severity.UNKNOWN)
+            message = f"claims of other runs not checked: {claims.reason}"
+            yield Problem(message, missing_fix(claims), severity=Severity.UNKNOWN)
         return
     for gpu in gpus:
         for claim in claims:
             if claim.gpu_uuid == gpu.uuid:
-                yield Problem(_words(facts, claim), _fix(facts, claim), gpu=gpu.index)
+                yield Problem(_message(facts, claim), _fix(facts, claim), gpu=gpu.index)
 
 
-def _words(facts: HostFacts, claim: GpuClaim) -> str:
+def _message(facts: HostFacts, claim: GpuClaim) -> str:
     now = facts.identity.now_unix if isinstance(facts.identity, Identity) else claim.since_unix
     run = f"run {claim.run_id}" if claim.run_id else "a run that does not say its name"
     return f"claimed by {run} of {claim.user}, {format_duration(max(0.0, now - claim.since_unix))} ago"

@@ -53,8 +53,8 @@ def the_main_port_can_be_bound(
     kin = _holders(facts, expect, port)
     held = "; ".join(describe_holders(item) for item in kin) or _sockets(holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
-    ways = dict.fromkeys(what_to_do(facts, item, _OTHER_PORT) for item in kin)
-    fix = "; ".join(ways) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
+    fixes = dict.fromkeys(what_to_do(facts, item, _OTHER_PORT) for item in kin)
+    fix = "; ".join(fixes) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
     if other is None:
         yield Problem(
             f"port {port} cannot be bound and no free port was found: {held}",

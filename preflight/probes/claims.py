@@ -66,14 +66,14 @@ def _claim(path: str, gpu: str) -> Json | None:
         status = os.fstat(fd)
         if not S_ISREG(status.st_mode):
             return None
-        said = _parse(os.read(fd, _MOST_BYTES + 1))
+        content = _parse(os.read(fd, _MOST_BYTES + 1))
         # A hard link to the claim of another GPU, a claim of an earlier boot, or one without a holder.
-        if said and (re.sub(r"[^A-Za-z0-9-]", "_", said["gpu"]) != gpu or said["boot_id"] != boot):
+        if content and (re.sub(r"[^A-Za-z0-9-]", "_", content["gpu"]) != gpu or content["boot_id"] != boot):
             return None
         if not _is_locked(fd):
             return None
         uid = status.st_uid
-        known = said or {"run_id": "", "pid": 0, "since": status.st_mtime}
+        known = content or {"run_id": "", "pid": 0, "since": status.st_mtime}
         return {
             "gpu_uuid": gpu,
             "run_id": known["run_id"],
@@ -101,16 +101,16 @@ def _is_locked(fd: int) -> bool:
 def _parse(data: bytes) -> Json:
     """Return what a claim says, a pid only where it is one of ours; empty when it has not our form."""
     try:
-        said = json.loads(data) if len(data) <= _MOST_BYTES else None
+        claim = json.loads(data) if len(data) <= _MOST_BYTES else None
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(said, dict):
+    if not isinstance(claim, dict):
         return {}
-    pid, since = said.get("pid"), said.get("since")
-    if not all(isinstance(said.get(name), str) for name in ("gpu", "boot_id", "pid_namespace")):
+    pid, since = claim.get("pid"), claim.get("since")
+    if not all(isinstance(claim.get(name), str) for name in ("gpu", "boot_id", "pid_namespace")):
         return {}
     if type(pid) is not int or not 0 < pid < 1 << 32 or type(since) is not float or not 0 <= since < 1e11:
         return {}
-    if not isinstance(said.get("run_id"), str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", said["run_id"]):
+    if not isinstance(claim.get("run_id"), str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", claim["run_id"]):
         return {}
-    return {**said, "pid": pid if said["pid_namespace"] == own_namespace("pid") else 0}
+    return {**claim, "pid": pid if claim["pid_namespace"] == own_namespace("pid") else 0}

@@ -52,20 +52,20 @@ def _text_method(text: str, name: str, seen: Call) -> Value:
         return UNKNOWN if seen.open else formatted(text, seen.args, seen.named(), seen.place)
     if name == "join":
         return joined(text, seen.args[0] if seen.args else UNKNOWN)
-    words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
-    if len(words) != len(seen.args):
+    texts = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
+    if len(texts) != len(seen.args):
         return UNKNOWN
-    if name == "replace" and (len(words) != 2 or text.count(words[0]) * len(words[1]) > MAX_TEXT):
+    if name == "replace" and (len(texts) != 2 or text.count(texts[0]) * len(texts[1]) > MAX_TEXT):
         return UNKNOWN
     if name in ("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "replace"):
         try:
-            return Const(getattr(text, name)(*words))
+            return Const(getattr(text, name)(*texts))
         except (TypeError, ValueError):
             return UNKNOWN
-    if name in ("startswith", "endswith") and words:
-        return Const(getattr(text, name)(words[0]))
-    if name == "split" and len(words) <= 1:
-        return Seq(tuple(Const(item) for item in text.split(words[0] if words else None)))
+    if name in ("startswith", "endswith") and texts:
+        return Const(getattr(text, name)(texts[0]))
+    if name == "split" and len(texts) <= 1:
+        return Seq(tuple(Const(item) for item in text.split(texts[0] if texts else None)))
     return UNKNOWN
 
 
