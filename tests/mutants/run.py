@@ -55,16 +55,17 @@ class Reach:
     def task(self, module: str, mutant: Mutant) -> Task:
         """Return the task for a mutant.
 
-        A line that an import reaches is the concern of all tests of its package: those that make a record
-        run no line of the module that declares it. What runs as a program of its own is tried by all tests
-        that start it.
+        A line that an import reaches is the concern of every file of tests that reaches its package: a test
+        that makes a record or reads a table runs no line of the module that declares it. What runs as a
+        program of its own is tried by all tests that start it.
         """
         lines = self.lines.get(module, {})
         # A mutant of an expression over several lines is reached by the first of them or by a later one.
         names = {name for line in range(mutant.line, mutant.line + mutant.old.count("\n") + 1)
                  for name in lines.get(line, ())}  # fmt: skip
         if "" in names:
-            names = self._tests_below(str(Path(module).parent))
+            files = {name.partition("::")[0] for name in self._tests_below(str(Path(module).parent))}
+            names = {name for name in self.seconds if name.partition("::")[0] in files}
         if module.startswith(targets.AGENT):
             names |= {name for name in self.seconds if name.startswith(targets.AGENT_TESTS)}
         tests = sorted(names & self.seconds.keys(), key=self.seconds.__getitem__)

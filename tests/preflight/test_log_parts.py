@@ -233,6 +233,11 @@ NOHUP = "nohup: ignoring input and appending output to 'nohup.out'"
         ([tracked("a"), *filler(8), tracked("b"), *filler(20)], (12,), 0),
         ([*filler(5), "train.py: error: no such option", *filler(30), "KeyError: 3"], (5, 36), 6),
         ([*filler(5), "train.py: error: no such option", *filler(30)], (5,), 0),
+        (
+            [*filler(5), "a.py: error: x", *filler(2), "a.py: error: y", *filler(30), "KeyError: 3"],
+            (5, 8, 39),
+            9,
+        ),
         ([*filler(5), "KeyError: 2", *filler(99), "KeyError: 3", *filler(20)], (5, 105), 6),
         ([*filler(5), "KeyError: 2", *filler(98), "KeyError: 3", *filler(20)], (5, 104), 0),
         (
@@ -352,6 +357,7 @@ def down(count: int, start: float = 3.0) -> list[Point]:
         # Zeros.
         ([point(1.0), *[point(0.0)] * 3], ("S12", "likely", 3)),
         ([point(1.0), *[point(0.0)] * 2], None),
+        ([point(1.0), point(0.0), point(0.5), *[point(0.0)] * 2], None),
         ([point(0.0)] * 3, ("S12", "likely", 3)),
         ([point(0.05), *[point(0.0)] * 3], ("S12", "likely", 3)),
         ([point(0.049), *[point(0.0)] * 3], None),

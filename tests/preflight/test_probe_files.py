@@ -6,6 +6,8 @@ import fcntl
 import hashlib
 import json
 import os
+import pty
+import signal
 import socket
 import struct
 import time
@@ -492,3 +494,29 @@ def test_a_supervisor_of_another_namespace_is_found_by_its_pid_and_start_there(
     monkeypatch.setattr(table, "namespace_pids", lambda _pid: pids)
     mark = f"boot:1:2:7:{start_ticks}"
     assert _supervisors(walk, [{"environ": {"GPULAUNCH_SUPERVISOR": mark}}, {"environ": {}}]) == found
+
+
+def test_a_process_has_a_terminal_or_none() -> None:
+    def terminal_of(child: int) -> bool:
+        try:
+            return read_stat(child).tty
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+    alone = os.fork()
+    if alone == 0:
+        os.setsid()
+        signal.pause()
+    while os.getsid(alone) != alone:
+        time.sleep(0.01)
+    assert terminal_of(alone) is False
+    child, terminal = pty.fork()
+    if child == 0:
+        os.write(1, b"x")
+        signal.pause()
+    try:
+        os.read(terminal, 1)  # it has its terminal by then
+        assert terminal_of(child) is True
+    finally:
+        os.close(terminal)

@@ -278,3 +278,26 @@ def test_what_the_script_builds_without_a_dtype_is_float32_also_where_no_step_is
 def test_an_unknown_default_dtype_is_no_float32() -> None:
     text = "import torch\ntorch.set_default_dtype(getattr(torch, input()))\nmodel = torch.nn.Linear(8, 1)\n"
     assert read(text + "torch.optim.SGD(model.parameters()).step()\n").trained_dtype == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "value"),
+    [
+        ((), "no"),
+        (("--kind", "bf16"), "bf16"),
+        (("--kind=fp16",), "fp16"),
+        (("--kind",), "no"),
+        (("--other", "bf16"), "no"),
+        (("--kind", "fp16", "--kind", "bf16"), "bf16"),
+        (("kind", "bf16"), "no"),
+    ],
+)
+def test_a_field_of_a_parsed_dataclass_is_what_the_launch_gives(args: tuple[str, ...], value: str) -> None:
+    text = (
+        "from dataclasses import dataclass\nfrom accelerate import Accelerator\n"
+        "from transformers import HfArgumentParser\n@dataclass\nclass Own:\n    kind: str = 'no'\n"
+        "(own,) = HfArgumentParser(Own).parse_args_into_dataclasses()\n"
+        "Accelerator(mixed_precision=own.kind)\n"
+    )
+    (site,) = read(text, args=args).precision
+    assert site.value == value
