@@ -5,8 +5,8 @@
 All reach one sshd of this machine under many names, 64 at a time. The others run `true`; gpulaunch sends its
 agent, reads the facts of 8 GPUs, lets each host connect to the main host, judges and reports (bench/fleet.py
 answers for the hosts). A tool that is in neither PATH nor --tools has a row of its own. CPU is user + system
-of the client with its own processes (ssh, shards). Memory is the greatest sum over these processes. Writes
-docs/scale.svg and prints a table.
+of the client with its own processes (ssh, shards). Memory is the greatest sum of proportional set sizes over
+these processes. Writes docs/scale.svg and prints a table.
 """
 
 import argparse
@@ -29,7 +29,6 @@ from bench.plot import Series, chart
 PLOT = ROOT / "docs" / "scale.svg"
 _WIDTH = 64
 _POLL_S = 0.2
-_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
@@ -139,7 +138,7 @@ def _measure(tool: str, hosts: int, argv: list[str], env: Mapping[str, str]) -> 
 
 def _watch_memory(client: "subprocess.Popen[bytes]", peak: list[float]) -> None:
     while client.poll() is None:
-        peak[0] = max(peak[0], sum(map(_resident_mib, _family(client.pid))))
+        peak[0] = max(peak[0], sum(map(_memory_mib, _family(client.pid))))
         time.sleep(_POLL_S)
 
 
@@ -152,13 +151,13 @@ def _family(pid: int) -> list[int]:
     return [pid, *(each for child in below for each in _family(int(child)))]
 
 
-def _resident_mib(pid: int) -> float:
-    """Return memory that is a process's own; what it shares with its parent counts once, there."""
+def _memory_mib(pid: int) -> float:
+    """Return a process's proportional set size: what several share counts once in their sum."""
     try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-    except (OSError, ValueError):
-        return 0.0
-    return (int(resident) - int(shared)) * _PAGE_KIB / 1024
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0  # it has just ended
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 def _row(row: Measured) -> str:

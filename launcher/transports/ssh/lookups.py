@@ -18,6 +18,8 @@ _MOST = 256
 _FEWEST = 16
 _EACH_S = 0.04
 """What each name adds to the time of all: a name server is to answer 25 names a second at least."""
+_SILENCE = 0.9
+"""Part of the time-out after which room is no sign of an answer: resolvers give up after 10 s, too."""
 
 
 class Lookups:
@@ -77,6 +79,8 @@ class Lookups:
                 if silent_s >= limit_s:
                     raise TimeoutError(f"within {limit_s:g} s")
                 self._changed.wait(min(left_s, limit_s - silent_s))
+                if time.monotonic() - max(self._began, self._answered) >= _SILENCE * limit_s:
+                    raise TimeoutError(f"within {limit_s:g} s")
             self._asked += 1
 
     def _start(self, address: str, port: int, answers: "queue.SimpleQueue[_Answer]") -> None:
