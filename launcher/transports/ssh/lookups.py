@@ -19,7 +19,7 @@ _FEWEST = 16
 _EACH_S = 0.04
 """What each name adds to the time of all: a name server is to answer 25 names a second at least."""
 _SILENCE = 0.9
-"""Part of the time-out after which room is no sign of an answer: resolvers give up after 10 s, too."""
+"""Part of the time-out after which room does not mean an answer: resolvers give up after 10 s, too."""
 
 
 class Lookups:
