@@ -232,9 +232,7 @@ def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     root, last = root_and_last(name)
     model, args = call.get("model", 0) or _of_factory(it, call), call.get("args", 1) or NONE
-    if last.startswith(
-        "PPO"
-    ):  # its settings come first, then the model, in later versions a tokenizer between
+    if last.startswith("PPO"):  # its settings come first; later versions have a tokenizer before the model
         args = call.get("args", 0) or call.get("config", 0) or NONE
         models = (item for item in call.args[1:] if it.kind(item) == "model")
         model = call.get("model") or next(models, UNKNOWN)
