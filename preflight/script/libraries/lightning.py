@@ -62,7 +62,8 @@ def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     given = call.get("precision", 4 if fabric else None)
     if given is None:
         given = UNKNOWN if call.open else NONE
-    on_cpu = it.target.capability is None or text_of(call.get("accelerator")) == "cpu"
+    asks_cpu = text_of(call.get("accelerator")) == "cpu"
+    on_cpu = asks_cpu or it.target.capability is None
     words = [_word(item) for item in alternatives(given)]
     mixed = join(_mixed(word, on_cpu=on_cpu) for word in words)
     place = call.at("precision")
@@ -73,6 +74,7 @@ def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         requested_at=Dtype("at", place),
         true=join(Dtype(_TRUE[word], place) if word in _TRUE else NONE for word in words),
         sharded=Const(_shards(call)),
+        cpu=Const(asks_cpu),
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )

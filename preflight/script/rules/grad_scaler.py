@@ -347,7 +347,7 @@ def _fixed_bf16(it: "Interpreter", event: ScriptEvent) -> RuleHit | None:
             return None
         message = "the script turns bf16 on, and these GPUs only emulate it"
         return RuleHit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
-    if thing.get("requested") != Const("bf16"):
+    if thing.get("requested") != Const("bf16") or TRUE in (thing.get("cpu"), thing.get("use_cpu")):
         return None
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
         return None  # P109
