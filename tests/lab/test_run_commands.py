@@ -21,7 +21,8 @@ NO_COMPILER = shimmed("no_compiler")
 SHOW = """
 import os, sys
 told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
-print("saw", *told.values(), os.path.basename(os.getcwd()), sys.argv[1:], flush=True)
+line = " ".join(["saw", *told.values(), os.path.basename(os.getcwd()), str(sys.argv[1:])])
+os.write(1, line.encode() + b"\\n")  # whole: two ranks write to one log
 """
 # A program of the user's that starts torchrun itself, as llamafactory-cli does: torchrun takes what it is not
 # given from PET_*.

@@ -305,7 +305,7 @@ def test_a_page_that_cannot_be_written_is_reported_before_a_host_is_asked(
 ) -> None:
     absent = tmp_path / "absent" / "x.html"
     assert execute(["preflight", "nowhere.invalid", "--html", str(absent)]) == 2
-    assert f"{absent}: there is no directory" in capsys.readouterr().err
+    assert f"{absent}: the directory {absent.parent} does not exist" in capsys.readouterr().err
     assert execute(["preflight", "nowhere.invalid", "--html", "-", "--json"]) == 2
     capsys.readouterr()
 

@@ -323,3 +323,21 @@ def test_gloo_is_ended_before_the_interpreter(place: Place) -> None:
     )
     code, log = place.rank("t.py")
     assert (code, log) == (0, b"False")
+
+
+@pytest.mark.parametrize(
+    ("supervised", "code", "output"), [(True, 0, b"trains\n"), (False, -signal.SIGKILL, b"")]
+)
+def test_a_rank_that_starts_after_its_supervisor_and_guardian_were_killed_ends(
+    tmp_path: Path, *, supervised: bool, code: int, output: bytes
+) -> None:
+    place = Place(tmp_path)
+    place.write("a.py", "print('trains', flush=True)\n")
+    os.mkfifo(place.run_dir / "lifeline")
+    writer = os.open(place.run_dir / "lifeline", os.O_RDWR | os.O_NONBLOCK) if supervised else -1
+    argv = [sys.executable, str(place.run_dir / "rank.py"), "a.py"]
+    done = subprocess.run(argv, cwd=place.work, timeout=60, start_new_session=True, check=False)
+    if supervised:
+        os.close(writer)
+    logs = [path.read_bytes() for path in place.run_dir.glob("rank-*.log")]
+    assert (done.returncode, logs) == (code, [output])

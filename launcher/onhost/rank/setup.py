@@ -48,6 +48,11 @@ def die_with_supervisor(place: RankContext) -> None:
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
+    try:
+        os.read(fd, 1)
+    except BlockingIOError:  # there is a writer, whose end is signalled
+        return
+    os.killpg(0, signal.SIGKILL)  # both were gone before the signal was asked for
 
 
 def register_rank(place: RankContext) -> None:
