@@ -96,3 +96,15 @@ def test_a_deletion_that_takes_what_was_put_back_already_loses_nothing(run: Driv
         run.until((run.run_dir / name).exists)
     (tmp_path / "go").touch()
     is_all_there_under_its_name(run)
+
+
+def test_a_run_that_ends_just_after_its_directory_was_deleted_leaves_its_end_there(
+    run: Driver, tmp_path: Path
+) -> None:
+    run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
+    run.until(lambda: run.log() == b"before\n")
+    (tmp_path / "go").touch()
+    delete(run)
+    assert run.ended()["exit"]["ranks"] == {"0": 1}
+    state = json.loads((run.run_dir / "state.json").read_text())
+    assert (state["phase"], state["exit"]["ranks"]) == ("ended", {"0": 1})

@@ -19,6 +19,7 @@ from .client_liveness import ClientLiveness
 from .run_state import SupervisedRun
 
 RETRY_S = 5.0  # between attempts after a failure
+SETTLE_S = 0.15  # what deletes the directory may end first: an `rm -r` would find it filled again, and fail
 DELETION_S = 5.0  # a deletion is over after this: `rm -r` also removes restored names while it runs
 NAMES_EVERY_S = 5.0  # how often inodes are matched to log names, for when a deletion hides the names
 NAMELESS = " (deleted)"  # suffix in /proc of the path of an unlinked file
@@ -34,6 +35,7 @@ class RunDirRestorer:
         self._logs = UnlinkedLogs()
         self._pids: list[int] = []
         self._next = self._next_names = self._deletion_until = 0.0
+        self._missing_since: float | None = None
 
     @property
     def in_progress(self) -> bool:
@@ -43,26 +45,37 @@ class RunDirRestorer:
     def check(self, pids: list[int]) -> bool:
         """Restore missing files; copy new output that these processes write to unlinked files.
 
-        Return whether any was missing.
+        Return whether any was restored.
         """
         now = time.monotonic()
         if now >= self._next_names or pids != self._pids:  # a new rank has a new log
             self._next_names, self._pids = now + NAMES_EVERY_S, pids
             self._logs.learn_names(self._run.dir)
-        missing = now >= self._next and self._is_deleted()
-        if missing:
+        restores = self._is_due(now)
+        if restores:
             self._put_back()
             self._next = now + RETRY_S if self._is_deleted() else 0.0
-            self._deletion_until = now + DELETION_S
         if now < self._deletion_until:
             self._logs.find(self._run.dir, pids)
         self._logs.copy(self._run.dir)
-        return missing
+        return restores
 
-    def copy_the_rest(self) -> None:
-        """Copy the remaining output: no process of the run writes any more."""
+    def finish(self) -> None:
+        """Restore what is missing, and copy the remaining output: no process of the run writes any more."""
+        if self._is_deleted():
+            self._put_back()
         while self._logs.copy(self._run.dir):
             pass
+
+    def _is_due(self, now: float) -> bool:
+        """Return whether files have been missing for long enough."""
+        if now < self._next or not self._is_deleted():
+            self._missing_since = None
+            return False
+        self._deletion_until = now + DELETION_S
+        if self._missing_since is None:
+            self._missing_since = now
+        return now >= self._missing_since + SETTLE_S
 
     def _is_deleted(self) -> bool:
         return not (self._run.events.is_linked() and self._run.has(STATE))

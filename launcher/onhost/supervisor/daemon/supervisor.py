@@ -174,7 +174,7 @@ class Supervisor:
         release_claims(self._claims)
         if self._group is not None:
             self._group.remove()
-        self._rescue.copy_the_rest()
+        self._rescue.finish()
         self._records.note_end()
         # No process of the run writes any more, so the space that this frees remains for the final state.
         with contextlib.suppress(OSError):
