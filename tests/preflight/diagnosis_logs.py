@@ -81,3 +81,8 @@ def disguised(log: str) -> Iterator[tuple[str, str]]:
     """Yield (name, log) for everything that is put around logs."""
     for name, change in SEEN_THROUGH.items():
         yield name, change(log)
+
+
+def name(number: int) -> str:
+    """A word without a digit, another for each number."""
+    return f"{number:b}".translate(str.maketrans("01", "xy"))

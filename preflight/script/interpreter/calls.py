@@ -2,23 +2,20 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
-from preflight.script.interpreter import config_files
+from preflight.script.interpreter import decorators
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
-    FALSE,
     NONE,
     TRUE,
     UNKNOWN,
     Class,
-    Const,
     Element,
     ExternalName,
     Func,
@@ -33,7 +30,6 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +83,7 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
         it.state.scaled = True
         return NONE
     func = it.evaluate(node.func)
-    seen = _arguments(it, node)
+    seen = read_arguments(it, node)
     if isinstance(func, Unknown) and _scales(node):
         return NONE
     if (
@@ -181,7 +177,8 @@ def _refs(value: Value) -> Iterator[Ref]:
                 yield from _refs(inner)
 
 
-def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
+def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":
+    """Return a call with the values of its arguments."""
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     places: dict[str, CodeLocation] = {}
@@ -321,54 +318,13 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
             known = _default(it, func, defaults[name])
             names[name] = join((known, UNKNOWN)) if seen.open else known
         else:
-            names[name] = given_by_decorator(it, info, name)
+            names[name] = decorators.value_from_decorator(it, info, name)
     if arguments.vararg is not None:
         names[arguments.vararg.arg] = Seq(tuple(given), seen.open)
     if arguments.kwarg is not None:
         items: tuple[tuple[Scalar, Value], ...] = tuple(rest.items())
         names[arguments.kwarg.arg] = Map(items, seen.open, {name: seen.at(str(name)) for name, _ in items})
     it.state.names(frame).update(names)  # only now: a default may be a branch of its own
-
-
-def given_by_decorator(it: "Interpreter", info: "FuncInfo", name: str) -> Value:
-    """Return what a decorator puts in: the default of a click option, the configuration of hydra.main."""
-    if isinstance(info.node, ast.Lambda):
-        return UNKNOWN
-    for node in info.node.decorator_list:
-        func = it.evaluate(node.func) if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or not isinstance(func, ExternalName):
-            continue
-        seen = _arguments(it, node)
-        if func.name in ("click.option", "click.argument", "typer.Option"):
-            flags = [text_of(item) or "" for item in seen.args]
-            spelled = {part.lstrip("-").replace("-", "_") for flag in flags for part in flag.split("/")}
-            if name in spelled:
-                return (
-                    FALSE
-                    if seen.get("is_flag") == TRUE and "default" not in seen.kwargs
-                    else seen.get("default") or UNKNOWN
-                )
-        if func.name == "hydra.main":
-            folder, stem = text_of(seen.get("config_path", 0)), text_of(seen.get("config_name", 1))
-            if stem is not None:
-                stem = stem.removesuffix(".yaml")
-                file = Const(f"{folder}/{stem}.yaml" if folder else f"{stem}.yaml")
-                found = config_files.loaded(it, file)
-                return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
-        if func.name in ("pyrallis.wrap", "draccus.wrap", "pyrallis.argparsing.wrap"):
-            return _annotated(it, info.node, name, seen)
-    return UNKNOWN
-
-
-def _annotated(
-    it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef, name: str, seen: "Call"
-) -> Value:
-    """Return an object of the dataclass that a parameter is annotated with: its defaults."""
-    for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-        cls = it.evaluate(parameter.annotation) if parameter.arg == name and parameter.annotation else UNKNOWN
-        if isinstance(cls, Class):
-            return instantiate(it, cls, replace(seen, args=(), kwargs={}, places={}, open=False))
-    return UNKNOWN
 
 
 def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:

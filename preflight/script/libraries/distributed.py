@@ -9,6 +9,7 @@ from preflight.script.interpreter.values import (
     NONE,
     TRUE,
     UNKNOWN,
+    Const,
     Func,
     RankValue,
     Ref,
@@ -77,7 +78,22 @@ def spawn(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {"deepspeed.initialize": deepspeed_engine}
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "deepspeed.initialize": deepspeed_engine,
+    "torch.distributed.init_process_group": init_process_group,
+    "torch.nn.DataParallel": data_parallel,
+    "torch.nn.parallel.DataParallel": data_parallel,
+    "torch.nn.parallel.DistributedDataParallel": ddp,
+    "torch.nn.parallel.distributed.DistributedDataParallel": ddp,
+    "torch.distributed.fsdp.FullyShardedDataParallel": fsdp,
+    "torch.distributed.fsdp.fully_shard": fsdp,
+    "torch.distributed._composable.fsdp.fully_shard": fsdp,
+    "torch.distributed.get_rank": lambda _it, _call: RankValue(),
+    "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
+    "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
+    "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
+    "torch.multiprocessing.spawn": spawn,
+}
 
 CLASSES = dict.fromkeys(
     (

@@ -30,7 +30,7 @@ from preflight.script.interpreter.values import (
     join,
     text_of,
 )
-from preflight.script.libraries import distributed, huggingface, lightning, models, pytorch, stdlib
+from preflight.script.libraries import devices, distributed, huggingface, lightning, models, pytorch, stdlib
 from preflight.script.names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -70,11 +70,11 @@ _RUNNERS = frozenset(
 )
 
 _DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
-_CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
+_CALLS = {**stdlib.CALLS, **devices.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
 _CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
 _CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
 _METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
-_ATTRIBUTES = {**pytorch.ATTRIBUTES, **huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
+_ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 
 
 class LibraryModel:

@@ -1,10 +1,9 @@
-"""torch: devices, optimizers, scalers, autocast, distributed, and layers."""
+"""torch: optimizers, scalers, autocast, and layers."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.hardware import before_ampere, capability_of
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -16,16 +15,12 @@ from preflight.script.interpreter.values import (
     Element,
     HeapObject,
     Map,
-    RankValue,
     Ref,
     Seq,
     Value,
     alternatives,
-    join,
     text_of,
-    truth,
 )
-from preflight.script.libraries import distributed
 from preflight.script.libraries.casts import set_trained_dtype, trained_with
 from preflight.script.libraries.models import (
     as_device,
@@ -41,100 +36,6 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 MODULES = frozenset({"torch.nn.Module"})
-
-
-# --- devices ----------------------------------------------------------------------------
-
-
-def _cuda_available(it: "Interpreter", call: Call) -> Value:
-    del call
-    return Const(it.target.capability is not None)
-
-
-def _bf16_supported(it: "Interpreter", call: Call) -> Value:
-    it.emit(ScriptEvent("bf16 asked", call.place, None, call))
-    if it.target.capability is None:
-        return FALSE
-    strict = truth(call.get("including_emulation", 0) or TRUE) is False
-    old = it.target.at_least("torch", 2, 3) is False
-    return Const(not before_ampere(it) if strict or old else True)
-
-
-def _capability(it: "Interpreter", call: Call) -> Value:
-    it.emit(ScriptEvent("capability asked", call.place, None, call))
-    capability = capability_of(it)
-    return UNKNOWN if capability is None else Seq(tuple(Const(number) for number in capability))
-
-
-def _device(it: "Interpreter", call: Call) -> Value:
-    kind, index = call.get("type", 0) or UNKNOWN, call.get("index", 1)
-    result = join(_one_device(item, index) for item in alternatives(kind))
-    for item in alternatives(result):
-        if isinstance(item, Device) and item.kind == "cuda":
-            it.emit(ScriptEvent("device", call.place, None, call, "", {"device": item}))
-    return result
-
-
-def _one_device(kind: Value, index: Value | None) -> Value:
-    if isinstance(kind, RankValue) or (isinstance(index, RankValue) and text_of(kind) == "cuda"):
-        return Device("cuda", of_rank=True)
-    found = as_device(kind)
-    if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
-        return Device(found.kind, index.value, place=index.place)
-    return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
-
-
-def _set_device(it: "Interpreter", call: Call) -> Value:
-    target = call.get("device", 0) or (call.args[0] if call.args else UNKNOWN)
-    device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
-    it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
-    it.state.device_set = True
-    return NONE
-
-
-def _set_default_device(it: "Interpreter", call: Call) -> Value:
-    """Only a number is a use: the device without one is the rank's own when it is used."""
-    device = as_device(call.get("device", 0) or UNKNOWN)
-    if isinstance(device, Device) and (device.of_rank or device.index is not None):
-        _placed(it, call, call.get("device", 0), "device")
-    return NONE
-
-
-def _backward(it: "Interpreter", call: Call) -> Value:
-    """torch.autograd.backward(loss)."""
-    if not call.args:
-        return NONE
-    scaled = [isinstance(item, Map) and item.get("__scaled__") for item in alternatives(call.args[0])]
-    if not any(scaled):
-        it.library.raw_backward(it, call)
-    return NONE
-
-
-def _cuda_work(it: "Interpreter", call: Call) -> Value:
-    it.emit(ScriptEvent("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
-    return UNKNOWN
-
-
-def _tensor(it: "Interpreter", call: Call) -> Value:
-    _placed(it, call, call.get("device"), "device")
-    return UNKNOWN
-
-
-def _placed(it: "Interpreter", call: Call, device: Value | None, keyword: str) -> None:
-    """Note the GPU on which a call puts what it makes or reads."""
-    for item in alternatives(device or NONE):
-        found = as_device(item)
-        if isinstance(found, Device) and found.kind == "cuda":
-            values = device_use(found, item, device or NONE)
-            it.emit(ScriptEvent("cuda", call.at(keyword), None, call, "tensor", values))
-
-
-def _load(it: "Interpreter", call: Call) -> Value:
-    where = call.get("map_location", 1)
-    if where is None and len(call.args) < 2:
-        it.emit(ScriptEvent("load without map", call.place, None, call))
-    _placed(it, call, where, "map_location")
-    return UNKNOWN
 
 
 # --- optimizer, scaler, autocast --------------------------------------------------------
@@ -237,6 +138,16 @@ def _autocast(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.emit(ScriptEvent("autocast", call.place, ref.id, call, kind, {"dtype": dtype, "enabled": enabled}))
 
 
+def _backward(it: "Interpreter", call: Call) -> Value:
+    """torch.autograd.backward(loss)."""
+    if not call.args:
+        return NONE
+    scaled = [isinstance(item, Map) and item.get("__scaled__") for item in alternatives(call.args[0])]
+    if not any(scaled):
+        it.library.raw_backward(it, call)
+    return NONE
+
+
 def _clip(it: "Interpreter", call: Call) -> Value:
     params = call.get("parameters", 0) or UNKNOWN
     it.emit(
@@ -332,65 +243,19 @@ def _moving_average(it: "Interpreter", call: Call) -> Value:
 
 
 CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
-    "torch.cuda.is_available": _cuda_available,
-    "torch.accelerator.is_available": _cuda_available,
-    "torch.cuda.is_bf16_supported": _bf16_supported,
-    "transformers.utils.is_torch_bf16_gpu_available": _bf16_supported,
-    "accelerate.utils.is_bf16_available": _bf16_supported,
-    "torch.cuda.get_device_capability": _capability,
-    "torch.device": _device,
-    "torch.cuda.set_device": _set_device,
-    "torch.accelerator.set_device_index": _set_device,
-    "torch.cuda.device": _set_device,
-    "torch.set_default_device": _set_default_device,
     "torch.autograd.backward": _backward,
-    "torch.Generator": _tensor,
-    "torch.cuda.current_device": lambda it, _: (
-        Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
-    ),
-    "torch.cuda.synchronize": _cuda_work,
-    "torch.load": _load,
     "torch.nn.utils.clip_grad_norm_": _clip,
     "torch.nn.utils.clip_grad_norm": _clip,
     "torch.nn.utils.clip_grad_value_": _clip,
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
-    "torch.distributed.init_process_group": distributed.init_process_group,
-    "torch.nn.DataParallel": distributed.data_parallel,
-    "torch.nn.parallel.DataParallel": distributed.data_parallel,
-    "torch.nn.parallel.DistributedDataParallel": distributed.ddp,
-    "torch.nn.parallel.distributed.DistributedDataParallel": distributed.ddp,
-    "torch.distributed.fsdp.FullyShardedDataParallel": distributed.fsdp,
-    "torch.distributed.fsdp.fully_shard": distributed.fsdp,
-    "torch.distributed._composable.fsdp.fully_shard": distributed.fsdp,
     "torch.compile": _wrapped,
     "torch.set_default_dtype": _set_default_dtype,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.lerp": _lerp,
     "torch._foreach_lerp_": _lerp,
-    "torch.distributed.get_rank": lambda _it, _call: RankValue(),
-    "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
-    "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
-    "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
-    "torch.multiprocessing.spawn": distributed.spawn,
     "torch.optim.swa_utils.AveragedModel": _moving_average,
     "diffusers.training_utils.cast_training_params": _cast_training_params,
-    **{
-        f"torch.{name}": _tensor
-        for name in (
-            "tensor",
-            "zeros",
-            "ones",
-            "empty",
-            "randn",
-            "rand",
-            "arange",
-            "full",
-            "randint",
-            "linspace",
-            "as_tensor",
-        )
-    },
 }
 
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")
@@ -413,9 +278,6 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
     ("scaler", "unscale_"): _scaler_unscale,
     ("scaler", "step"): _scaler_step,
 }
-
-ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", HeapObject], Value]] = {}
-
 
 _WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_model"})
 """What other libraries put around a model whose parameters it keeps."""

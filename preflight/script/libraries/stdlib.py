@@ -210,18 +210,9 @@ def _dict(it: "Interpreter", call: Call) -> Value:
 
 
 _MAPPINGS = (
-    "builtins.dict",
-    "collections.OrderedDict",
-    "addict.Dict",
-    "attrdict.AttrDict",
-    "box.Box",
-    "easydict.EasyDict",
-    "ml_collections.ConfigDict",
-    "ml_collections.config_dict.ConfigDict",
-    "mmengine.Config",
-    "mmengine.ConfigDict",
-    "munch.Munch",
-    "yacs.config.CfgNode",
+    *("builtins.dict", "collections.OrderedDict", "addict.Dict", "attrdict.AttrDict", "box.Box"),
+    *("easydict.EasyDict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict"),
+    *("mmengine.Config", "mmengine.ConfigDict", "munch.Munch", "yacs.config.CfgNode"),
 )
 """Dictionaries, most of them with their entries as attributes."""
 

@@ -1,0 +1,134 @@
+"""torch's devices: which one a script names, sets, asks about, and puts things on."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.hardware import before_ampere, capability_of
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Device,
+    RankValue,
+    Seq,
+    Value,
+    alternatives,
+    join,
+    text_of,
+    truth,
+)
+from preflight.script.libraries.models import (
+    as_device,
+    device_use,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def _cuda_available(it: "Interpreter", call: Call) -> Value:
+    del call
+    return Const(it.target.capability is not None)
+
+
+def _bf16_supported(it: "Interpreter", call: Call) -> Value:
+    it.emit(ScriptEvent("bf16 asked", call.place, None, call))
+    if it.target.capability is None:
+        return FALSE
+    strict = truth(call.get("including_emulation", 0) or TRUE) is False
+    old = it.target.at_least("torch", 2, 3) is False
+    return Const(not before_ampere(it) if strict or old else True)
+
+
+def _capability(it: "Interpreter", call: Call) -> Value:
+    it.emit(ScriptEvent("capability asked", call.place, None, call))
+    capability = capability_of(it)
+    return UNKNOWN if capability is None else Seq(tuple(Const(number) for number in capability))
+
+
+def _device(it: "Interpreter", call: Call) -> Value:
+    kind, index = call.get("type", 0) or UNKNOWN, call.get("index", 1)
+    result = join(_one_device(item, index) for item in alternatives(kind))
+    for item in alternatives(result):
+        if isinstance(item, Device) and item.kind == "cuda":
+            it.emit(ScriptEvent("device", call.place, None, call, "", {"device": item}))
+    return result
+
+
+def _one_device(kind: Value, index: Value | None) -> Value:
+    if isinstance(kind, RankValue) or (isinstance(index, RankValue) and text_of(kind) == "cuda"):
+        return Device("cuda", of_rank=True)
+    found = as_device(kind)
+    if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
+        return Device(found.kind, index.value, place=index.place)
+    return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
+
+
+def _set_device(it: "Interpreter", call: Call) -> Value:
+    target = call.get("device", 0) or (call.args[0] if call.args else UNKNOWN)
+    device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
+    it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
+    it.state.device_set = True
+    return NONE
+
+
+def _set_default_device(it: "Interpreter", call: Call) -> Value:
+    """Only a number is a use: the device without one is the rank's own when it is used."""
+    device = as_device(call.get("device", 0) or UNKNOWN)
+    if isinstance(device, Device) and (device.of_rank or device.index is not None):
+        _placed(it, call, call.get("device", 0), "device")
+    return NONE
+
+
+def _cuda_work(it: "Interpreter", call: Call) -> Value:
+    it.emit(ScriptEvent("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
+    return UNKNOWN
+
+
+def _tensor(it: "Interpreter", call: Call) -> Value:
+    _placed(it, call, call.get("device"), "device")
+    return UNKNOWN
+
+
+def _placed(it: "Interpreter", call: Call, device: Value | None, keyword: str) -> None:
+    """Note the GPU on which a call puts what it makes or reads."""
+    for item in alternatives(device or NONE):
+        found = as_device(item)
+        if isinstance(found, Device) and found.kind == "cuda":
+            values = device_use(found, item, device or NONE)
+            it.emit(ScriptEvent("cuda", call.at(keyword), None, call, "tensor", values))
+
+
+def _load(it: "Interpreter", call: Call) -> Value:
+    where = call.get("map_location", 1)
+    if where is None and len(call.args) < 2:
+        it.emit(ScriptEvent("load without map", call.place, None, call))
+    _placed(it, call, where, "map_location")
+    return UNKNOWN
+
+
+_TENSOR_MAKERS = "tensor as_tensor zeros ones empty full randn rand randint arange linspace"
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "torch.cuda.is_available": _cuda_available,
+    "torch.accelerator.is_available": _cuda_available,
+    "torch.cuda.is_bf16_supported": _bf16_supported,
+    "transformers.utils.is_torch_bf16_gpu_available": _bf16_supported,
+    "accelerate.utils.is_bf16_available": _bf16_supported,
+    "torch.cuda.get_device_capability": _capability,
+    "torch.device": _device,
+    "torch.cuda.set_device": _set_device,
+    "torch.accelerator.set_device_index": _set_device,
+    "torch.cuda.device": _set_device,
+    "torch.set_default_device": _set_default_device,
+    "torch.Generator": _tensor,
+    "torch.cuda.current_device": lambda it, _: (
+        Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
+    ),
+    "torch.cuda.synchronize": _cuda_work,
+    "torch.load": _load,
+    **{f"torch.{name}": _tensor for name in _TENSOR_MAKERS.split()},
+}
