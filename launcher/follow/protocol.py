@@ -159,7 +159,7 @@ def _beside(*names: str) -> list[tuple[str, str]]:
 def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -> bytes:
     """Return the request that follows a run from these offsets on.
 
-    Wishes: `digest` (true: of ranks other than 0 digests in place of logs), `viewer` (true: looking keeps no
+    Options: `digest` (true: of ranks other than 0 digests in place of logs), `viewer` (true: looking keeps no
     attached run alive), `once` (true: what exists now, no more), `only` (names of logs), `since`
     ({"bytes": n}, {"lines": n} or {"seconds": n}).
     """
