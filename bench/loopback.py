@@ -28,6 +28,11 @@ class Loopback:
         return self.folder / "hosts.yaml"
 
     @property
+    def home(self) -> Path:
+        """Home of those who log in: this machine's own start-up files may be slow, or wait for a lock."""
+        return self.folder / "home"
+
+    @property
     def ssh_config(self) -> Path:
         """For `ssh -F`."""
         return self.folder / "ssh_config"
@@ -64,6 +69,7 @@ class Loopback:
 
     def _write_files(self, options: tuple[str, ...]) -> None:
         folder = self.folder
+        self.home.mkdir(exist_ok=True)
         (folder / "authorized_keys").write_text(self.identity.with_suffix(".pub").read_text())
         host_key = " ".join((folder / "host_ed25519.pub").read_text().split()[:2])
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {host_key}\n")
@@ -80,6 +86,7 @@ class Loopback:
             "KbdInteractiveAuthentication no",
             "MaxStartups 1000",
             "UseDNS no",
+            f"SetEnv HOME={self.home}",
         )
         given = {option.split()[0].lower() for option in options}
         kept = [line for line in settings if line.split()[0].lower() not in given]

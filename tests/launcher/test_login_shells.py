@@ -44,7 +44,6 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         'unset SHLVL XDG_CONFIG_HOME ZDOTDIR\ncd "$HOME"\nexec "$SHELL" -c "$SSH_ORIGINAL_COMMAND"\n'
     )
     wrapper.chmod(0o755)
-    (folder / "home").mkdir()
     with Sshd.up(folder, f"ForceCommand {wrapper}") as running:
         yield running
 

@@ -19,7 +19,8 @@ from .client_liveness import ClientLiveness
 from .run_state import SupervisedRun
 
 RETRY_S = 5.0  # between attempts after a failure
-SETTLE_S = 0.15  # what deletes the directory may end first: an `rm -r` would find it filled again, and fail
+SETTLE_S = 0.15  # without a change: what deletes the directory ends first, or finds it filled again and fails
+SETTLE_MOST_S = 2.0  # something may write to the directory for ever
 DELETION_S = 5.0  # a deletion is over after this: `rm -r` also removes restored names while it runs
 NAMES_EVERY_S = 5.0  # how often inodes are matched to log names, for when a deletion hides the names
 NAMELESS = " (deleted)"  # suffix in /proc of the path of an unlinked file
@@ -35,7 +36,7 @@ class RunDirRestorer:
         self._logs = UnlinkedLogs()
         self._pids: list[int] = []
         self._next = self._next_names = self._deletion_until = 0.0
-        self._missing_since: float | None = None
+        self._settling: Settling | None = None
 
     @property
     def in_progress(self) -> bool:
@@ -57,7 +58,8 @@ class RunDirRestorer:
             self._next = now + RETRY_S if self._is_deleted() else 0.0
         if now < self._deletion_until:
             self._logs.find(self._run.dir, pids)
-        self._logs.copy(self._run.dir)
+        if restores or self._settling is None:
+            self._logs.copy(self._run.dir)
         return restores
 
     def finish(self) -> None:
@@ -68,14 +70,14 @@ class RunDirRestorer:
             pass
 
     def _is_due(self, now: float) -> bool:
-        """Return whether files have been missing for long enough."""
+        """Return whether files are missing and nothing deletes others any more."""
         if now < self._next or not self._is_deleted():
-            self._missing_since = None
+            self._settling = None
             return False
         self._deletion_until = now + DELETION_S
-        if self._missing_since is None:
-            self._missing_since = now
-        return now >= self._missing_since + SETTLE_S
+        if self._settling is None:
+            self._settling = Settling(self._run.dir, now)
+        return self._settling.is_over(now)
 
     def _is_deleted(self) -> bool:
         return not (self._run.events.is_linked() and self._run.has(STATE))
@@ -92,6 +94,27 @@ class RunDirRestorer:
                 record_heartbeat(self._run.dir)
         self._run.save(self._run.state["phase"])
         self._run.emit_failure("keep the run directory", "%s was deleted" % self._run.dir)
+
+
+class Settling:
+    """Wait for the end of a deletion: until the directory has not changed for a while."""
+
+    def __init__(self, place: str, now: float) -> None:
+        self._place = place
+        self._until = now + SETTLE_MOST_S
+        self._changed, self._seen = now, self._mtime_ns()
+
+    def is_over(self, now: float) -> bool:
+        """Return whether it is over by now."""
+        if (seen := self._mtime_ns()) != self._seen:
+            self._changed, self._seen = now, seen
+        return now >= min(self._changed + SETTLE_S, self._until)
+
+    def _mtime_ns(self) -> int:
+        try:
+            return os.stat(self._place).st_mtime_ns
+        except OSError:  # deleted as well
+            return 0
 
 
 class UnlinkedLogs:
