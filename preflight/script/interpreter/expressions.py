@@ -3,6 +3,8 @@
 import ast
 import builtins
 from collections.abc import Callable
+from itertools import islice
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
@@ -107,8 +109,11 @@ def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Val
         return held  # OmegaConf, Munch and the like: an entry is an attribute
     if isinstance(owner, Const) and name == "value":
         return owner  # of an Enum's member
-    if isinstance(owner, Const) and name in ("parent", "parents") and isinstance(owner.value, str):
-        return Const(owner.value.rpartition("/")[0] or ".")
+    if name == "parent" and (text := text_of(owner)) is not None:
+        return Const(str(PurePosixPath(text).parent))
+    if name == "parents" and (text := text_of(owner)) is not None:
+        folders = islice(PurePosixPath(text).parents, MAX_ALTERNATIVES)
+        return Seq(tuple(Const(str(folder)) for folder in folders), open=True)
     return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
 
 

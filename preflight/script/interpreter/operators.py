@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import posixpath
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
         return Seq((left, right), open=True)  # list(a.parameters()) + list(b.parameters())
     one, other = text_of(left), text_of(right)
     if isinstance(node.op, ast.Div) and one is not None and other is not None:
-        return Const(f"{one}/{other}")  # paths, which their texts represent
+        return Const(posixpath.join(one, other))  # paths, which their texts represent
     operation = _BINARY.get(type(node.op))
     if operation and isinstance(left, Const) and isinstance(right, Const):
         return _calculated(operation, left.value, right.value, it.place(node))

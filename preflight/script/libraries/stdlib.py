@@ -1,5 +1,6 @@
 """Python's own library: the environment, argparse, dataclasses, builtins."""
 
+import posixpath
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -280,9 +281,9 @@ def _open(it: "Interpreter", call: Call) -> Value:
 
 def _path(it: "Interpreter", call: Call) -> Value:
     """pathlib.Path(...) and os.path.join(...) of known words are their text."""
-    words = [text_of(item) for item in call.args]
+    words = [word for item in call.args if (word := text_of(item)) is not None]
     del it
-    return Const("/".join(word for word in words if word)) if words and all(words) else UNKNOWN
+    return Const(posixpath.join(*words)) if words and len(words) == len(call.args) else UNKNOWN
 
 
 def _same_text(it: "Interpreter", call: Call) -> Value:
@@ -293,7 +294,7 @@ def _same_text(it: "Interpreter", call: Call) -> Value:
 def _dirname(it: "Interpreter", call: Call) -> Value:
     del it
     text = text_of(call.args[0]) if call.args else None
-    return UNKNOWN if text is None else Const(text.rpartition("/")[0] or ".")
+    return UNKNOWN if text is None else Const(posixpath.dirname(text))
 
 
 def _config(it: "Interpreter", call: Call) -> Value:
