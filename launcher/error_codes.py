@@ -45,7 +45,8 @@ _FIXES: dict[str, str] = {
     " it.",
     "HOST010": "Something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
     "true`.",
-    "HOST011": "Look at the host's load and at its storage (a hanging mount): `ssh HOST uptime`.",
+    "HOST011": "Look at the host's load, at its storage (a hanging mount), and at the start-up files of its "
+    "login shell, which run first (conda, pyenv, modules): `ssh HOST uptime`.",
     "HOST012": "Ask for a login shell on the host (`chsh`), or log in as another `user:`; a start-up file "
     "that ends the shell does the same. `ssh HOST true`.",
     "HOST013": "Install the command where it is to run, or correct `via:` in hosts.yaml.",

@@ -328,4 +328,7 @@ def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTimedOut:
     said = last_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
     fix = "Is its load or its disk (NFS) the cause? Log in and look"
+    if what == "nothing":  # the shell that is to start the agent may wait for ever, without a word
+        fix = f"Is `{ssh_command(host, 'true')}` as slow? Then a start-up file of its login shell is (conda,"
+        fix += " pyenv, modules), or the home on NFS; else the interpreter's disk"
     return AgentTimedOut(host, f"the agent did not answer in time; it sent {what}", fix)

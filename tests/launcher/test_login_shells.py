@@ -10,8 +10,9 @@ import pytest
 
 from launcher.cleanup.clean import CleanOptions, _reap
 from launcher.config.inventory import HostEntry
-from launcher.errors import HostError, LoginShellDisabled
+from launcher.errors import AgentTimedOut, HostError, LoginShellDisabled
 from launcher.follow.warm_start import early_request
+from launcher.remote import agent
 from launcher.remote.agent import AgentRequest, query_agent
 from launcher.remote.reachability import probe_targets
 from launcher.remote.supervisor_program import supervisor_argv
@@ -40,10 +41,11 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     wrapper = folder / "login"
     wrapper.write_text(
         f"#!/bin/sh\nread -r SHELL <{folder}/shell\n"
-        f"export SHELL HOME={folder}/home XDG_STATE_HOME={folder}/state\n"
+        f"export SHELL HOME={folder}/account XDG_STATE_HOME={folder}/state\n"
         'unset SHLVL XDG_CONFIG_HOME ZDOTDIR\ncd "$HOME"\nexec "$SHELL" -c "$SSH_ORIGINAL_COMMAND"\n'
     )
     wrapper.chmod(0o755)
+    (folder / "account").mkdir()  # not the home of the shell that runs the wrapper
     with Sshd.up(folder, f"ForceCommand {wrapper}") as running:
         yield running
 
@@ -69,7 +71,7 @@ def as_user_of(sshd: Sshd) -> Iterator[Callable[[str], Connection]]:
 @pytest.fixture
 def noisy(sshd: Sshd) -> Path:
     """A home whose start-up files print much on both outputs."""
-    home = sshd.folder / "home"
+    home = sshd.folder / "account"
     print_it = f"head -c {NOISE} /dev/zero | tr '\\000' n"
     for name in START_FILES.values():
         path = home / name
@@ -125,6 +127,22 @@ def test_every_argument_arrives_unchanged_through_every_login_shell(
     raised = ("-c", "import sys; print(sys.argv[1:])", *words)
     done = as_user_of(shell).run((sys.executable, *raised))
     assert done.stdout.decode().endswith(f"{words}\n"), done.stderr[-300:]
+
+
+def test_a_start_up_file_that_hangs_is_suspected(
+    sshd: Sshd, as_user_of: Callable[[str], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = as_user_of("bash")
+    start_file = sshd.folder / "account" / START_FILES["bash"]
+    monkeypatch.setattr(agent, "GRACE_S", 0.0)
+    start_file.write_text("sleep 300\n")
+    try:
+        with pytest.raises(AgentTimedOut, match="it sent nothing") as caught:
+            query_agent(connection, sys.executable, AgentRequest(HOST, deadline_s=2.0))
+    finally:
+        start_file.unlink()
+    assert f"`ssh {HOST} true`" in caught.value.fix
+    assert "start-up file of its login shell" in caught.value.fix
 
 
 @pytest.mark.parametrize("shell", ["nologin", "false"])
