@@ -44,7 +44,8 @@ _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _MISSING_MODULE = "S89"
-_KILLS = frozenset({"S70", "S71", "S72", "S74"})
+_ABORT, _CRASH = "S69", "S71"
+_KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
@@ -54,7 +55,7 @@ _NO_CUDA = re.compile(r"CUDA initialization: ")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
-_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
+_KILLED = re.compile(r"exitcode\s*:\s*-(?!(?:6|15)\b)\d")  # a process aborts where its peer is gone
 _CONFIDENCE: Mapping[CausalDepth, Confidence] = {
     CausalDepth.ROOT: "certain",
     CausalDepth.GENERAL: "likely",
@@ -114,7 +115,7 @@ def candidates(
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
-    found = [_raised_above_waits(_unanchored(each, [*found, *own], anchored), found) for each in found]
+    found = [_as_peers_end(_unanchored(each, [*found, *own], anchored), found) for each in found]
     found = [each for each in found if not _echoes_lost_peer(each, found)]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
@@ -201,11 +202,8 @@ def _by_code(
     aside = _other_failures(course.failing)
     found: dict[tuple[str, CausalDepth], tuple[Signature, CausalDepth, list[Line]]] = {}
     for hit in hits:
-        depth = (
-            CausalDepth.VICTIM
-            if hit.line.order in aside and hit.row.depth is CausalDepth.ENDING
-            else hit.row.depth
-        )
+        other = hit.line.order in aside and hit.row.depth is CausalDepth.ENDING
+        depth = CausalDepth.VICTIM if other else hit.row.depth
         found.setdefault((hit.row.code, depth), (hit.row, depth, []))[2].append(hit.line)
     codes = {row.code for row, depth, _ in found.values() if depth < CausalDepth.VICTIM}
     return [each for each in found.values() if each[1] is each[0].depth or each[0].code not in codes]
@@ -279,8 +277,10 @@ def _place(chain: Sequence[ParsedException]) -> str:
     return ""
 
 
-def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Let a kill that was seen before others' time-outs be their reason: they waited for the one that was gone."""
+def _as_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """Let a kill before others' time-outs be their reason, and a crash that of an abort: their peer was gone."""
+    if candidate.cause.code == _ABORT and any(each.cause.code == _CRASH for each in others):
+        return replace(candidate, depth=CausalDepth.VICTIM)
     waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
     killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
     if killed and waits and candidate.first.order < min(waits):

@@ -292,3 +292,31 @@ def test_an_exception_has_the_frames_above_it(
     text: str, found: list[tuple[str, str, list[int], bool]]
 ) -> None:
     assert exceptions(text) == found
+
+
+# --- ranks that end together ---
+
+
+def box(first: str, root: str) -> str:
+    """Return what torch's launcher prints where it sees two ranks end at one look."""
+    rows = {"-11": "(SIGSEGV)", "-6": "(SIGABRT)", "1": ""}
+    parts = [f"  exitcode  : {code} (pid: 7) {rows[code]}\n" for code in (first, root)]
+    return (
+        f"train.py FAILED\nFailures:\n[1]:\n{parts[0]}Root Cause (first observed failure):\n[0]:\n{parts[1]}"
+    )
+
+
+ABORTED = "terminate called after throwing an instance of 'gloo::IoException'\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        (ABORTED + box("-11", "-6"), "segfault"),  # whichever it looked at first
+        (ABORTED + box("-6", "-11"), "segfault"),
+        (ABORTED + box("1", "-6"), "sigabrt"),
+        (box("1", "-11"), "segfault"),
+    ],
+)
+def test_a_rank_that_aborts_beside_one_that_crashed_lost_its_peer(log: str, verdict: str) -> None:
+    assert diagnose(log).verdict == verdict
