@@ -74,7 +74,7 @@ def is_terminal_closed(error: OSError) -> bool:
 
 
 def _hung_up(number: int) -> bool:
-    """Return whether this is a terminal that is no more: asking it what it is fails with EIO."""
+    """Return whether this is a terminal that has hung up: a question about its settings fails with EIO."""
     import termios  # noqa: PLC0415 - only at the end of a terminal
 
     try:

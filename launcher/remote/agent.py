@@ -327,8 +327,11 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
 def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTimedOut:
     said = last_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
-    fix = "Is its load or its disk (NFS) the cause? Log in and look"
-    if what == "nothing":  # the shell that is to start the agent may wait for ever, without a word
-        fix = f"Is `{ssh_command(host, 'true')}` as slow? Then a start-up file of its login shell is (conda,"
-        fix += " pyenv, modules), or the home on NFS; else the interpreter's disk"
+    load = "Is its load or its disk (NFS) the cause? Log in and look"
+    # The shell that is to start the agent may wait for ever without a word.
+    shell = (
+        f"`{ssh_command(host, 'true')}`: if that is as slow, look at the start-up files of its login shell"
+        " (conda, pyenv, modules) and at the home (NFS); else at load and disks"
+    )
+    fix = shell if what == "nothing" else load
     return AgentTimedOut(host, f"the agent did not answer in time; it sent {what}", fix)

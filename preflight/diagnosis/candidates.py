@@ -43,8 +43,7 @@ _SHORT_END = 3
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
-_MISSING_MODULE = "S89"
-_ABORT, _CRASH = "S69", "S71"
+_MISSING_MODULE, _ABORT, _CRASH = "S89", "S69", "S71"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
@@ -55,7 +54,8 @@ _NO_CUDA = re.compile(r"CUDA initialization: ")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
-_KILLED = re.compile(r"exitcode\s*:\s*-(?!(?:6|15)\b)\d")  # a process aborts where its peer is gone
+_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
+_ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
 _CONFIDENCE: Mapping[CausalDepth, Confidence] = {
     CausalDepth.ROOT: "certain",
     CausalDepth.GENERAL: "likely",
@@ -115,7 +115,7 @@ def candidates(
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
-    found = [_as_peers_end(_unanchored(each, [*found, *own], anchored), found) for each in found]
+    found = [_weigh_peers_end(_unanchored(each, [*found, *own], anchored), found) for each in found]
     found = [each for each in found if not _echoes_lost_peer(each, found)]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
@@ -225,6 +225,8 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
             inside = range(start, line.order) if start is not None else None
         elif inside is not None and "exitcode" in line.text:
             found.update(inside if _KILLED.search(line.text) else ())
+            if _ABORTED.search(line.text):  # as a process does whose peer is gone
+                found.difference_update(each.order for each in failing if _CRASHED.search(each.text))
             inside = None
     return frozenset(found)
 
@@ -271,15 +273,13 @@ def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] 
 
 def _place(chain: Sequence[ParsedException]) -> str:
     """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
-    for each in chain:
-        if each.location is not None:
-            return f"{each.location.file}:{each.location.line}"
-    return ""
+    return next((f"{at.file}:{at.line}" for each in chain if (at := each.location) is not None), "")
 
 
-def _as_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
+def _weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
     """Let a kill before others' time-outs be their reason, and a crash that of an abort: their peer was gone."""
-    if candidate.cause.code == _ABORT and any(each.cause.code == _CRASH for each in others):
+    crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
+    if candidate.cause.code == _ABORT and crashed:
         return replace(candidate, depth=CausalDepth.VICTIM)
     waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
     killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING

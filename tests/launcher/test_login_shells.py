@@ -1,9 +1,11 @@
 """Every program gets through every login shell, whatever that prints first."""
 
+import os
 import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,14 +137,18 @@ def test_a_start_up_file_that_hangs_is_suspected(
     connection = as_user_of("bash")
     start_file = sshd.folder / "account" / START_FILES["bash"]
     monkeypatch.setattr(agent, "GRACE_S", 0.0)
-    start_file.write_text("sleep 300\n")
+    lock = sshd.folder / "lock"
+    os.mkfifo(lock)
+    start_file.write_text(f"read -r _ <{lock}\n")
     try:
         with pytest.raises(AgentTimedOut, match="it sent nothing") as caught:
             query_agent(connection, sys.executable, AgentRequest(HOST, deadline_s=2.0))
     finally:
         start_file.unlink()
+        with suppress(OSError):  # ended with its connection
+            os.close(os.open(lock, os.O_WRONLY | os.O_NONBLOCK))
     assert f"`ssh {HOST} true`" in caught.value.fix
-    assert "start-up file of its login shell" in caught.value.fix
+    assert "start-up files of its login shell" in caught.value.fix
 
 
 @pytest.mark.parametrize("shell", ["nologin", "false"])

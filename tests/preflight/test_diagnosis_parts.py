@@ -299,7 +299,7 @@ def test_an_exception_has_the_frames_above_it(
 
 def box(first: str, root: str) -> str:
     """Return what torch's launcher prints where it sees two ranks end at one look."""
-    rows = {"-11": "(SIGSEGV)", "-6": "(SIGABRT)", "1": ""}
+    rows = {"-11": "(SIGSEGV)", "-9": "(SIGKILL)", "-6": "(SIGABRT)", "1": ""}
     parts = [f"  exitcode  : {code} (pid: 7) {rows[code]}\n" for code in (first, root)]
     return (
         f"train.py FAILED\nFailures:\n[1]:\n{parts[0]}Root Cause (first observed failure):\n[0]:\n{parts[1]}"
@@ -315,6 +315,9 @@ ABORTED = "terminate called after throwing an instance of 'gloo::IoException'\n"
         (ABORTED + box("-11", "-6"), "segfault"),  # whichever it looked at first
         (ABORTED + box("-6", "-11"), "segfault"),
         (ABORTED + box("1", "-6"), "sigabrt"),
+        (ABORTED + box("-9", "-6"), "sigabrt"),  # a launcher kills the others with it
+        (box("-9", "-6"), "sigabrt"),
+        (box("-11", "-9"), "host-oom-killed"),
         (box("1", "-11"), "segfault"),
     ],
 )
