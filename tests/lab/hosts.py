@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,13 @@ class LabHost:
             for pid in sorted(self.pids() - resting)
             if self.state(pid)
         }
+
+    def strays_after(self, within_s: float = 5.0) -> dict[int, str]:
+        """Return the strays still there after within_s, in which sshd closes the sessions of clients."""
+        deadline = time.monotonic() + within_s
+        while (left := self.strays()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
 
     def halt(self) -> None:
         """Cut its power: nobody hears a goodbye."""

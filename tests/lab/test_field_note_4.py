@@ -89,7 +89,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     shown = inherited.client.run("run", "--config", "./job.yaml", "--hosts", host.name, "--dry-run")
     assert shown.returncode == 0
     assert all(uuid in shown.stdout.decode() for uuid in uuids)
-    assert not host.strays(), "a dry run starts nothing"
+    assert not host.strays_after(), "a dry run starts nothing"
 
 
 def _shows_what_was_left(inherited: Inherited) -> None:

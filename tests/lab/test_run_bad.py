@@ -132,7 +132,7 @@ def test_a_disk_that_fills_up_here_ends_no_run(lab: Lab, cli: Cli, tmp_path: Pat
         r"the local logs are not complete .* the hosts keep all: gpulaunch fetch \S+", output[-2000:]
     )
     assert "x 2999\n" in output
-    assert host.strays() == {}
+    assert host.strays_after() == {}
 
 
 def test_a_log_directory_that_cannot_be_written_starts_nothing(lab: Lab, cli: Cli) -> None:
@@ -143,7 +143,7 @@ def test_a_log_directory_that_cannot_be_written_starts_nothing(lab: Lab, cli: Cl
     assert code in (2, 5), output
     assert "begun" not in output
     assert "Traceback" not in output
-    assert host.strays() == {}
+    assert host.strays_after() == {}
 
 
 def test_a_full_disk_there_is_told_by_the_host(fresh_lab: FreshLab, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_full_disk_there_is_told_by_the_host(fresh_lab: FreshLab, tmp_path: Pa
     assert host.name in output
     assert "No space left" in output
     assert "begun" not in output
-    assert host.strays() == {}
+    assert host.strays_after() == {}
 
 
 def test_an_output_directory_that_cannot_be_written_stops_the_launch(lab: Lab, cli: Cli) -> None:

@@ -115,4 +115,4 @@ def test_a_tree_is_sent_once_and_trained_where_hosts_share_it(laptop: Laptop) ->
     assert f"sync: {second}:/root/project is the same directory as on {first}; nothing to send" in output
     there = laptop.hosts[0].path("/root/project")
     assert {path.name for path in there.iterdir()} == {".gpulaunch-sync", "data.txt", "job.py"}
-    assert laptop.hosts[1].strays() == {}
+    assert laptop.hosts[1].strays_after() == {}
