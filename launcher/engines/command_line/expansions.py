@@ -1,6 +1,6 @@
 """Expansions of a shell (`$NAME`, `${NAME:-default}`, `$((1 + 2))`), and nothing is run for them. Pure.
 
-What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `${NAME^^}`, `$1`. `$@` is empty: a
+What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `$1`. `$@` is empty and `$#` is 0: a
 text that is pasted has no arguments of its own. The directory of the text's script (`$(dirname $0)`) is the
 one that it is pasted in, and `$(date +%F)` is the time that EPOCHSECONDS gives, as in bash.
 """
@@ -22,7 +22,7 @@ Value: TypeAlias = str | Word | tuple[Word, ...]
 Values: TypeAlias = Mapping[str, Value]
 """Variables: a text, a text of which a part has no value yet, or the words of an array."""
 
-_OPENERS = {"$(": ")", "${": "}", "$[": "]"}
+_OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 _PARAMETER = re.compile(
     r"(?P<name>[A-Za-z_]\w*|[0-9]+)(?P<index>\[(?:[@*]|\d{1,6})\])?(?:(?P<mark>:?[-=+])(?P<word>.*))?",
@@ -34,6 +34,14 @@ _LOOKUP = re.compile(
     r"(?:which|command -v|type -[pP]) (torchrun|accelerate|deepspeed|fabric|python[\d.]*)", re.ASCII
 )
 _PART = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>##?|%%?)(?P<pattern>[^\[\]{}$`\"'\\]{1,200})", re.ASCII)
+_REPLACED = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)/(?P<mark>[/#%]?)(?P<pattern>(?:\\.|[^/\\\[\]{}$`\"'])+)"
+    r"(?:/(?P<new>(?:\\.|[^\\{}$`\"'&])*))?",
+    re.ASCII,
+)
+_CASE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>\^\^?|,,?)", re.ASCII)
+_SLICE = re.compile(r"(?P<name>[A-Za-z_]\w*):(?P<first>\d{1,4}| -\d{1,4})(?::(?P<count>\d{1,4}))?", re.ASCII)
+_LENGTH = re.compile(r"#(?P<name>[A-Za-z_]\w*)", re.ASCII)
 _PATH_PART = re.compile(
     r"(?P<part>basename|dirname) (?:-- )?(?P<path>\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
 )
@@ -48,13 +56,21 @@ _ENTERED = re.compile(
 )
 _REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)")
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
-_ARITHMETIC = re.compile(r"[\d\s+*/%()-]{1,120}", re.ASCII)
+_ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|-]{1,120}", re.ASCII)
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: lambda left, right: int(left / right),  # towards zero, as in C
     ast.Mod: lambda left, right: left - right * int(left / right),
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 _LONGEST_CUT = 1024
 _LARGEST = (1024, 63)
@@ -84,7 +100,7 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
 
     Raises CommandRefused for one that does not end.
     """
-    if text[at] == "`" or text[at : at + 2] in _OPENERS:
+    if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in _OPENERS):
         end = closing(text, at)
         return _bracketed(text[at:end], end, values, split, depth)
     simple = _SIMPLE.match(text, at)
@@ -92,6 +108,8 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
         return None
     if simple["name"] in "@*":
         return Expansion(simple.end())
+    if simple["name"] == "#":
+        return Expansion(simple.end(), text="0")
     return _value(values.get(simple["name"]), simple[0], simple.end())
 
 
@@ -214,6 +232,40 @@ def _without_part(text: str, mark: str, pattern: str) -> str:
     return text
 
 
+def _replaced(text: str, mark: str, pattern: str, new: str) -> str:
+    """Return what `${NAME/PATTERN/NEW}` makes of a text; `//` is each place, `/#` the start, `/%` the end."""
+    globs = {"*": ".*", "?": "."}
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    found = "".join(globs.get(part) or re.escape(part[-1]) for part in parts)
+    found = {"#": rf"\A{found}", "%": rf"{found}\Z"}.get(mark, found)
+    to = re.sub(r"\\(.)", r"\1", new, flags=re.DOTALL)
+    return re.sub(found, lambda _: to, text, count=0 if mark == "/" else 1, flags=re.DOTALL)
+
+
+def _changed(inner: str, values: Values) -> str | None:
+    """Return what `${NAME#a}`, `${NAME/a/b}`, `${NAME^^}`, `${NAME:0:2}` and `${#NAME}` make of a text."""
+    for kind in (_PART, _REPLACED, _CASE, _SLICE, _LENGTH):
+        match = kind.fullmatch(inner)
+        whole = values.get(match["name"]) if match is not None else None
+        if match is None or not isinstance(whole, str) or len(whole) > _LONGEST_CUT:
+            continue
+        if kind is _PART:
+            return _without_part(whole, match["mark"], match["pattern"])
+        if kind is _REPLACED:
+            return _replaced(whole, match["mark"], match["pattern"], match["new"] or "")
+        if not whole.isascii():  # the locale decides what a letter is
+            return None
+        if kind is _LENGTH:
+            return str(len(whole))
+        if kind is _SLICE:
+            rest = whole[int(match["first"]) :] if -int(match["first"]) <= len(whole) else ""
+            return rest[: int(match["count"])] if match["count"] else rest
+        end = len(whole) if len(match["mark"]) > 1 else 1
+        start = whole[:end].upper() if match["mark"][0] == "^" else whole[:end].lower()
+        return start + whole[end:]
+    return None
+
+
 def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
     inner = shown[2:-1]
     if _ARGUMENTS.fullmatch(inner):
@@ -222,10 +274,9 @@ def _braced(shown: str, end: int, values: Values, split: Split, depth: int) -> E
     counted_words = values.get(counted["name"]) if counted is not None else None
     if isinstance(counted_words, tuple):
         return Expansion(end, text=str(len(counted_words)))
-    part = _PART.fullmatch(inner)
-    whole = values.get(part["name"]) if part is not None else None
-    if part is not None and isinstance(whole, str) and len(whole) <= _LONGEST_CUT:
-        return Expansion(end, text=_without_part(whole, part["mark"], part["pattern"]))
+    changed = _changed(inner, values)
+    if changed is not None:
+        return Expansion(end, text=changed)
     match = _PARAMETER.fullmatch(inner)
     if match is None or depth >= _DEEPEST:
         return Expansion(end, unresolved=shown)
@@ -255,11 +306,12 @@ def arithmetic(text: str, values: Values) -> int | None:
         value = values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "?"
 
-    filled = _OPERAND.sub(number, text[:400]).strip()
+    filled = _OPERAND.sub(number, text[:400].replace('"', "").replace("$#", "0")).strip()
     if not _ARITHMETIC.fullmatch(filled):
         return None
+    filled = re.sub(r"!(?!=)", " not ", filled.replace("&&", " and ").replace("||", " or "))
     try:
-        return _computed(ast.parse(filled, mode="eval").body)
+        return _computed(ast.parse(filled.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
         return None
 
@@ -275,4 +327,12 @@ def _computed(node: ast.expr) -> int:
         base, exponent = _computed(node.left), _computed(node.right)
         if abs(base) <= _LARGEST[0] and 0 <= exponent <= _LARGEST[1]:
             return int(base**exponent)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return int(not _computed(node.operand))
+    if isinstance(node, ast.BoolOp):
+        values = [bool(_computed(value)) for value in node.values]
+        return int(all(values) if isinstance(node.op, ast.And) else any(values))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        compare = _COMPARISONS[type(node.ops[0])]
+        return int(compare(_computed(node.left), _computed(node.comparators[0])))
     raise ValueError(ast.dump(node))

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from launcher.engines.command_line.expansions import Values
+from launcher.engines.command_line.expansions import Values, arithmetic
 from launcher.engines.command_line.words import Word
 
-_TESTS = ("[", "[[", "test")
+_TESTS = ("[", "[[", "test", "((")
 _OPENING = ("if", "while", "until", "for", "select", "case", "{")
 _ENDING = ("fi", "done", "esac", "}")
 _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
@@ -32,6 +32,9 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 
 Answer: TypeAlias = bool | None
 """Of a condition; None where the text does not decide it."""
+
+_ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "getopts": False}
+"""Of commands; `getopts` finds no argument in a text that has none."""
 
 
 class _Block:
@@ -80,10 +83,12 @@ class ShellBlocks:
     def take(self, words: tuple[Word, ...], end: str, values: Values) -> bool:
         """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
         name = words[0].text
+        if name == "((" and is_assignment(words[1].text):
+            return False
         if self.in_test or name in _TESTS or (name == "!" and len(words) > 1 and words[1].text in _TESTS):
             self._take_test(words, end, values)
         elif name in _OPENING:
-            self._begin(name)
+            self._begin(name, is_empty=name == "for" and [word.text for word in words[2:]] in ([], ["in"]))
         elif name in ("elif", "else", "then", "do") and self.open:
             self._next_branch(self.open[-1], name)
         elif name in _ENDING and self.open:
@@ -92,7 +97,7 @@ class ShellBlocks:
         elif self.in_case and end == "|":
             return True  # one of several patterns
         elif self.open and self.open[-1].in_condition:
-            self._condition({"true": True, ":": True, "false": False}.get(name), end)
+            self._condition(_ANSWERS.get(name), end)
         else:
             return False
         return True
@@ -107,13 +112,14 @@ class ShellBlocks:
         if self.is_guarded:
             self.guard = guard if end == "&&" else _opposite(guard)
 
-    def _begin(self, kind: str) -> None:
+    def _begin(self, kind: str, *, is_empty: bool) -> None:
         is_condition = kind in ("if", "while", "until")
         block = _Block(kind, self.guard, in_condition=is_condition)
         if is_condition:
             block.taken = _opposite(self.guard)
         else:
-            block.runs = self.guard if kind == "{" else None
+            block.value = False if is_empty else None
+            block.runs = self.guard if kind == "{" else False if is_empty else None
         self.guard, self.is_guarded = True, False
         self.open.append(block)
         if kind != "{":
@@ -156,6 +162,11 @@ class ShellBlocks:
         block.value, block.operator = value, end
 
 
+def is_assignment(expression: str) -> bool:
+    """Whether `((EXPRESSION))` sets a variable and asks nothing."""
+    return re.search(r"\+\+|--|(?<![<>=!])=(?!=)", expression) is not None
+
+
 def is_alone(word: str) -> bool:
     """Whether a command may follow a word of the shell without an operator between them."""
     return word in _ALONE
@@ -165,6 +176,9 @@ def decide(words: tuple[Word, ...], values: Values) -> Answer:
     """Return what a test says: `[ -n "$A" ]`, `[[ $A == b ]]`, `test 1 -lt 2`; None where it is not known."""
     is_opposite = words[0].text == "!"
     rest = words[1:] if is_opposite else words
+    if rest[0].text == "((":
+        number = arithmetic(rest[1].text, values)
+        return None if number is None else (number != 0) is not is_opposite
     rest = rest[1:-1] if rest[-1].text in ("]", "]]") else rest[1:]
     if rest and rest[0].text == "!":
         is_opposite, rest = not is_opposite, rest[1:]

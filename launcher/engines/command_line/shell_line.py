@@ -17,15 +17,19 @@ from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell_tokens import Operator, split_text
-from launcher.engines.command_line.words import Word, require_known, without_itself
+from launcher.engines.command_line.words import Word, require_known, without_itself, without_values
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_CALCULATED = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
+    re.ASCII,
+)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
-_ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
+_ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
@@ -148,7 +152,7 @@ class _Shell:
                 self._read_text(words, _target(tokens))
                 has_array = True
             elif _REDIRECTION.fullmatch(token.text):
-                self._redirect(token.text, tokens)
+                self._redirect(token.text, words, tokens)
             else:
                 groups = self._groups(token.text, words, groups)
                 if words:
@@ -192,14 +196,21 @@ class _Shell:
             self.values[shown[-1]] = value
         words.clear()
 
-    def _redirect(self, operator: str, tokens: Iterator[Word | Operator]) -> None:
+    def _redirect(self, operator: str, words: list[Word], tokens: Iterator[Word | Operator]) -> None:
         target = "" if re.search(r"&[\d-]$", operator) else _target(tokens).text
-        if operator.endswith("<") and target != "/dev/null":
+        is_of_loop = words[:1] == [Word("done")]
+        if (
+            operator.endswith("<")
+            and target != "/dev/null"
+            and not is_of_loop
+            and self.blocks.runs is not False
+        ):
             raise CommandRefused(
                 f"the line reads {target} as its input, and ranks have none",
                 "give the file to the script as an argument",
             )
-        self.dropped.append(f"{operator} {target}".rstrip() + f": {_LOG}")
+        if not operator.endswith("<") and self.blocks.runs is not False:
+            self.dropped.append(f"{operator} {target}".rstrip() + f": {_LOG}")
 
     def line(self, words: tuple[Word, ...]) -> ShellLine:
         """Return a command as what came before it has prepared it."""
@@ -217,6 +228,9 @@ class _Shell:
         """
         name, rest = words[0].text, words[1:]
         is_declaration = name in _DECLARATIONS
+        if name in ("((", "let"):
+            self._calculate(rest[:-1] if name == "((" else rest, is_certain=False)
+            return
         if is_declaration or all(_ASSIGNMENT.match(word.text) for word in words):
             for word in rest if is_declaration else words:
                 self._forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
@@ -243,8 +257,8 @@ class _Shell:
         elif name in _DECLARATIONS or all(_ASSIGNMENT.match(word.text) for word in words):
             is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
             self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
-        elif name == "let":
-            self._calculate(rest)
+        elif name in ("((", "let"):
+            self._calculate(rest[:-1] if name == "((" else rest)
         elif name in ("unset", "unsetenv"):
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
         elif environment is not None:
@@ -255,15 +269,21 @@ class _Shell:
             return False
         return True
 
-    def _calculate(self, words: tuple[Word, ...]) -> None:
-        """Take `let NAME=EXPRESSION ...`: what cannot be calculated has no value."""
+    def _calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
+        """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
         for word in words:
-            name, _, expression = word.text.partition("=")
-            number = arithmetic(expression, self.values)
-            if number is None or name.endswith("+"):
-                self.values.pop(name.rstrip("+").strip(), None)
+            found = _CALCULATED.fullmatch(word.text)
+            if found is None:
+                continue
+            name, right = found["name"], found["expression"] or "1"
+            mark = found["mark"] or (found["step"] or "")[:1]
+            number = arithmetic(f"{name} {mark} ({right})" if mark else right, self.values)
+            if not is_certain:
+                self._forget(name, is_exported=False)
+            elif number is None:
+                self.values.pop(name, None)
             else:
-                self.values[name.strip()] = str(number)
+                self.values[name] = str(number)
 
     def _change_directory(self, to: Word) -> None:
         require_known(to, "cd")
@@ -318,6 +338,8 @@ def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
         )
     if operator == "(" and words and words[0].text in preparations.LOOPS:
         raise preparations.undecided(words[0].text)
+    if not all(word.is_known for word in words):
+        return without_values(words, "the line")
     if operator == "(" and len(words) == 1:
         return CommandRefused(
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from launcher.engines.command_line.expansions import Values, expand, no_end
+from launcher.engines.command_line.expansions import Values, closing, expand, no_end
 from launcher.engines.command_line.words import Word, split_open
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -11,7 +11,8 @@ from preflight.frozen import dataclass
 # `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
 _CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*\r?\n")
 _PLACEHOLDER = re.compile(
-    r"<[^\W\d_][^<>|&;()\n]{0,80}(?<![\s])>|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"
+    r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
+    r"|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"
 )
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
 _QUOTED_PLACEHOLDER = re.compile(
@@ -27,7 +28,11 @@ _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>
 _PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
+_ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
 _ONLY_ARGUMENTS = re.compile(r'"\$(?:@|\{@(?::\d+)?\})"')
+_PROCESS = re.compile(r"[<>]\((?!\()")
+_ENDS = frozenset(("\n", ";", ";;", "&", "&&", "|", "||", "(", ")"))
+_BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
 _ONLY_ARRAY = re.compile(r'"\$\{(?P<name>[A-Za-z_]\w*)\[@\]\}"', re.ASCII)
 _MOST_WORDS = 100_000
 _LONGEST_WORD = 1_000_000
@@ -49,8 +54,10 @@ def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Ope
     whose variables make more of it than a command can be.
     """
     at = count = 0
+    is_first = True  # of its command
     while at < len(text):
         continued = _CONTINUED.match(text, at)
+        calculated = _ARITHMETIC.match(text, at) if is_first else None
         if continued is not None:
             at = continued.end()
         elif text[at] in _SPACE:
@@ -58,9 +65,16 @@ def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Ope
         elif text[at] == "#":
             end = text.find("\n", at)
             at = len(text) if end < 0 else end
-        elif _PLACEHOLDER.match(text, at) is None and (operator := _OPERATOR.match(text, at)) is not None:
+        elif calculated is not None:
+            yield from (Word("(("), Word(calculated["inner"]), Word("))"))
+            at, is_first = calculated.end(), False
+        elif (
+            _PLACEHOLDER.match(text, at) is None
+            and not _PROCESS.match(text, at)
+            and (operator := _OPERATOR.match(text, at)) is not None
+        ):
             yield Operator(operator[0])
-            at = operator.end()
+            at, is_first = operator.end(), operator[0] in _ENDS
         else:
             reader = _WordReader(text, at, values, depth)
             words = reader.words()
@@ -68,7 +82,7 @@ def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Ope
             if count > _MOST_WORDS or any(len(word.text) > _LONGEST_WORD for word in words):
                 raise CommandRefused("the variables of the text grow without end", "paste one launch")
             yield from words
-            at = reader.at
+            at, is_first = reader.at, len(words) == 1 and words[0].text in _BEFORE_COMMAND
 
 
 class _WordReader:
@@ -111,6 +125,10 @@ class _WordReader:
         if placeholder is not None:
             self._add_unresolved(placeholder[0])
             self.at = placeholder.end()
+        elif self.current is None and _PROCESS.match(self.text, self.at):
+            end = closing(self.text, self.at)
+            self._add_unresolved(self.text[self.at : end])
+            self.at = end
         elif char in _SPACE or char in "\n;&|()<>":
             return False
         elif self.text.startswith("$'", self.at):
