@@ -125,6 +125,7 @@ class Interpreter:
         self.returns: list[tuple[Value, State]] = []
         self.breaks: list[State] = []
         self.continues: list[State] = []
+        self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.yields: list[Value] | None = None
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
         self.turns = 1  # of the loops around the current point whose items are read one by one

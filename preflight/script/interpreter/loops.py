@@ -58,11 +58,13 @@ def _loop(
     """Carry out the turns of a loop; `same`: all but the first repeat what was read already."""
     outer, it.breaks = it.breaks, []
     outer_turns, it.continues = it.continues, []
+    outer_tests = it.tests
     it.loop_depth += 1
     broken = False
     outer_repeated = it.repeated
     for number, begin in enumerate(turns):
         it.repeated = outer_repeated or (same and number > 0)
+        it.tests = []
         begin()
         it.execute(node.body)
         it.state = merge_states([it.state, *it.continues])
@@ -73,7 +75,7 @@ def _loop(
                 break
             it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
     it.loop_depth -= 1
-    it.repeated = outer_repeated
+    it.repeated, it.tests = outer_repeated, outer_tests
     breaks, it.breaks, it.continues = it.breaks, outer, outer_turns
     if not broken:  # else: no path but a break ends it
         it.execute(node.orelse)

@@ -75,9 +75,13 @@ def _if(it: "Interpreter", node: ast.If) -> None:
     there, elsewhere = it.branch_places[id(node)]
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
+    left = len(it.continues)
+    it.tests.append(node.test)
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
     _execute_in(it, node.orelse, elsewhere, maybe)
+    if len(it.continues) == left:
+        it.tests.pop()  # else what follows in this turn depends on it
     if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
     it.state = merge_states([taken, it.state])

@@ -11,6 +11,7 @@ from preflight.script.interpreter.values import (
     Class,
     Element,
     Func,
+    HeapObject,
     Ref,
     Seq,
     Value,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
+_BEFORE = ("on_init_end", "on_train_begin")
 _CALLBACKS = (
     *("on_step_begin", "on_step_end", "on_evaluate", "on_log", "on_save", "on_epoch_end", "on_epoch_begin"),
     *("on_substep_end", "on_predict", "on_prediction_step", "on_optimizer_step"),
@@ -40,30 +42,54 @@ _OVERRIDDEN = (
 )
 
 
+def before_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
+    """Read what the Trainer calls of callbacks before its first step; their classes become objects."""
+    thing = it.thing(trainer)
+    if thing is not None and thing.get("callbacks") != NONE:
+        none = Call(call.node, call.place, (), {}, {}, open=False)
+        made = instances(it, thing.get("callbacks"), none)
+        it.change(trainer.id, callbacks=made)
+        seen = _given(thing, _models(it, thing), call)
+        for item in made.items:
+            call_methods(it, item, _BEFORE, seen)
+
+
+def instances(it: "Interpreter", callbacks: Value, call: Call) -> Seq:
+    """Return callbacks as objects: one, a list, classes that the Trainer makes objects of."""
+    items = callbacks.items if isinstance(callbacks, Seq) else (callbacks,)
+    return Seq(tuple(instantiate(it, item, call) if isinstance(item, Class) else item for item in items))
+
+
+def _models(it: "Interpreter", trainer: HeapObject) -> list[Value]:
+    return [item for item in alternatives(trainer.get("model")) if it.kind(item) == "model"]
+
+
+def _given(trainer: HeapObject, models: list[Value], call: Call) -> Call:
+    given = {"model": join(models) if models else UNKNOWN}
+    return Call(call.node, call.place, (trainer.get("args"), UNKNOWN, UNKNOWN), given, {}, open=True)
+
+
 def between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls while it trains: callbacks, and methods that the script overrides."""
     thing = it.thing(trainer)
     if thing is None:
         return
-    models = [item for item in alternatives(thing.get("model")) if it.kind(item) == "model"]
+    models = _models(it, thing)
     for model in models:
         held = it.thing(model)
         if held is not None and isinstance(model, Ref):
             it.change(model.id, stepped=TRUE, optimized=TRUE, optimized_dtype=trained_dtype(held))
-    given = {"model": join(models) if models else UNKNOWN}
     it.contexts.append("training")
-    seen = Call(call.node, call.place, (UNKNOWN,) * 3, given, {}, open=True)
-    callbacks = thing.get("callbacks")
+    seen, callbacks = _given(thing, models, call), thing.get("callbacks")
     for item in callbacks.items if isinstance(callbacks, Seq) else ():
-        none = Call(call.node, call.place, (), {}, {}, open=False)
-        made = instantiate(it, item, none) if isinstance(item, Class) else item
-        _call_methods(it, made, _CALLBACKS, seen)
-    _call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), given, {}, open=True))
+        call_methods(it, item, _CALLBACKS, seen)
+    call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), seen.kwargs, {}, open=True))
     it.contexts.remove("training")
     it.emit(ScriptEvent("trained", call.place, trainer.id, call))
 
 
-def _call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen: Call) -> None:
+def call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen: Call) -> None:
+    """Call those of the methods that the class of an object has, if the script defines it."""
     thing = it.thing(owner) if isinstance(owner, Ref) else None
     cls = thing.get("__class__") if thing else NONE
     if not isinstance(cls, Class) or not isinstance(owner, Ref):

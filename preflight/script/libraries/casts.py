@@ -1,5 +1,6 @@
 """Casts of models: what they do to the dtype of the weights, and to what an optimizer remembers of it."""
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,12 @@ _ASIDE = re.compile(r"teacher|reference|(^|_)ref(_|$)|ema|target|(^|_)vae|text_e
 
 OWN_DTYPE = "own"
 """The dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all."""
+
+
+EACH = "each module"
+"""Element.what of what a loop over modules() or apply() goes over: all of a model, one after the other."""
+
+_OF_ADAPTERS = re.compile(r"lora|adapter|peft", re.IGNORECASE)
 
 
 def members(it: "Interpreter", model: int) -> list[int]:
@@ -68,6 +75,8 @@ def cast(
     if thing is None:
         return
     model = owner.of if isinstance(owner, Element) else owner.id
+    if isinstance(owner, Element) and owner.what == EACH and not it.tests:
+        owner = Ref(model)
     for inner in members(it, model)[1:] if isinstance(owner, Ref) else ():
         cast(it, Ref(inner), dtype, place, sure=sure)
     _note_recast(it, model, thing, dtype)
@@ -77,20 +86,34 @@ def cast(
         )
     )
     if isinstance(owner, Element):
-        if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
-            it.change(model, upcast=TRUE)
-        else:
-            it.change(model, upcast=join((thing.get("upcast"), UNKNOWN)))
+        _cast_part(it, owner, dtype, thing)
         return
     if isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE:
         before = thing.get("optimized_dtype", NONE)
         if isinstance(before, Dtype) and thing.get("mixed", NONE) == NONE and thing.get("adapters") == NONE:
             it.change(model, dtype=before)
         return
-    new: dict[str, Value] = {"dtype": dtype if sure else join((thing.get("dtype"), dtype)), "upcast": FALSE}
+    new: dict[str, Value] = {
+        "dtype": dtype if sure else join((thing.get("dtype"), dtype)),
+        "upcast": FALSE,
+        "partly": NONE,
+    }
     if thing.get("adapters") != NONE:
         new["adapters"] = new["dtype"]
     it.change(model, **new)
+
+
+def _cast_part(it: "Interpreter", owner: Element, dtype: Value, thing: HeapObject) -> None:
+    """Note a cast of one part. The conditions around it say whether they choose adapters, or what else."""
+    if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
+        it.change(owner.of, upcast=TRUE)
+    elif owner.what == EACH and thing.get("adapters") != NONE:
+        if any(_OF_ADAPTERS.search(ast.unparse(test)) for test in it.tests):
+            it.change(owner.of, adapters=dtype)
+    elif owner.what == EACH and isinstance(dtype, Dtype):
+        it.change(owner.of, partly=dtype)
+    else:
+        it.change(owner.of, upcast=join((thing.get("upcast"), UNKNOWN)))
 
 
 def _note_recast(it: "Interpreter", model: int, thing: HeapObject, dtype: Value) -> None:

@@ -283,6 +283,7 @@ def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
 
 def _train(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
+        callbacks.before_steps(it, owner, call)
         it.emit(ScriptEvent("train", call.place, owner.id, call))
         it.change(owner.id, trained=TRUE)
         callbacks.between_steps(it, owner, call)

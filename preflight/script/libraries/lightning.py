@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import call_function, invoke
@@ -25,6 +26,7 @@ from preflight.script.interpreter.values import (
     join,
     text_of,
 )
+from preflight.script.libraries.callbacks import call_methods, instances
 from preflight.script.libraries.casts import cast
 from preflight.script.names import root_and_last
 
@@ -43,10 +45,15 @@ _MIXED = {
 }
 _TRUE = {"16-true": "float16", "bf16-true": "bfloat16"}
 _BEFORE = ("prepare_data", "configure_model", "setup", "on_fit_start")
-_TURN = ("on_train_start", "on_train_epoch_start", "on_train_batch_start", "training_step")
+_START = ("on_sanity_check_start", "on_sanity_check_end", "on_train_start")
+_TURN = (
+    *("on_train_epoch_start", "on_train_batch_start", "on_before_zero_grad", "training_step"),
+    *("on_before_backward", "on_after_backward", "on_before_optimizer_step"),
+)
 _BETWEEN = (
-    *("on_train_batch_end", "on_validation_start", "validation_step", "on_validation_epoch_end"),
-    *("on_validation_end", "on_train_epoch_end", "on_save_checkpoint"),
+    *("on_train_batch_end", "on_validation_start", "on_validation_epoch_start", "on_validation_batch_start"),
+    *("validation_step", "on_validation_batch_end", "on_validation_epoch_end", "on_validation_end"),
+    *("on_train_epoch_end", "on_save_checkpoint"),
 )
 
 
@@ -75,6 +82,7 @@ def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         true=join(Dtype(_TRUE[word], place) if word in _TRUE else NONE for word in words),
         sharded=Const(_shards(call)),
         cpu=Const(asks_cpu),
+        callbacks=call.get("callbacks") or NONE,
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
@@ -131,25 +139,31 @@ def _fit(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
 def _fit_one(it: "Interpreter", trainer: Ref, model: Ref, call: Call) -> None:
     seen = Call(call.node, call.place, (), {}, {}, open=True)
     it.state.device_set = True
-    _hooks(it, model, _BEFORE, seen)
+    thing = it.thing(trainer)
+    callbacks = instances(it, thing.get("callbacks") if thing else NONE, seen)
+
+    def hooks(names: tuple[str, ...]) -> None:
+        """Callbacks are called before the model."""
+        for callback in callbacks.items:
+            call_methods(it, callback, names, replace(seen, args=(trainer, model)))
+        for name in names:
+            _hook(it, model, name, seen)
+
+    hooks(_BEFORE)
     _own(it, model, trainer)
     optimizers = list(_optimizers(_hook(it, model, "configure_optimizers", seen)))
     for optimizer in optimizers:
         it.change(optimizer.id, accelerator=trainer)
+    hooks(_START)
     it.contexts.append("training")
     it.loop_depth += 1
     for after in (_BETWEEN, ()):
-        _hooks(it, model, _TURN, seen)
+        hooks(_TURN)
         for optimizer in optimizers:
             it.library.method(it, optimizer, "step", Call(call.node, call.place, (), {}, {}, open=False))
-        _hooks(it, model, after, seen)
+        hooks(after)
     it.loop_depth -= 1
     it.contexts.remove("training")
-
-
-def _hooks(it: "Interpreter", model: Ref, names: tuple[str, ...], seen: Call) -> None:
-    for name in names:
-        _hook(it, model, name, seen)
 
 
 def _hook(it: "Interpreter", model: Ref, name: str, seen: Call) -> Value:

@@ -31,6 +31,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries import devices, distributed, huggingface, lightning, models, pytorch, stdlib
+from preflight.script.libraries.casts import EACH
 from preflight.script.names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -290,10 +291,9 @@ def _part_element(part: Element) -> Value:
         return Element(part.of, "parameter")
     if part.what == "named":
         return Seq((UNKNOWN, Element(part.of, "parameter")))
-    if part.what == "modules":
-        return Element(part.of, "module")
-    if part.what == "named modules":
-        return Seq((UNKNOWN, Element(part.of, "module")))
+    if part.what.endswith("modules"):
+        module = Element(part.of, EACH if part.what in ("modules", "named modules") else "module")
+        return Seq((UNKNOWN, module)) if part.what.startswith("named") else module
     return UNKNOWN
 
 

@@ -12,6 +12,7 @@ Attributes of a thing of kind "model":
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.calls import call_function
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
@@ -22,6 +23,7 @@ from preflight.script.interpreter.values import (
     Device,
     Dtype,
     Element,
+    Func,
     HeapObject,
     Map,
     RankValue,
@@ -32,7 +34,7 @@ from preflight.script.interpreter.values import (
     join,
     text_of,
 )
-from preflight.script.libraries.casts import OWN_DTYPE, cast, members, set_trained_dtype
+from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
 from preflight.script.names import TORCH_DTYPES
 
 if TYPE_CHECKING:
@@ -98,6 +100,8 @@ def trained_dtype(thing: HeapObject) -> Value:
         return thing.get("adapters")
     if thing.get("upcast") != FALSE:
         return UNKNOWN
+    if thing.get("partly") != NONE:
+        return join((thing.get("dtype"), thing.get("partly"))) if trainable == ["all"] else UNKNOWN
     if len(trainable) == 1:
         return thing.get("dtype")
     some = all(trainable) and thing.get("mixed", NONE) == NONE  # which part is not known, its dtype is
@@ -123,10 +127,13 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
         return Element(model, "parameters")
     if name == "named_parameters":
         return Element(model, "named")
-    if name in ("modules", "children"):
-        return Element(model, "modules")
-    if name in ("named_modules", "named_children"):
-        return Element(model, "named modules")
+    if name in ("modules", "children", "named_modules", "named_children"):
+        named = "named " if name.startswith("named") else ""
+        whole = isinstance(owner, Ref) or owner.what == EACH
+        return Element(model, f"{named}modules" if whole else f"{named}inner modules")
+    if name == "apply":
+        _apply(it, owner, call)
+        return owner
     if name in ("state_dict", "get_adapter_state_dict"):
         return Element(model, "state")
     if name == "add_adapter":
@@ -155,6 +162,17 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     if name in _PARTS:
         return Element(model, "module")
     return UNKNOWN
+
+
+def _apply(it: "Interpreter", owner: Ref | Element, call: Call) -> None:
+    """model.apply(function): a call for each module."""
+    module = Element(owner.id, EACH) if isinstance(owner, Ref) else owner
+    outer, dead = it.tests, it.state.dead
+    it.tests = []
+    for function in alternatives(call.args[0]) if call.args else ():
+        if isinstance(function, Func):
+            call_function(it, function, Call(call.node, call.place, (module,), {}, {}, open=False))
+    it.tests, it.state.dead = outer, dead
 
 
 def _require_grad(it: "Interpreter", owner: Ref | Element, wanted: Value) -> None:
