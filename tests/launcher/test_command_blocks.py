@@ -149,6 +149,12 @@ def test_what_follows_the_launch_or_writes_its_log_is_no_argument() -> None:
     assert parse_line("> torchrun a.py \\\n> --x").args == ("--x",)
     assert parse_line("exec > >(tee -a log) 2>&1\ntorchrun a.py").args == ()
     assert parse_line("torchrun a.py \\  # comment\n  --x `# another` 1").args == ("--x", "1")
+    for shown in (
+        "( torchrun a.py --x 1 )",
+        "{ torchrun a.py --x 1; }",
+        "if true; then torchrun a.py --x 1; fi",
+    ):
+        assert parse_line(f"{shown} 2>&1 | tee -a log").args == ("--x", "1")
     assert parse_line("train:\n\ttorchrun a.py --x 1").args == ("--x", "1")
 
 

@@ -49,6 +49,10 @@ def request_of(line: str) -> Request:
         ("deepspeed --include localhost:0,2 a.py", Request(gpus=(0, 2))),
         ('deepspeed --include localhost:"6,7" a.py', Request(gpus=(6, 7))),
         ("mpirun -np 4 -H localhost:4 python a.py", Request(per_node=4)),
+        (
+            "mpiexec -n 8 --ppn 4 --envall --env A=1 --cpu-bind=depth -d 16 --no-vni python a.py",
+            Request(total=8, per_node=4, nodes=2),
+        ),
         ("mpirun -H localhost:3 python a.py", Request(per_node=3)),
         ("CUDA_VISIBLE_DEVICES='' python a.py", Request(on_cpu=True)),
         ("CUDA_VISIBLE_DEVICES=-1 torchrun --nproc_per_node 2 a.py", Request(on_cpu=True, per_node=2)),

@@ -64,8 +64,9 @@ def split_line(text: str, environ: Mapping[str, Value]) -> ShellLine:
     is_left_out = False
     for words, end in shell.commands(commands_text(text)):
         after = bool(found)
+        ended = "|" if shell.is_piped else ended
         if shell.blocks.take(words, end, shell.values):
-            ended = ";"
+            ended = end.replace("|&", "|") if end in ("|", "|&") else ";"
             continue
         runs = shell.blocks.runs
         if runs is None:
@@ -133,6 +134,7 @@ class _Shell:
         self.unset: list[str] = []
         self.environment: Environment | None = None
         self.dropped: list[str] = []
+        self.is_piped = False  # the next command reads what commands in parentheses print
 
     def commands(self, text: str) -> Iterator[tuple[tuple[Word, ...], str]]:
         """Yield the words of every command and the operator behind it, without redirections and arrays."""
@@ -159,6 +161,7 @@ class _Shell:
                     yield tuple(words), ";" if token.text in "()" else token.text
                 elif has_array:
                     self.blocks.after(token.text)
+                self.is_piped = not words and token.text in ("|", "|&")
                 words, has_array = [], False
         if words:
             yield tuple(words), ""

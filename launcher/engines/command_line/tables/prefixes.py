@@ -1,7 +1,7 @@
 """The options of mpirun, mpiexec, horovodrun and srun, which start a command on each host.
 
-mpirun is Open MPI's and PRRTE's, mpiexec also MPICH's and Intel's Hydra. gpulaunch takes the prefix off: it
-starts the processes itself.
+mpirun is Open MPI's and PRRTE's, mpiexec also MPICH's and Intel's Hydra, and PALS of HPE Cray. gpulaunch
+takes the prefix off: it starts the processes itself.
 """
 
 from launcher.engines.command_line.options import FROM_HOSTS, FROM_PLAN, OPTIONAL, Table, owned, refused
@@ -20,7 +20,11 @@ MPIRUN = Table(
     (
         owned("-np", FROM_PLAN, also=("-n", "--np", "--n", "-c"), kind="int", sets="total"),
         owned(
-            "-npernode", FROM_PLAN, also=("--npernode", "-N", "-ppn", "-perhost"), kind="int", sets="per_node"
+            "-npernode",
+            FROM_PLAN,
+            also=("--npernode", "-N", "-ppn", "--ppn", "-perhost"),
+            kind="int",
+            sets="per_node",
         ),
         owned("--host", FROM_HOSTS, also=("-H", "-host", "-hosts"), kind="host_slots", sets="hosts"),
         owned(
@@ -32,23 +36,34 @@ MPIRUN = Table(
         owned("-x", _VARIABLE, kind="variables", several=True),
         owned("-genv", _VARIABLE, kind="variables", values=2, also=("-env",), several=True),
         owned("-genvlist", _VARIABLE, kind="variables", also=("-envlist",)),
-        owned("-genvall", "the ranks get the host's own environment", values=0, also=("-envall",)),
+        owned("--env", _VARIABLE, kind="variables", several=True),
+        owned(
+            "-genvall",
+            "the ranks get the host's own environment",
+            values=0,
+            also=("-envall", "--envall", "--envnone"),
+        ),
         owned(
             "-mca", _MPI, also=("--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca"), values=2, several=True
         ),
-        owned("-bind-to", _BIND, also=("--bind-to",)),
+        owned(
+            "-bind-to", _BIND, also=("--bind-to", "--cpu-bind", "--mem-bind", "--gpu-bind", "--depth", "-d")
+        ),
         owned("-map-by", _BIND, also=("--map-by", "-rank-by", "--rank-by", "-ppr", "--ppr"), several=True),
         owned("--bind-to-core", _BIND, also=("-bind-to-core", "--bind-to-none", "-bind-to-none"), values=0),
         owned("--oversubscribe", FROM_PLAN, also=("-oversubscribe",), values=0),
         owned("--allow-run-as-root", _MPI, also=("-allow-run-as-root",), values=0),
         owned(
-            "--tag-output", _LOGS, also=("-tag-output", "--timestamp-output", "-l", "-prepend-rank"), values=0
+            "--tag-output",
+            _LOGS,
+            also=("-tag-output", "--timestamp-output", "-l", "-prepend-rank", "--line-buffer", "--label"),
+            values=0,
         ),
         owned("--output-filename", _LOGS, also=("-output-filename", "--output")),
         owned(
             "--report-bindings",
             _BIND,
-            also=("-report-bindings", "--display-map", "--nooversubscribe"),
+            also=("-report-bindings", "--display-map", "--nooversubscribe", "--no-vni"),
             values=0,
         ),
         owned("--prefix", _MPI, also=("-prefix",)),
