@@ -3,8 +3,11 @@
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
+
+from launcher.transports.ssh.paramiko_import import _installed_version, _VersionAlone
 
 IMPORTED = "import sys, {modules}; print(*sys.modules)"
 
@@ -69,3 +72,38 @@ def test_paramiko_comes_without_invoke_which_others_can_import_later() -> None:
     assert modules[0] == version("paramiko")
     assert "invoke" not in modules
     assert answer("import invoke; print(invoke.__name__)") == "invoke"
+
+
+def test_paramiko_comes_without_the_reader_of_metadata_which_others_can_import_later() -> None:
+    assert not {"importlib.metadata", "email", "zipfile"}.intersection(answer("print(*sys.modules)").split())
+    later = "from importlib import metadata; print(metadata.__file__, metadata.version('click'))"
+    file, found = answer(later).split()
+    assert file.endswith("__init__.py")
+    assert found == version("click")
+
+
+def test_who_imports_metadata_meanwhile_gets_all_of_it() -> None:
+    stand_in = _VersionAlone("paramiko", "1.2.3")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "importlib.metadata", stand_in)
+        assert stand_in.version("paramiko") == "1.2.3"
+        assert sys.modules["importlib.metadata"] is stand_in
+        assert stand_in.version("click") == version("click")
+        assert sys.modules["importlib.metadata"] is not stand_in
+        assert issubclass(stand_in.PackageNotFoundError, ImportError)
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [(("odd-2.1.dist-info",), "2.1"), ((), ""), (("odd-2.1.dist-info", "odd-2.0.dist-info"), "")],
+)
+def test_a_version_is_taken_from_a_folder_only_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: tuple[str, ...], expected: str
+) -> None:
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/__init__.py").touch()
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _installed_version("odd") == expected
+    assert _installed_version("odd_and_absent") == ""
