@@ -22,7 +22,7 @@ _SHARED = ("answer", "nvml", "procfs")
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)
 
-_DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)
+_DOCSTRING = re.compile(r'^( *)r?"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""$', re.MULTILINE)
 
 # The whole command: one line, and no single quote, backslash or "!", for login shells differ in how they read
 # those (and csh cannot quote a line break). What it executes comes on stdin, one line of Python first.
@@ -87,17 +87,15 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
         for path in modules
     }
     wanted = {found[3] for text in (main, *sources.values()) for found in _SHARED_IMPORT.finditer(text)}
-    if room != _ON_HOST:
-        main, sources = (
-            without_docstrings(main),
-            {name: without_docstrings(text) for name, text in sources.items()},
-        )
+    if wanted and room != _ON_HOST:
+        main = with_shared_nearer(main)
+        sources = {name: with_shared_nearer(text) for name, text in sources.items()}
     sources |= {name: bare_text(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
     ahead = bare_text(_ON_HOST / "loader.py")
     return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
 
 
-def without_docstrings(text: str) -> str:
+def with_shared_nearer(text: str) -> str:
     """Return a module's text with the shared modules imported from one package lower."""
     return _SHARED_IMPORT.sub(r"\1\2\3 import ", text)
 

@@ -15,7 +15,7 @@ from launcher.remote.programs import (
     bundle,
     command_with_stdin,
     program_source,
-    without_docstrings,
+    with_shared_nearer,
 )
 
 ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
@@ -136,7 +136,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
         path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         file = door if module == name else file
-        assert program(text) == program(without_docstrings(file.read_text())), file
+        assert program(text) == program(with_shared_nearer(file.read_text())), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
 
