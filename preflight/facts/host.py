@@ -91,7 +91,10 @@ class UnreadableProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """Processes that matter, and who read them: psutil where the host's Python has it, else /proc."""
+    """Processes that matter, and who read them: psutil where the host's Python has it, else /proc.
+
+    Where none matters, psutil was not loaded.
+    """
 
     source: Literal["psutil", "proc"]
     processes: tuple[Process, ...]

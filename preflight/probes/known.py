@@ -52,7 +52,10 @@ def packages_stamp(executable: str, folders: list[str]) -> str:
     It is not certain of a folder that changed within the last seconds: its clock may not have moved between
     the change that was seen and one that was not.
     """
-    import hashlib  # loads OpenSSL: every other probe would wait for it
+    try:
+        from _blake2 import blake2b  # hashlib's own; hashlib loads OpenSSL, which takes longer than the stamp
+    except ImportError:
+        from hashlib import blake2b
 
     newest = (time.time() - _COARSEST_CLOCK_S) * 1e9
     seen = [executable]
@@ -66,4 +69,4 @@ def packages_stamp(executable: str, folders: list[str]) -> str:
             if max(stat.st_mtime_ns, stat.st_ctime_ns) > newest:
                 return ""
             seen.append("%s %s" % (path, (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)))
-    return hashlib.blake2b("\n".join(seen).encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return blake2b("\n".join(seen).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import _socket as socket  # what it is made of: enumerations and selectors would take 6 ms
 import os
-import socket
 import struct
+from contextlib import closing
 
 
 def netlink_dump(protocol: int, kind: int, payload: bytes) -> list[bytes]:
     """Return the payloads of a netlink dump; raises OSError where the kernel refuses it."""
     messages: list[bytes] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as link:
+    with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)) as link:
         link.settimeout(2.0)
         link.bind((0, 0))
         link.send(struct.pack("=IHHII", 16 + len(payload), kind, 0x301, 1, 0) + payload)  # REQUEST | DUMP

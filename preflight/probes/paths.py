@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 
-from .fact import Emit, Json, fact, missing
+from .fact import Emit, Json, fact, missing, start_thread
 from .files import text_or
 from .request import ProbeRequest, asked_paths, resolve
 
@@ -21,17 +20,14 @@ def probe_paths(ask: ProbeRequest, emit: Emit) -> None:
         def look_at(role: str = role, path: str = path) -> None:
             emit("paths", role, "facts", fact(lambda: _path_facts(role, path, mounts)))
 
-        thread = threading.Thread(target=look_at, daemon=True)
         try:
-            thread.start()
+            threads.append(start_thread(look_at))
         except RuntimeError:  # no thread is left to this user: that says nothing about the path
             later.append(look_at)
-        else:
-            threads.append(thread)
     for look in later:
         look()
     for thread in threads:
-        thread.join()
+        thread.acquire()
     if not threads and not later:
         emit("paths", {})
 

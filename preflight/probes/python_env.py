@@ -6,7 +6,6 @@ import os
 import re
 import site
 import sys
-import sysconfig
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,8 +50,11 @@ def _is_managed() -> bool:
     """Say whether pip refuses to install into this interpreter, as PEP 668 has it: Debian's
     /usr/bin/python3 and the like.
     """
-    marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
-    return sys.prefix == sys.base_prefix and os.path.exists(marker)
+    if sys.prefix != sys.base_prefix:
+        return False
+    import sysconfig  # reads how Python was built
+
+    return os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
 
 
 def default_accelerate_config(environ: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ _MOST_SCRIPT = 512 << 10
 
 def probe_script(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.ScriptFacts of the training script."""
-    import hashlib  # as in known.py
+    import hashlib  # loads OpenSSL: every other probe would wait for it
 
     path = os.path.join(resolve(ask.paths.get("workdir") or "~"), os.path.expanduser(ask.script))
     with open(path, "rb") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from importlib.machinery import PathFinder
@@ -46,6 +45,8 @@ def imported_modules(path: str) -> list[str]:
 
 def imported_names(text: str) -> list[str]:
     """Return the top-level modules that a text imports unconditionally. Raises as `ast.parse` does."""
+    import ast  # takes longer than all else of a host without a script
+
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.Import):

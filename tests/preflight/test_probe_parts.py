@@ -2,6 +2,8 @@
 
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +14,11 @@ import pytest
 from preflight.probes import kernel_log, limits, network, paths
 from preflight.probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
 from preflight.probes.commands import run_command
-from preflight.probes.fact import exception_reason, fact, missing, truncate
+from preflight.probes.fact import exception_reason, fact, missing, start_thread, truncate, with_timeout
 from preflight.probes.files import link_target, readable
 from preflight.probes.nvidia_smi.health import ecc
 from preflight.probes.probe_runner import PARTS
+from preflight.probes.processes import table as table_module
 from preflight.probes.processes.walk import ProcessWalk
 from preflight.probes.request import asked_paths, read_request
 from preflight.probes.request import resolve as absolute
@@ -321,3 +324,54 @@ def test_the_default_route_of_ipv6_is_the_one_with_the_lowest_metric(monkeypatch
     tables = {"/proc/net/route": "Iface\n", "/proc/net/ipv6_route": "\n".join(lines)}
     monkeypatch.setattr(network, "text_or", tables.__getitem__)
     assert network._default_interface() == "eth2"
+
+
+# --- what a probe does not wait for ---
+
+DEAR = ("threading", "socket", "hashlib", "ast", "sysconfig", "psutil", "subprocess")
+"""Each takes longer to import than most probes take to look; a probe that needs one imports it at need."""
+OFTEN = ("network", "processes_and_ports", "paths", "host", "python_env", "kernel_log", "script")
+
+
+@pytest.mark.parametrize("probe", OFTEN)
+def test_a_probe_starts_without_what_takes_longer_than_itself(probe: str) -> None:
+    lone = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); before = set(sys.modules); "
+    code = f"{lone}import preflight.probes.{probe}; print(*sorted(set(sys.modules) - before))"
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    loaded = ran.stdout.split()
+    assert f"preflight.probes.{probe}" in loaded
+    assert not set(DEAR).intersection(loaded)
+
+
+def test_psutil_is_loaded_only_for_processes_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(table_module, "import_psutil", lambda: asked.append(1))
+    walk = ProcessWalk(frozenset())
+    quiet = table_module.process_table(walk, set())
+    assert (quiet["source"], quiet["processes"], asked) == ("proc", [], [])
+    assert quiet["total"] == len(walk.stats) > 0
+    (row,) = table_module.process_table(walk, {os.getpid()})["processes"]
+    assert (row["pid"], asked) == (os.getpid(), [1])
+
+
+def test_a_thread_that_fails_counts_as_ended_and_a_slow_one_is_left() -> None:
+    assert start_thread(sys.exit).acquire(timeout=10)
+    assert with_timeout(10, lambda: "answer") == "answer"
+    assert with_timeout(10, lambda: 1 // 0)["missing"].startswith("ZeroDivisionError")
+    never = start_thread(lambda: None)
+    assert never.acquire(timeout=10)
+    assert with_timeout(0.01, lambda: never.acquire(timeout=5)) == missing(
+        "no answer within 0.01 s", "timeout"
+    )
+    never.release()
+
+
+def test_the_address_of_a_name_that_idna_refuses_is_absent_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = SimpleNamespace(nodename="gpu..invalid")
+    monkeypatch.setattr(network, "os", SimpleNamespace(**{**vars(os), "uname": lambda: odd}))
+    told: dict[str, Any] = {}
+    network.probe_network(lambda name, value: told.update({name: value}))
+    assert told["network"]["interfaces"]
+    assert set(told["network"]["own_name_addresses"]) == {"missing", "code"}

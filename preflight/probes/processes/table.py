@@ -16,7 +16,7 @@ from .walk import ProcessWalk
 
 def process_table(walk: ProcessWalk, chosen: set[int]) -> Json:
     """Return facts.ProcessTable for the chosen pids."""
-    psutil = import_psutil()
+    psutil = import_psutil() if chosen else None  # a quiet host does not wait for the import
     agent = os.getppid()
     rows = _rows(walk, chosen, psutil)
     rows += _rows(walk, _supervisors(walk, rows) - chosen, psutil)
