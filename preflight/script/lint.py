@@ -10,6 +10,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.switches import closed_switches
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
 from preflight.script.rules import autocast, grad_scaler, models, placement, precision, versions
@@ -219,7 +220,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         for code, judge in rules_of(event.name):
             if not (first_rank and code in OF_ALL_RANKS):
                 for hit in judge(it, event):
-                    _keep(reading.hits, code, doubted(hit, code, doubts_of(it)))
+                    _keep(reading.hits, code, doubted(hit, code, doubts_of(it, hit.place)))
 
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
@@ -228,7 +229,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
     listen(it, ScriptEvent("end", CodeLocation(path, 1)))
     reading.complete, reading.asked_gpu = it.complete, it.asked_gpu
     reading.excesses = tuple(it.excesses)
-    reading.switches = it.closed_switches()
+    reading.switches = closed_switches(it)
     return reading
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.guards import COUNT
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -41,6 +42,14 @@ class DeclaredOption:
     kind: str  # "int", "float", "str", "bool", "" for other types
     required: bool
     choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
+
+    def opened(self) -> str:
+        """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
+        if self.when_given is not None or not isinstance(self.default, Const):
+            return ""
+        if self.default.value is False:
+            return "True"
+        return "2" if self.default.value == 1 and COUNT.search(self.dest) else ""
 
 
 def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
-from preflight.script.interpreter import decorators
+from preflight.script.interpreter import decorators, switches
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo
@@ -68,7 +68,7 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
     marks = {getattr(item, "name", "") for item in decorators}
     is_dataclass = bool(marks & {"dataclasses.dataclass", "value.dataclass"})
     if is_dataclass:
-        it.note_fields(lifted)
+        switches.note_fields(it, lifted)
     it.classes[id(node)] = ClassInfo(node, it.source, bases, lifted, is_dataclass)
     return Class(id(node), outer)
 

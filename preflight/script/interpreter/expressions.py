@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import calls, operators
+from preflight.script.interpreter import calls, operators, switches
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.guards import ONE_PROCESS, branch_places
 from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
@@ -182,8 +183,14 @@ def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
 def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
     known = truth(it.evaluate(node.test))
     if known is not None:
-        it.note_closed(node.test, [node.orelse if known else node.body])
+        switches.note_closed(it, node.test, [node.orelse if known else node.body])
         return it.evaluate(node.body if known else node.orelse)
+    if it.target.processes and it.target.processes > 1:
+        if id(node) not in it.branch_places:
+            it.branch_places[id(node)] = branch_places(node.test)
+        there, elsewhere = it.branch_places[id(node)]
+        if ONE_PROCESS in (there, elsewhere):
+            return it.evaluate(node.orelse if there == ONE_PROCESS else node.body)
     return join((it.evaluate(node.body), it.evaluate(node.orelse)))
 
 

@@ -24,6 +24,10 @@ _COUNT = (
     r"(?:\w+\.)*(?:device_count\(\)|get_world_size\(\)|world_size|num_processes"
     r"|n_?gpus?|num_gpus|gpu_count|ngpus\w*|n_?procs?|num_procs?)"
 )
+COUNT = re.compile(r"gpus|procs?$|num_?gpu|processes|world_?size|n_?nodes|num_nodes")
+"""Of options that say the number of ranks: with more than one, the branch of several is taken."""
+_OF_ACCELERATE = r"(?:\w+\.)*distributed_type"
+_NO, _MULTI = (rf"(?:'{word}'|(?:\w+\.)*DistributedType\.{word})" for word in ("NO", "MULTI_GPU"))
 _FIRST_WORD = (
     r"(?:\w+\.)*(?:is_(?:local_)?main(?:_process)?|is_world_process_zero(?:\(\))?|is_global_zero"
     r"|is_master(?:_process)?|main_process|master_process|is_rank_?(?:0|zero))(?:\([\w.]*\))?"
@@ -32,8 +36,10 @@ _FIRST = re.compile(
     rf"{_RANK} (?:==|<=) '?0'?|{_RANK} in [\[(](?:-1, 0|0, -1)[\])]|not {_RANK}|{_FIRST_WORD}", re.IGNORECASE
 )
 _OTHERS = re.compile(rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|not {_FIRST_WORD}", re.IGNORECASE)
-_ONE = re.compile(rf"{_COUNT} (?:==|<=) 1|{_COUNT} < 2", re.IGNORECASE)
-_SEVERAL = re.compile(rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2", re.IGNORECASE)
+_ONE = re.compile(rf"{_COUNT} (?:==|<=) 1|{_COUNT} < 2|{_OF_ACCELERATE} == {_NO}", re.IGNORECASE)
+_SEVERAL = re.compile(
+    rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2|{_OF_ACCELERATE} (?:!= {_NO}|== {_MULTI})", re.IGNORECASE
+)
 _NO_CUDA = re.compile(r"not torch\.cuda\.is_available\(\)|torch\.cuda\.device_count\(\) == 0")
 
 
@@ -41,6 +47,7 @@ _OF_RANKS = frozenset(
     {
         *("DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "init_process_group"),
         *("set_device", "init_distributed", "init_distributed_mode", "setup_distributed", "init_dist"),
+        *("setup_ddp", "ddp_setup", "init_ddp", "LOCAL_RANK", "WORLD_SIZE"),
         *("spawn", "horovod", "hvd", "deepspeed"),
     }
 )
@@ -68,18 +75,27 @@ def is_of_ranks(body: list[ast.stmt], flag: str) -> bool:
 
 
 def _named(node: ast.AST) -> str:
+    """Return the name that a node has, or that it reads of os.environ."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        key: ast.AST | None = node.slice
+    else:
+        key = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(key, ast.Constant):
+        return str(key.value)
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def branch_places(test: ast.expr) -> tuple[str, str]:
     """Return where the body and the `else` of a condition run: one of the names above, or "" for everywhere.
 
-    Only whole conditions count, and parts that `and` joins: what holds beside them narrows it further.
+    Only whole conditions count, and parts: where `a and b` holds both do, where `a or b` does not neither.
     """
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
     places = [_places(ast.unparse(part)) for part in parts]
-    body = next((place for place, _ in places if place), "")
-    return body, places[0][1] if len(parts) == 1 else ""
+    one, other = (next((item for item in items if item), "") for items in zip(*places, strict=True))
+    if len(parts) == 1:
+        return one, other
+    return (one, "") if isinstance(getattr(test, "op", None), ast.And) else ("", other)
 
 
 def places_of(node: ast.If) -> tuple[str, str]:

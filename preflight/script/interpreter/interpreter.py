@@ -6,7 +6,7 @@ twice (so that what one turn leaves behind meets the next), a call of the script
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,11 +16,9 @@ from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weigh
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
-from preflight.script.interpreter.guards import UNCALLED, may_matter
+from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
-    FALSE,
-    TRUE,
     UNKNOWN,
     Class,
     Const,
@@ -39,7 +37,7 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.names import is_named_trainer
-from preflight.script.source import Source, Sources, walk
+from preflight.script.source import Source, Sources
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -132,6 +130,7 @@ class Interpreter:
         self.branch_places = sources.parser.branch_places
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
+        self.defaults: dict[tuple[str, int, int], str] = {}  # lines that a default takes, and its context
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
@@ -155,43 +154,11 @@ class Interpreter:
 
     # --- running -----------------------------------------------------------------------
 
-    def note_closed(self, test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
-        """Remember what a condition asks that leaves a branch out: a switch may open it."""
-        if may_matter(self.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
-            self.closed |= {node.attr: None for node in walk(test) if isinstance(node, ast.Attribute)}
-
-    def note_fields(self, names: Mapping[str, Value]) -> None:
-        """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
-        for name, value in names.items():
-            if isinstance(value, Const) and value.place is not None:
-                self.option_places[value.place] = f"--{name}"
-
     def is_named(self, node: ast.AST) -> bool:
         """Whether an expression is what an assignment gives a name to, on one of its paths."""
         value = self.named_value
         choices = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
         return any(node is choice for choice in choices)
-
-    def closed_switches(self) -> tuple[str, ...]:
-        """Return the switches that are off by default and may open a branch that was left out, as flags."""
-        off = [
-            item.flags[-1]
-            for item in self.declared.values()
-            if item.flags and item.dest in self.closed and (item.when_given, item.default) == (TRUE, FALSE)
-        ]
-        off += [
-            f"{item.flags[-1]}={item.choice}"
-            for item in self.declared.values()
-            if item.flags and item.dest in self.closed and item.choice
-        ]
-        fields = {
-            name
-            for info in self.classes.values()
-            if info.is_dataclass
-            for name, value in info.names.items()
-            if name in self.closed and value == FALSE
-        }
-        return tuple(dict.fromkeys((*off, *(f"--{name}" for name in sorted(fields)))))
 
     def run(self, source: Source) -> None:
         """Read the script as `python script.py` would run it, then what nothing in it calls."""

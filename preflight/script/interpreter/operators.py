@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.texts import percent
 from preflight.script.interpreter.values import (
-    FALSE,
     NONE,
-    TRUE,
     UNKNOWN,
     Class,
     Const,
@@ -61,7 +59,7 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     value = it.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
         known = truth(value)
-        return UNKNOWN if known is None else Const(not known)
+        return UNKNOWN if known is None else Const(not known, _default_among(it, value))
     if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(-value.value)
     return UNKNOWN
@@ -114,15 +112,21 @@ def _calculated(
 def compare(it: "Interpreter", node: ast.Compare) -> Value:
     """Return whether `a < b <= c`, Unknown when reading cannot know."""
     left = it.evaluate(node.left)
-    result: Value = TRUE
+    place = None
     for op, part in zip(node.ops, node.comparators, strict=True):
         right = it.evaluate(part)
         answer = _compared(it, op, left, right)
+        place = place or _default_among(it, left, right)
         if answer is not True:
-            result = FALSE if answer is False else UNKNOWN
-            break
+            return UNKNOWN if answer is None else Const(value=False, place=place)
         left = right
-    return result
+    return Const(value=True, place=place)
+
+
+def _default_among(it: "Interpreter", *values: Value) -> CodeLocation | None:
+    """Return where an option's default is written that is one of these: what it decides holds without it."""
+    places = (value.place for value in values if isinstance(value, Const) and value.place)
+    return next((place for place in places if place in it.option_places), None) if it.option_places else None
 
 
 def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:

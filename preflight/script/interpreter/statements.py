@@ -4,16 +4,15 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.script.interpreter import calls, loops
+from preflight.script.interpreter import calls, loops, switches
 from preflight.script.interpreter.assignments import assign, delete_item
 from preflight.script.interpreter.contexts import context_kind
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import MAYBE, WITHOUT, is_of_ranks, places_of
+from preflight.script.interpreter.guards import MAYBE, places_of
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
-    Const,
     ExternalName,
     Func,
     Module,
@@ -21,7 +20,6 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.source import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -99,26 +97,16 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
-        it.note_closed(node.test, other)
-    without = _default_of_one_rank(it, node.test, other)
+        switches.note_closed(it, node.test, other)
+    without = switches.default_of_one_rank(it, node.test, other)
+    if without and body:
+        it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
     ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
     _execute_in(it, body, without)
     if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
         it.state = before
         execute(it, other)
-
-
-def _default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]) -> str:
-    """Return the context of a branch that an option's default takes and a launch of ranks does not."""
-    if it.target.args is not None or it.target.switches or not it.option_places:
-        return ""
-    for node in walk(test):
-        value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-        flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
-        if flag is not None and is_of_ranks(other, flag):
-            return f"{WITHOUT}{flag}"
-    return ""
 
 
 def _may_raise(body: list[ast.stmt]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.guards import MAYBE, ONE_RANK, UNCALLED, WITHOUT
 from preflight.script.rules.registry import Level, RuleHit
 
@@ -23,11 +24,16 @@ UNREAD = "unread"
 _LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
 
 
-def doubts_of(it: "Interpreter") -> tuple[str, ...]:
-    """Return why what is being read may not run, or may not be all that runs."""
+def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
+    """Return why what is being read, and is written at a place, may not run, or may not be all that runs."""
+    written = (
+        name
+        for (path, first, last), name in it.defaults.items()
+        if path == place.path and first <= place.line <= last
+    )
     return tuple(
         name
-        for name in dict.fromkeys(it.contexts)
+        for name in dict.fromkeys((*it.contexts, *written))
         if name in ("except", MAYBE, ONE_RANK, UNCALLED, UNREAD) or name.startswith(WITHOUT)
     )
 

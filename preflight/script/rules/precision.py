@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings
@@ -301,7 +302,7 @@ def model_cast_between_steps(it: "Interpreter", event: ScriptEvent) -> Iterator[
             yield RuleHit(rounded.place or training.model.place, message, fix, Level.WARNING)
 
 
-@rule("P112", "parameter data")
+@rule("P112", "parameter data", "end")
 def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A parameter's or gradient's data is cast behind the optimizer's back.
 
@@ -309,6 +310,14 @@ def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[R
     a script that casts to float32 for each step and back after it, as fine-tuning of CLIP does.
     Source: reproduced with torch 2.13.
     """
+    if event.name == "end":
+        for level in (Level.WARNING, Level.ERROR) if not it.notes.get("steps in float32") else ():
+            for place in it.notes.get(f"data cast {level.value}", ()):
+                message = "a trained parameter is cast through .data or .grad after the optimizer was made"
+                yield RuleHit(
+                    place, message, "cast before the optimizer is made, or keep float32 masters", level
+                )
+        return
     thing = it.thing(event.ref)
     if thing is None or thing.get("optimized") != TRUE or text_of(thing.get("role")) == "copy":
         return
@@ -321,10 +330,9 @@ def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[R
         return
     if dtype in (Dtype("float32"), Const("float32")):
         it.notes.setdefault("steps in float32", []).append(event.place)
-    if it.notes.get("steps in float32"):
-        return
     if event.what in ("parameter.data", "grad.data", "parameter.grad", "parameter.grad_dtype"):
-        message = "a trained parameter is cast through .data or .grad after the optimizer was made"
-        fix = "cast before the optimizer is made, or keep float32 masters"
-        level = Level.ERROR if thing.get("stepped", FALSE) != FALSE else Level.WARNING
-        yield RuleHit(event.place, message, fix, level)
+        sure = thing.get("stepped", FALSE) != FALSE and UNCALLED not in it.contexts
+        level = (
+            Level.ERROR if sure else Level.WARNING
+        )  # reported at the end: float32 may come back for a step
+        it.notes.setdefault(f"data cast {level.value}", []).append(event.place)

@@ -1,0 +1,71 @@
+"""Options that are off: which branches their defaults leave out, and which take the place of others."""
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.guards import ONE_RANK, WITHOUT, is_of_ranks, may_matter
+from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
+from preflight.script.source import walk
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.arguments import DeclaredOption
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def note_fields(it: "Interpreter", names: Mapping[str, Value]) -> None:
+    """Remember where a dataclass writes the defaults of its fields, which are options to many scripts."""
+    for name, value in names.items():
+        if isinstance(value, Const) and value.place is not None:
+            it.option_places[value.place] = f"--{name}"
+
+
+def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
+    """Remember what a condition asks that leaves a branch out: a switch may open it."""
+    if not may_matter(it.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
+        return
+    for node in walk(test):
+        value = it.lookup(node.id) if isinstance(node, ast.Name) and it.option_places else None
+        if isinstance(node, ast.Attribute):
+            it.closed[node.attr] = None
+        elif isinstance(value, Const) and value.place in it.option_places:
+            it.closed[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
+
+
+def closed_switches(it: "Interpreter") -> tuple[str, ...]:
+    """Return the switches that are off by default and may open a branch that was left out, as flags."""
+    asked = [item for item in it.declared.values() if item.flags and item.dest in it.closed]
+    off = [item.flags[-1] for item in asked if (item.when_given, item.default) == (TRUE, FALSE)]
+    off += [f"{item.flags[-1]}={item.choice}" for item in asked if item.choice]
+    off += [f"{item.flags[-1]}={item.opened()}" for item in asked if item.opened()]
+    fields = {
+        name
+        for info in it.classes.values()
+        if info.is_dataclass
+        for name, value in info.names.items()
+        if name in it.closed and value == FALSE
+    }
+    return tuple(dict.fromkeys((*off, *(f"--{name}" for name in sorted(fields)))))
+
+
+def default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]) -> str:
+    """Return the context of a branch that an option's default takes and a launch of ranks does not.
+
+    A number of GPUs or processes is given by each launch of several; that a switch is given is less sure.
+    """
+    if it.target.args is not None or it.target.switches or not it.option_places:
+        return ""
+    for node in walk(test):
+        value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
+        if flag is not None and is_of_ranks(other, flag):
+            return ONE_RANK if any(map(_is_number, _declared(it, flag))) else f"{WITHOUT}{flag}"
+    return ""
+
+
+def _declared(it: "Interpreter", flag: str) -> list["DeclaredOption"]:
+    return [item for item in it.declared.values() if flag in item.flags]
+
+
+def _is_number(item: "DeclaredOption") -> bool:
+    return isinstance(item.default, Const) and type(item.default.value) is int
