@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
@@ -15,7 +16,7 @@ from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_end import conclude_job, keep_first_start, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
-from launcher.commands._preflight_report import todays_report
+from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
@@ -242,8 +243,7 @@ def _prepared(
 
     def on_result(result: PreflightResult) -> None:
         results.append(result)
-        for line in todays_report(result, verbose=options.verbose):
-            screen.print_line(line)
+        print_report(screen, result, verbose=options.verbose)
 
     try:
         with before.phase("preflight"):
@@ -284,9 +284,7 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
     from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415
     from launcher.restart.start_chain import follow_launched  # noqa: PLC0415 - most launches do without it
 
-    def report(result: PreflightResult) -> None:
-        for line in todays_report(result, verbose=False):
-            screen.print_line(line)
+    report = partial(print_report, screen)
 
     def welcome(spare: HostEntry) -> None:
         if config.sync is not None:

@@ -1,4 +1,4 @@
-"""What several commands take: durations, precisions, the directory of local logs."""
+"""What several commands take: a run config, GPUs, durations, precisions, the directory of local logs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,11 +6,27 @@ from typing import Any, TypeVar
 
 import click
 
+from launcher.commands._completion import complete_configs
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.local.project import RUNS, local_runs_dir
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+set_option = click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config."
+)
+gpus_option = click.option(
+    "--gpus",
+    default="",
+    metavar="WHICH",
+    help="all, none, auto, a count per host, or a list of indices or UUIDs.",
+)
+
+
+def config_option(text: str) -> Callable[[Function], Function]:
+    """Return the option --config; `text` is its help."""
+    return click.option("-c", "--config", metavar="NAME", shell_complete=complete_configs, help=text)
 
 
 def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]:

@@ -10,8 +10,9 @@ import click
 
 from launcher.commands._completion import complete_hosts, complete_runs
 from launcher.commands._confirm import confirm
-from launcher.commands._host_access import HostAccess
+from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._job_hosts import reach_run
 from launcher.local.project import local_runs_dir
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.model import LAST, RemoteRun
@@ -98,6 +99,13 @@ def open_run(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunA
     consent = confirm if person else None
     known = KnownHosts(entries, ways.inventory, partial(is_named, None), consent)
     return access_run(run, run.record, known, ways.open)
+
+
+def open_named_run(run: str, options: FoundRunOptions) -> tuple[HostAccess, RemoteRun, RunAccess]:
+    """Return how the hosts of RUN are reached, the run, and its plan; see `find_run` and `open_run`."""
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, ways, options)
+    return ways, found, open_run(found, ways, options)
 
 
 def node_name(in_record: str, shown: str) -> str:

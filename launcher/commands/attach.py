@@ -10,20 +10,19 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._end_notice import deliver_for
-from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_access import HostAccess
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
-from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import logs_option
-from launcher.commands._preflight_report import todays_report
+from launcher.commands._preflight_report import print_report
 from launcher.commands._run_options import (
     FoundRunOptions,
     find_run,
+    open_named_run,
     open_run,
     renamed_lines,
     run_argument,
     run_options,
 )
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.signals import InterruptChoice
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json, render_launch
@@ -32,7 +31,6 @@ from launcher.runs.access import RunAccess
 from launcher.runs.model import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
-from launcher.terminal.screen import Screen
 from preflight.checks.helpers import format_duration
 from preflight.frozen import dataclass
 
@@ -68,9 +66,7 @@ def command(run: str, **given: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     options = AttachOptions(**given)
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, ways, options)
-    to = open_run(found, ways, options)
+    ways, found, to = open_named_run(run, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan = to.plan
     stream = sys.stderr if options.as_json else sys.stdout
@@ -82,7 +78,7 @@ def command(run: str, **given: Any) -> int:
         choose=choose,
         find=partial(_find_start, ways, options),
         spares=lambda _: (),  # what names them is the word of the hosts that have failed
-        on_preflight=partial(_report, screen),
+        on_preflight=partial(print_report, screen),
         all_ranks=options.all_ranks,
     )
     for line in render_launch(plan, str(options.logs / plan.run_id)):
@@ -114,11 +110,6 @@ def _find_start(ways: HostAccess, options: AttachOptions, run_id: str) -> tuple[
     to = open_run(found, ways, options)
     to.demand()
     return found, to
-
-
-def _report(screen: Screen, result: PreflightResult) -> None:
-    for line in todays_report(result, verbose=False):
-        screen.print_line(line)
 
 
 def _stop() -> InterruptChoice:

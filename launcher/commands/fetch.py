@@ -6,13 +6,10 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, error_json, json_option
-from launcher.commands._host_access import open_host_access
-from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import (
     FoundRunOptions,
-    find_run,
     node_name,
-    open_run,
+    open_named_run,
     run_argument,
     run_options,
 )
@@ -68,9 +65,7 @@ def command(run: str, **given: Any) -> int:
     """
     options = FetchOptions(**given)
     _require_paths(options)
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, ways, options)
-    to = open_run(found, ways, options)
+    ways, found, to = open_named_run(run, options)
     plan = to.plan
     nodes = list(zip(plan.nodes, to.entries, strict=True))
     if options.host:

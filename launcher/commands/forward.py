@@ -7,9 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_access import open_host_access
-from launcher.commands._job_hosts import reach_run
-from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
+from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
 from launcher.runs.access import RunAccess
@@ -56,9 +54,7 @@ def command(run: str, **given: Any) -> int:
     """
     options = ForwardOptions(**given)
     local, remote = _ports(options.port)
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, ways, options)
-    to = open_run(found, ways, options)
+    *_, to = open_named_run(run, options)
     entry = _entry(to, options.host)
     try:
         listener = LoopbackListener(local)

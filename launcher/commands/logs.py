@@ -6,9 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_access import open_host_access
-from launcher.commands._job_hosts import reach_run
-from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
+from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import RunAccess
 from launcher.runs.logs import LogSelection, parse_since, show_logs
@@ -60,9 +58,7 @@ def command(run: str, **given: Any) -> int:
     )
     if options.as_json and options.follow:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, ways, options)
-    to = open_run(found, ways, options)
+    _, found, to = open_named_run(run, options)
     if options.as_json:
         return _document(to, selection)
     if options.rank is not None and not sys.stdout.isatty():

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._completion import complete_codes, complete_configs
+from launcher.commands._completion import complete_codes
 from launcher.commands._deep_options import deep_flag, deep_options
 from launcher.commands._host_options import (
     host_access_options,
@@ -13,7 +13,7 @@ from launcher.commands._host_options import (
     max_age_option,
     transport_option,
 )
-from launcher.commands._param_types import PrecisionParam
+from launcher.commands._param_types import PrecisionParam, config_option, gpus_option
 
 _EXAMPLES = """\b
 Examples:
@@ -26,20 +26,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @hosts_argument
-@click.option(
-    "-c",
-    "--config",
-    "config",
-    metavar="NAME",
-    shell_complete=complete_configs,
-    help="Judge for this run config (a name or a path).",
-)
-@click.option(
-    "--gpus",
-    default="",
-    metavar="WHICH",
-    help="all, none, auto, a count per host, or a list of indices or UUIDs.",
-)
+@config_option("Judge for this run config (a name or a path).")
+@gpus_option
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="N", help="Main port, instead of the config's or 29500."
 )

@@ -1,5 +1,6 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -7,10 +8,9 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._launch import build_launch, screen_for, sync_tree
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
-from launcher.commands._preflight_report import todays_report
+from launcher.commands._preflight_report import print_report
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
@@ -49,10 +49,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     as_json = options.as_json
     screen = screen_for(options)
 
-    def on_result(result: PreflightResult) -> None:
-        for line in todays_report(result, verbose=options.verbose):
-            screen.print_line(line)
-
+    on_result = partial(print_report, screen, verbose=options.verbose)
     try:
         launch = sync_tree(what.config, launch, screen)
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)

@@ -5,10 +5,10 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
+from launcher.commands._completion import complete_codes, complete_hosts
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
-from launcher.commands._param_types import DurationParam, logs_option
+from launcher.commands._param_types import DurationParam, config_option, gpus_option, logs_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 
 _EXAMPLES = """\b
@@ -28,14 +28,7 @@ MOST_WAIT_S = 7 * 86400.0
 @click.command(
     "run", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}"
 )
-@click.option(
-    "-c",
-    "--config",
-    "config",
-    metavar="NAME",
-    shell_complete=complete_configs,
-    help="Run config: a name, or a path to a YAML file.",
-)
+@config_option("Run config: a name, or a path to a YAML file.")
 @click.option(
     "--hosts",
     multiple=True,
@@ -43,12 +36,7 @@ MOST_WAIT_S = 7 * 86400.0
     shell_complete=complete_hosts,
     help="Names, ranges, groups or all; repeatable.",
 )
-@click.option(
-    "--gpus",
-    default="",
-    metavar="WHICH",
-    help="all, none, auto, a count per host, or a list of indices or UUIDs.",
-)
+@gpus_option
 @click.option(
     "--port", default="", metavar="N", help="Main port to ask for; another free one is taken when it is busy."
 )
@@ -64,7 +52,7 @@ MOST_WAIT_S = 7 * 86400.0
 @click.option(
     "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."
 )
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
+@set_option
 @click.option(
     "--ignore",
     multiple=True,

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._completion import complete_configs, complete_hosts
+from launcher.commands._completion import complete_hosts
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
-from launcher.commands._param_types import logs_option
+from launcher.commands._param_types import config_option, logs_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
@@ -41,14 +41,7 @@ Examples:
 
 
 @click.command("submit", epilog=_EXAMPLES)
-@click.option(
-    "-c",
-    "--config",
-    "config",
-    metavar="NAME",
-    shell_complete=complete_configs,
-    help="Run config with `slurm:`: a name, or a path to a YAML file.",
-)
+@config_option("Run config with `slurm:`: a name, or a path to a YAML file.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
 @click.option(
     "--login",
@@ -57,7 +50,7 @@ Examples:
     shell_complete=complete_hosts,
     help="Submit on this login node by SSH, after the tree was sent to it.",
 )
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
+@set_option
 @logs_option("With --login: what the tree goes without.")
 @json_option
 @host_access_options
