@@ -27,7 +27,6 @@ from bench.loopback import Loopback
 from bench.plot import Series, chart
 
 PLOT = ROOT / "docs" / "scale.svg"
-_WIDTH = 64
 _POLL_S = 0.2
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -41,6 +40,7 @@ class Measured:
     cpu_s: float
     wall_s: float
     memory_mib: float
+    threads: int
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def main() -> int:
     for hosts in sorted(arguments.hosts):
         with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
             env = client_environment(Path(folder), loopback, arguments.tools)
-            for tool, argv in _commands(loopback, env).items():
+            for tool, argv in _commands(loopback, env, arguments.width).items():
                 if argv is None:
                     print(f"| {tool} | {hosts} | not installed, not measured |", flush=True)
                 elif tool == "gpulaunch" or hosts <= arguments.others_up_to:
@@ -83,9 +83,9 @@ def draw(rows: Sequence[Measured]) -> str:
     )
 
 
-def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str] | None]:
+def _commands(loopback: Loopback, env: Mapping[str, str], at_once: int) -> dict[str, list[str] | None]:
     """Return the command of each tool, None where it is not installed."""
-    names, config, width = ",".join(loopback.names), str(loopback.ssh_config), str(_WIDTH)
+    names, config, width = ",".join(loopback.names), str(loopback.ssh_config), str(at_once)
     inventory = loopback.folder / "ansible.ini"
     inventory.write_text("\n".join(loopback.names) + "\n")
     module = loopback.folder / "fleet_inventory.py"
@@ -98,7 +98,7 @@ def _commands(loopback: Loopback, env: Mapping[str, str]) -> dict[str, list[str]
         "ansible": ["ansible", "all", "-i", str(inventory), "-f", width, *true],
         "pyinfra": ["pyinfra", "-y", "--parallel", width, str(module), "exec", "--", "true"],
     }
-    commands["gpulaunch"] += ["--parallel", width, "--json", "all"]
+    commands["gpulaunch"] += [*(["--parallel", width] if at_once else []), "--json", "all"]
     found = {tool: shutil.which(argv[0], path=env["PATH"]) for tool, argv in commands.items()}
     return {tool: [path, *commands[tool][1:]] if path else None for tool, path in found.items()}
 
@@ -124,8 +124,8 @@ def _measure(tool: str, hosts: int, argv: list[str], env: Mapping[str, str]) -> 
     with subprocess.Popen(
         argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as client:
-        peak: list[float] = [0.0]
-        watcher = threading.Thread(target=_watch_memory, args=(client, peak), daemon=True)
+        peak = _Peak()
+        watcher = threading.Thread(target=_watch, args=(client, peak), daemon=True)
         watcher.start()
         _, errors = client.communicate()
         watcher.join()
@@ -133,12 +133,20 @@ def _measure(tool: str, hosts: int, argv: list[str], env: Mapping[str, str]) -> 
     if client.returncode and tool != "gpulaunch":  # which is to find fault with a simulated host
         sys.exit(f"{tool} ended with {client.returncode}: {errors.decode('utf-8', 'replace')[-1000:]}")
     cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return Measured(tool, hosts, cpu_s, time.monotonic() - started, peak[0])
+    return Measured(tool, hosts, cpu_s, time.monotonic() - started, peak.memory_mib, peak.threads)
 
 
-def _watch_memory(client: "subprocess.Popen[bytes]", peak: list[float]) -> None:
+@dataclass(slots=True)
+class _Peak:
+    memory_mib: float = 0.0
+    threads: int = 0
+
+
+def _watch(client: "subprocess.Popen[bytes]", peak: _Peak) -> None:
     while client.poll() is None:
-        peak[0] = max(peak[0], sum(map(_memory_mib, _family(client.pid))))
+        family = _family(client.pid)
+        peak.memory_mib = max(peak.memory_mib, sum(map(_memory_mib, family)))
+        peak.threads = max(peak.threads, sum(map(_thread_count, family)))
         time.sleep(_POLL_S)
 
 
@@ -160,10 +168,17 @@ def _memory_mib(pid: int) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
+def _thread_count(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - five times faster than Path.iterdir
+    except OSError:
+        return 0
+
+
 def _row(row: Measured) -> str:
     return (
         f"| {row.tool} | {row.hosts} | {row.cpu_s:.1f} | {1000 * row.cpu_s / row.hosts:.1f} "
-        f"| {row.wall_s:.1f} | {row.memory_mib:.0f} |"
+        f"| {row.wall_s:.1f} | {row.memory_mib:.0f} | {row.threads} |"
     )
 
 
@@ -171,6 +186,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--hosts", type=int, nargs="+", default=[100, 300, 1000, 3000, 10_000])
     parser.add_argument("--others-up-to", type=int, default=1000, help="hosts, for all tools but gpulaunch")
+    parser.add_argument("--width", type=int, default=64, help="hosts at once; 0: gpulaunch's own default")
     parser.add_argument("--tools", type=Path, help="a directory with ansible and pyinfra, before PATH")
     return parser.parse_args()
 

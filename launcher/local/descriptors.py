@@ -14,6 +14,11 @@ def descriptor_limit() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+def spare_descriptors() -> int:
+    """Return how many descriptors hosts may take together, which may be none."""
+    return descriptor_limit() - _RESERVE
+
+
 def raise_descriptor_limit(needed: int) -> None:
     """Raise the soft limit as far as `needed` descriptors take it, at most to the hard one.
 

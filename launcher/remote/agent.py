@@ -128,7 +128,7 @@ def gather_facts(
                 how.waiting.add(entry.name, stream, held.pop_all())
             return facts
 
-    return merge_results(todo, fanout(ask_one, todo, width=how.width, on_done=how.on_done))
+    return merge_results(todo, fanout(ask_one, todo, width=how.width, reopens=True, on_done=how.on_done))
 
 
 def merge_results(

@@ -2,11 +2,14 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from typing import Generic, TypeAlias, TypeVar
 
 from launcher.errors import DescriptorsExhausted, GpulaunchError
-from launcher.local.descriptors import is_exhausted, raise_descriptor_limit
+from launcher.local.deferral import Deferral, Deferred
+from launcher.local.descriptors import is_exhausted, raise_descriptor_limit, spare_descriptors
 from launcher.local.places import Places
 
 Item = TypeVar("Item")
@@ -17,11 +20,13 @@ Result: TypeAlias = "Value | GpulaunchError"
 WIDTH = 64
 """Hosts spoken to at once: enough to hide latency, few enough for one client's sockets and threads."""
 MOST_WAITS = 2048
-"""Threads that may wait for silent hosts beside those at work. A thread that waits costs about 40 kB."""
+"""Threads that may wait for silent hosts beside those at work, where a wait takes one: about 40 kB."""
 _LONG_WAIT_S = 0.5
-"""A wait that is worth another thread; an answer from a host that lives comes sooner as a rule."""
+"""A wait that is worth another host; an answer from one that lives comes sooner as a rule."""
 _GROWTH = 2
-"""Threads for each one that has waited for long: if all are silent, their number doubles."""
+"""Hosts for each one that has waited for long: if all are silent, their number doubles."""
+_EACH_AT_WORK = 4
+"""Descriptors that a host at work may take: its connection, files of keys."""
 _TURN_S = 0.05
 _IDLE_TURN_S = 1.0
 
@@ -31,27 +36,35 @@ def fanout(
     items: Iterable[Item],
     *,
     width: int = WIDTH,
+    reopens: bool = False,
     on_done: "Callable[[Item, Value | GpulaunchError], None] | None" = None,
 ) -> "list[Value | GpulaunchError]":
     """Call `function` on every item, at most `width` at a time, and return the results in the items' order.
 
     A GpulaunchError is that item's result and does not affect the others; any other exception is a bug and is
     raised by this function. An item that waits within `released_place` leaves its place to another one. An
-    item for which this machine has no descriptor is tried again when another one has ended. `on_done` is
-    called in the caller's thread, in the order of completion. Ctrl-C ends the wait at once: the threads are
+    item for which this machine has no descriptor is tried again when another one has ended. `reopens`:
+    `function` opens its host first, so that it may be called again once a host that is waited for without a
+    thread has said something; that is done where there are more than `width` items. `on_done` is called in
+    the caller's thread, in the order of completion. Ctrl-C ends the wait at once: the threads are
     daemons and their connections end with the process.
     """
     todo = list(items)
-    raise_descriptor_limit(2 * min(len(todo), width + MOST_WAITS))
-    crew = _Crew(function, todo, width)
+    defers = reopens and len(todo) > width
+    waiting = len(todo) + _EACH_AT_WORK * width if defers else 2 * min(len(todo), width + MOST_WAITS)
+    raise_descriptor_limit(waiting)
+    crew = _Crew(function, todo, width, defers=defers)
     results: dict[int, Value | GpulaunchError] = {}
     try:
         while len(results) < len(todo):
             crew.fill_places()
             try:
-                index, result = crew.done.get(timeout=_IDLE_TURN_S if crew.pending.empty() else _TURN_S)
+                event = crew.done.get(timeout=_TURN_S if crew.has_work() else _IDLE_TURN_S)
             except queue.Empty:
                 continue
+            if event is None:
+                continue
+            index, result = event
             if isinstance(result, _WorkerError):
                 raise result.error
             results[index] = result
@@ -70,26 +83,50 @@ class _WorkerError:
 
 
 class _Crew(Generic[Item, Value]):
-    """The threads of one fan-out: as many as there are places, and one for each that waits for long."""
+    """The threads of one fan-out: as many as there are places, and one for each that is in a long wait."""
 
-    def __init__(self, function: Callable[[Item], Value], todo: list[Item], width: int) -> None:
-        self.pending: queue.SimpleQueue[tuple[int, Item]] = queue.SimpleQueue()
-        self.done: queue.SimpleQueue[tuple[int, Value | GpulaunchError | _WorkerError]] = queue.SimpleQueue()
+    def __init__(
+        self, function: Callable[[Item], Value], todo: list[Item], width: int, *, defers: bool
+    ) -> None:
+        self.done: queue.SimpleQueue[tuple[int, Value | GpulaunchError | _WorkerError] | None]
+        self.done = queue.SimpleQueue()  # None: there is something for a thread
         self.stopped = threading.Event()
+        self._pending: queue.SimpleQueue[tuple[int, Item]] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[tuple[int, Item, Deferral]] = queue.SimpleQueue()
+        self._deferred: dict[int, float] = {}  # item: since when it waits without a thread
+        self._long_deferred = 0
+        self._counted = 0.0
         self._function = function
+        self._defers = defers
         self._places = Places(width)
         self._lock = threading.Lock()
         self._threads = 0
+        self._open = 0  # items that were taken and have not ended
         self._tried_alone: set[int] = set()
-        self._most = self._places.width  # fewer once this machine has run out of descriptors
+        self._room = self._places.width  # items that may be open
+        self._most = len(todo)  # the same for good: what this machine has descriptors for
+        if defers:
+            spare = spare_descriptors() - _EACH_AT_WORK * self._places.width
+            self._most = max(self._places.width, min(self._most, spare))
         for numbered in enumerate(todo):
-            self.pending.put(numbered)
+            self._pending.put(numbered)
+
+    def has_work(self) -> bool:
+        """Whether a thread could be needed soon."""
+        return not (self._pending.empty() and self._arrived.empty())
 
     def fill_places(self) -> None:
         """Start threads for places that are free because others wait, as long as there are items."""
         waits = self._places.count_long_waits(_LONG_WAIT_S)
-        allowed = self._most + min(_GROWTH * waits, MOST_WAITS)
-        for _ in range(min(self.pending.qsize(), allowed - self._threads)):
+        now = time.monotonic()
+        if now - self._counted >= _TURN_S:  # not for each of thousands of hosts that end together
+            self._counted = now
+            waiting = tuple(self._deferred.values())
+            self._long_deferred = sum(began <= now - _LONG_WAIT_S for began in waiting)
+        threads = self._places.width + min(_GROWTH * waits, MOST_WAITS)
+        self._room = min(threads + _GROWTH * self._long_deferred, self._most)
+        fresh = min(self._pending.qsize(), self._room - self._open)
+        for _ in range(min(self._arrived.qsize() + max(0, fresh), threads - self._threads)):
             with self._lock:
                 self._threads += 1
             try:
@@ -107,35 +144,66 @@ class _Crew(Generic[Item, Value]):
         with self._lock:
             self._threads -= 1
 
+    def _take(self) -> tuple[int, Item, Deferral | None] | None:
+        """Return an item whose wait is over, or a new one; None where no more may be open."""
+        with suppress(queue.Empty):
+            return self._arrived.get_nowait()
+        with self._lock, suppress(queue.Empty):
+            if self._open < self._room:
+                index, item = self._pending.get_nowait()
+                self._open += 1
+                return index, item, Deferral() if self._defers else None
+        return None
+
     def _next(self) -> bool:
         """Carry out one item; return whether this thread continues."""
         with self._places.held():
-            try:
-                index, item = self.pending.get_nowait()
-            except queue.Empty:
+            taken = self._take()
+            if taken is None:
                 return False
+            index, item, deferral = taken
+            result: Value | GpulaunchError | _WorkerError
             try:
-                self.done.put((index, self._function(item)))
-            except GpulaunchError as error:
-                if isinstance(error, DescriptorsExhausted) and self._put_back(index, item):
-                    return False
-                self.done.put((index, error.without_frames()))
+                with nullcontext() if deferral is None else deferral.active():
+                    result = self._function(item)
+            except Deferred as deferred:
+                self._defer(index, item, deferred)
+                return True
             except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-                if is_exhausted(error) and self._put_back(index, item):
+                is_short = isinstance(error, DescriptorsExhausted) or is_exhausted(error)
+                if is_short and self._put_back(index, item):
                     return False
-                self.done.put((index, _WorkerError(error)))
+                result = error.without_frames() if isinstance(error, GpulaunchError) else _WorkerError(error)
+            with self._lock:
+                self._open -= 1
+            self.done.put((index, result))
         return True
 
-    def _put_back(self, index: int, item: Item) -> bool:
-        """Leave the item for a thread whose own has ended; False: this is the last and tried it alone.
+    def _defer(self, index: int, item: Item, deferred: Deferred) -> None:
+        """Let the item wait without a thread."""
 
-        One thread fewer works from now on: as many as this machine has descriptors for.
+        def deliver(outcome: object) -> None:
+            del self._deferred[index]
+            self._arrived.put((index, item, Deferral(outcome)))
+            self.done.put(None)
+
+        self._deferred[index] = time.monotonic()
+        try:
+            deferred.start(deliver)
+        except BaseException as error:  # noqa: BLE001 - it is the outcome
+            deliver(error)
+
+    def _put_back(self, index: int, item: Item) -> bool:
+        """Leave the item for later, when another has ended; False: no other is open, and it was tried alone.
+
+        One item fewer is open from now on: as many as this machine has descriptors for.
         """
         with self._lock:
-            if self._threads <= 1:
+            if self._open <= 1:
                 if index in self._tried_alone:
                     return False
                 self._tried_alone.add(index)
-            self._most = max(1, min(self._most, self._threads) - 1)
-        self.pending.put((index, item))
+            self._most = max(1, min(self._most, self._open - 1))
+            self._open -= 1
+        self._pending.put((index, item))
         return True

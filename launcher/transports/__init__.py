@@ -1,5 +1,9 @@
 """Ways to a host. A transport is one module of this package and one line in `open_endpoint`."""
 
+import socket
+from collections.abc import Callable
+
+from launcher.local.deferral import wait_without_thread
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 
 
@@ -16,13 +20,25 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
         from launcher.transports.prefix_opener import open_prefix  # noqa: PLC0415 - few hosts need it
 
         return open_prefix(endpoint, options, open_endpoint)
-    from launcher.transports.ssh.dial import dial  # noqa: PLC0415 - as above
-
-    dialled = None if endpoint.jumps else dial(endpoint)  # sshd starts for us while we import
+    dialled = None if endpoint.jumps else _dial(endpoint)  # sshd starts for us while we import
     import_ssh()
     from launcher.transports.ssh.connection import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
     return open_ssh(endpoint, options, dialled)
+
+
+def _dial(endpoint: Endpoint) -> socket.socket:
+    """Dial, without a thread and until the host has said something where this thread can defer the wait."""
+    from launcher.transports.ssh.dial import dial  # noqa: PLC0415 - as above
+
+    def start(deliver: Callable[[socket.socket | BaseException], None]) -> None:
+        from launcher.transports.ssh.dialler import dialler  # noqa: PLC0415 - asyncio, for many hosts only
+
+        dialler().dial(endpoint, deliver)
+
+    if endpoint.proxy_command:
+        return dial(endpoint)
+    return wait_without_thread(start) or dial(endpoint)
 
 
 def import_ssh() -> None:

@@ -25,7 +25,7 @@ def test_a_program_over_a_connection_of_its_own_is_answered() -> None:
 
 
 def test_a_tool_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    commands = scale_curve._commands(Loopback(tmp_path, 1, ["a"]), {"PATH": str(tmp_path)})
+    commands = scale_curve._commands(Loopback(tmp_path, 1, ["a"]), {"PATH": str(tmp_path)}, 64)
     assert {tool: argv is None for tool, argv in commands.items() if tool != "gpulaunch"} == dict.fromkeys(
         ("pdsh", "clush", "ansible", "pyinfra"), True
     )

@@ -1,17 +1,24 @@
 """Hosts that accept a connection and say nothing: one time-out for all together, and no place of others."""
 
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from launcher.errors import HostError
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
+from launcher.transports import open_endpoint
 from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshOpener
+from tests.launcher.sshd import Sshd
 
 
 class Silent:
@@ -123,3 +130,153 @@ def test_a_host_that_hangs_up_after_its_banner_is_named_with_what_happened() -> 
     reason = said.removeprefix("the SSH handshake failed: ")
     assert said != reason
     assert reason.strip()
+
+
+def asked(endpoints: list[Endpoint], width: int) -> tuple[list[str], int]:
+    """Open each as a preflight of many hosts does; return what was said of each.
+
+    And the most threads, looked for as each is tried for the first time: all before it are waited for then.
+    """
+    before, most, tried = threading.active_count(), [0], set[str]()
+
+    def one(endpoint: Endpoint) -> str:
+        if endpoint.name not in tried:
+            tried.add(endpoint.name)
+            most[0] = max(most[0], threading.active_count() - before)
+        with open_endpoint(endpoint, OpenOptions()) as opened:
+            return opened.run(("echo", endpoint.name)).stdout.decode()
+
+    results = fanout(one, endpoints, width=width, reopens=True)
+    return [result.detail if isinstance(result, HostError) else str(result) for result in results], most[0]
+
+
+def test_silent_hosts_cost_one_time_out_and_few_threads_for_any_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.02)
+    with Silent.up(400) as silent:
+        hosts = [
+            Endpoint(f"h{n}", "ssh", "127.0.0.1", silent.port, connect_timeout_s=60.0) for n in range(400)
+        ]
+        said, threads = asked(hosts, width=4)
+    assert silent.accepted == 400  # the last came while all others were waiting
+    assert {each.partition(" of ")[2] for each in said} == {
+        "127.0.0.1 does not speak SSH, or hung up at once"
+    }
+    assert threads <= 4 + 1  # and the one that dials
+
+
+@contextmanager
+def saying(*said: bytes, hangs_up: bool = False) -> Iterator[int]:
+    """A port that says the parts one by one to each caller, and hangs up when the caller does, or at once."""
+
+    def talk(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            for part in said:
+                connection.sendall(part)
+                time.sleep(0.01)
+            while not hangs_up and connection.recv(4096):
+                pass
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield int(listener.getsockname()[1])
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_hosts_of_every_kind_are_said_the_same_of_whether_their_waits_take_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.02)
+    with (
+        Sshd.up(tmp_path / "sshd") as sshd,
+        Silent.up(99) as silent,
+        saying(hangs_up=True) as hangs_up,
+        saying(b"220 mail ", b"ready\r\n") as mail,
+        saying(b"HTTP/1.0 400 Bad Request\r\n\r\n", hangs_up=True) as web,
+        saying(b"x" * 5000) as flood,
+        saying(b"hello\r\nSS", b"H-2.0-Odd_1\r\n") as unfinished,
+        saying(b"SSH-2.0-Ha") as half,
+        socket.socket() as closed,
+    ):
+        closed.bind(("127.0.0.1", 0))
+        good = replace(sshd.endpoint, host_key_alias="127.0.0.1")
+        stranger = replace(good, name="stranger", known_hosts_files=(str(tmp_path / "none"),))
+
+        def bad(name: str, port: int, address: str = "127.0.0.1") -> Endpoint:
+            return Endpoint(name, "ssh", address, port, connect_timeout_s=1.5)
+
+        hosts = [
+            bad("silent", silent.port),
+            bad("refuses", int(closed.getsockname()[1])),
+            bad("no way", 22, "255.255.255.255"),
+            bad("no name", 22, "no-such-host.invalid"),
+            bad("hangs up", hangs_up),
+            bad("mail", mail),
+            bad("web", web),
+            bad("flood", flood),
+            bad("unfinished", unfinished),
+            bad("half", half),
+            stranger,
+            replace(good, name="good"),
+            replace(good, name="by name", address="localhost"),
+        ]
+        apart, _ = asked(hosts, width=len(hosts))
+        together, _ = asked(hosts, width=2)
+    assert together == apart
+    by_name = {host.name: text for host, text in zip(hosts, together, strict=True)}
+    for name in ("silent", "mail", "flood", "half"):
+        assert "sent no SSH banner within 1.5 s" in by_name[name], name
+    assert "refused the connection: nothing listens" in by_name["refuses"]
+    assert "no way to 255.255.255.255 port 22" in by_name["no way"]
+    assert "does not resolve" in by_name["no name"]
+    for name in ("hangs up", "web"):
+        assert "does not speak SSH, or hung up at once" in by_name[name], name
+    assert "did not finish the SSH handshake within 1.5 s" in by_name["unfinished"]
+    assert "host key" in by_name["stranger"]
+    assert (by_name["good"], by_name["by name"]) == ("good\n", "by name\n")
+
+
+def test_the_addresses_of_a_name_are_tried_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sshd.up(tmp_path / "sshd") as sshd, socket.socket() as closed:
+        closed.bind(("127.0.0.2", 0))
+        port = sshd.endpoint.port
+
+        def resolve(*_args: object, **_options: object) -> object:
+            addresses = ((socket.AF_INET6, ("::1", port, 0, 0)), (socket.AF_INET, ("127.0.0.1", port)))
+            return [(family, socket.SOCK_STREAM, 6, "", address) for family, address in addresses]
+
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        named = replace(sshd.endpoint, address="two.example", host_key_alias="127.0.0.1")
+        said, _ = asked([replace(named, name=f"h{n}") for n in range(3)], width=1)
+    assert said == ["h0\n", "h1\n", "h2\n"]
+
+
+WITHOUT_DESCRIPTORS = """
+import resource, sys
+from launcher.errors import HostError
+from launcher.remote.fanout import fanout
+from launcher.transports import import_ssh, open_endpoint
+from launcher.transports.base import Endpoint, OpenOptions
+import launcher.transports.ssh.dialler
+import_ssh()
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+hosts = [Endpoint(f"h{n}", "ssh", "127.0.0.1", int(sys.argv[1]), connect_timeout_s=0.1) for n in range(150)]
+results = fanout(lambda host: open_endpoint(host, OpenOptions()), hosts, width=60, reopens=True)
+print({str(each).partition(": ")[2] for each in results}, len(results))
+"""
+
+
+def test_hosts_that_wait_without_a_thread_wait_their_turn_where_descriptors_run_out() -> None:
+    with Silent.up(10_000) as silent:
+        argv = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(silent.port)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    detail = f"port {silent.port} accepted the connection but sent no SSH banner within 0.1 s"
+    assert (done.stdout, done.stderr) == (f"{ {detail} } 150\n", "")

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
+from launcher.local.deferral import Deferred
 from launcher.local.places import Places
 from launcher.remote.agent import AgentRequest, read_document, send_agent, start_agent
 from launcher.remote.fanout import fanout
@@ -41,7 +42,7 @@ HANDSHAKES = 32
 them slow, up to their timeouts. Silent hosts hold none of these places."""
 _COLLECT_EVERY = 32
 """Hosts after which what they left is freed. A closed connection is a circle of objects of 50 kB, too few for
-the interpreter to look for them soon. It looks through nothing that was imported before."""
+the interpreter to look for them soon. It looks through nothing that was imported, or is to be asked."""
 
 
 def main() -> int:
@@ -50,8 +51,8 @@ def main() -> int:
     writer = FrameWriter(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     import_ssh()  # while the client reads its files and asks the main host
-    gc.freeze()
     request = read_frame(sys.stdin.buffer)
+    gc.freeze()
     if not isinstance(request, ShardRequest):
         return 1
     person = _Person(writer)
@@ -82,14 +83,14 @@ def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> 
         try:
             writer.write(_ask(host, open_paced, request))
         finally:
-            if next(asked) % _COLLECT_EVERY == 0:
+            if not isinstance(sys.exception(), Deferred) and next(asked) % _COLLECT_EVERY == 0:
                 gc.collect()
 
     def note_failure(host: tuple[int, HostEntry, AgentRequest], result: GpulaunchError | None) -> None:
         if result is not None:
             writer.write(HostFailure(host[0], result))
 
-    fanout(ask_one, request.hosts, width=request.width, on_done=note_failure)
+    fanout(ask_one, request.hosts, width=request.width, reopens=True, on_done=note_failure)
 
 
 def _ask(

@@ -12,7 +12,7 @@ import time
 from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
-from launcher.local.descriptors import raise_if_exhausted
+from launcher.local.descriptors import is_exhausted, raise_if_exhausted
 from launcher.local.places import released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
@@ -42,7 +42,7 @@ def dial(endpoint: Endpoint) -> socket.socket:
         except OSError as failure:
             raise_if_exhausted(failure)
             failures.append(failure)
-    raise _explain(endpoint, failures)
+    raise connect_failure(endpoint, failures)
 
 
 def _connect(family: socket.AddressFamily, address: object, timeout_s: float) -> socket.socket:
@@ -51,15 +51,16 @@ def _connect(family: socket.AddressFamily, address: object, timeout_s: float) ->
         sock.settimeout(timeout_s)
         with released_place():
             sock.connect(address)  # type: ignore[arg-type]  # what getaddrinfo returned for this family
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _notice_death(sock)
+        notice_death(sock)
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-def _notice_death(sock: socket.socket) -> None:
+def notice_death(sock: socket.socket) -> None:
+    """Prepare a connected socket: nothing is held back, and an end without a word is noticed."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_S),
@@ -73,33 +74,48 @@ def _notice_death(sock: socket.socket) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-_lookups = Lookups()
+lookups = Lookups()
+
+
+def numeric_address(endpoint: Endpoint) -> Address | None:
+    """Return the endpoint's address where it is an IPv4 address, which takes no resolver."""
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(endpoint.address).version == 4:
+            return socket.AF_INET, (endpoint.address, endpoint.port)
+    return None
 
 
 def _resolve(endpoint: Endpoint) -> list[Address]:
-    with contextlib.suppress(ValueError):
-        numeric = ipaddress.ip_address(endpoint.address)
-        if numeric.version == 4:
-            return [(socket.AF_INET, (endpoint.address, endpoint.port))]
-    named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
-    said = "no address"
+    if (numeric := numeric_address(endpoint)) is not None:
+        return [numeric]
+    failure: BaseException | None = None
     try:
-        found = _lookups.resolve(endpoint.address, endpoint.port, endpoint.connect_timeout_s)
+        found = lookups.resolve(endpoint.address, endpoint.port, endpoint.connect_timeout_s)
         if found:
             return found
-    except TimeoutError as failure:
+    except (OSError, UnicodeError) as error:
+        failure = error
+    raise name_failure(endpoint, failure)
+
+
+def name_failure(endpoint: Endpoint, failure: BaseException | None) -> BaseException:
+    """Return the error of a name without an address; None: the resolver reported none."""
+    named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
+    if isinstance(failure, TimeoutError):
         fix = "Check the name server, or set `address:` to an IP"
-        raise NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix) from None
-    except (OSError, UnicodeError) as failure:
-        said = getattr(failure, "strerror", None) or str(failure) or said
-    raise NameNotResolved(
+        return NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
+    if failure is not None and is_exhausted(failure):
+        return failure
+    said = getattr(failure, "strerror", None) or str(failure or "") or "no address"
+    return NameNotResolved(
         endpoint.name,
         f"{named} does not resolve: {said}",
         "Check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
     )
 
 
-def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:
+def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
+    """Return the error of an endpoint none of whose addresses was connected to."""
     where = f"{endpoint.address} port {endpoint.port}"
     if any(isinstance(failure, TimeoutError) for failure in failures):
         message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
@@ -113,6 +129,14 @@ def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return HostError(endpoint.name, f"no way to {where}: {said}", "Check the network and its routes")
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
+
+
+def handshake_timeout(endpoint: Endpoint, what: str) -> ConnectionTimedOut:
+    """Return the error of a host that accepts connections and then does `what`, which is too little."""
+    message = (
+        f"port {endpoint.port} accepted the connection but {what} within {endpoint.connect_timeout_s:g} s"
+    )
+    return ConnectionTimedOut(endpoint.name, message, "Is its sshd overloaded, or is it another service?")
 
 
 class ProxySocket(socket.socket):

@@ -17,10 +17,10 @@ import paramiko
 from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
-from launcher.errors import ConnectionLost, ConnectionTimedOut, HostError
+from launcher.errors import ConnectionLost, HostError
 from launcher.local.places import released_place
 from launcher.transports.base import Endpoint
-from launcher.transports.ssh.dial import ProxySocket
+from launcher.transports.ssh.dial import ProxySocket, handshake_timeout
 
 _Handlers: TypeAlias = dict[int, Callable[..., Any]]
 _PARAMIKO = cast("Any", paramiko.Transport)
@@ -212,10 +212,7 @@ class SshTransport(paramiko.Transport):
         self.close()
         if not finished:
             what = "did not finish the SSH handshake" if seen else "sent no SSH banner"
-            message = f"port {endpoint.port} accepted the connection but {what} within {limit_s:g} s"
-            raise ConnectionTimedOut(
-                endpoint.name, message, "Is its sshd overloaded, or is it another service?"
-            )
+            raise handshake_timeout(endpoint, what)
         if isinstance(failure, paramiko.ssh_exception.IncompatiblePeer):
             raise HostError(endpoint.name, f"no SSH algorithm in common: {failure}")
         if isinstance(self.sock, ProxySocket) and (why := self.sock.why_ended()):
