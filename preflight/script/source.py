@@ -185,11 +185,9 @@ class Sources:
             folders = [folder]
         else:
             folders = list(dict.fromkeys((importer.package, folder)))
-            if name.partition(".")[0] not in KNOWN_ROOTS:
-                # Put on sys.path by the script or by PYTHONPATH: the project's folder above the script's.
-                folders += [
-                    above for item in folders[:1] if (above := posixpath.dirname(item)) not in ("", "/")
-                ]
+            root = name.partition(".")[0]
+            if root not in KNOWN_ROOTS:
+                folders += _project_folders(importer.package, root)
         parts = name.split(".") if name else []
         for base in folders:
             stem = posixpath.join(base, *parts)
@@ -245,6 +243,19 @@ class Sources:
     def _parse(self, path: str, text: str, package: str | None = None) -> Source:
         folder = posixpath.dirname(path) if package is None else package
         return Source(path, text.removeprefix("\ufeff"), self.parser.parse(path, text), folder)
+
+
+def _project_folders(folder: str, root: str) -> Iterator[str]:
+    """Yield what the script, PYTHONPATH or an installed project puts on sys.path besides the script's folder.
+
+    It is the folder above, that of the package which the script is a part of, or a `src` beside them.
+    """
+    above = posixpath.dirname(folder)
+    outside, found, _ = f"{folder}/".rpartition(f"/{root}/")
+    project = [outside] if found else []
+    for item in dict.fromkeys((above, *project, posixpath.join(folder, "src"), posixpath.join(above, "src"))):
+        if item not in ("", "/"):
+            yield item
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:

@@ -102,9 +102,9 @@ def places_of(node: ast.If) -> tuple[str, str]:
     """Return where the body and the `else` run: beside the branch of several ranks is that of one."""
     body, other = branch_places(node.test)
     of_ranks = is_of_ranks(node.body, ""), is_of_ranks(node.orelse, "")
-    if of_ranks == (True, False):
+    if of_ranks == (True, False) and not body:
         other = other or ONE_RANK
-    elif of_ranks == (False, True):
+    elif of_ranks == (False, True) and not other:
         body = body or ONE_RANK
     return body, other
 

@@ -209,21 +209,19 @@ class LibraryModel:
     def promoted(self, it: "Interpreter", call: Call) -> Value | None:
         """An unknown object whose parameters are read is a model from then on; of it little is known."""
         func = call.node.func
-        if not isinstance(func, ast.Attribute) or not isinstance(func.value, (ast.Name, ast.Attribute)):
+        if not isinstance(func, ast.Attribute):
             return None
+        name = getattr(func.value, "id", getattr(func.value, "attr", ""))  # none of what a call gives
         if func.attr in ("parameters", "named_parameters"):
-            sure = True
+            sure = bool(name)
         else:
-            name = func.value.id if isinstance(func.value, ast.Name) else func.value.attr
-            sure = (
-                func.attr in ("half", "bfloat16")
-                and not call.args
-                and (bool(_MODEL_NAME.search(name)) or it.is_named(call.node))
-            )
+            casts = func.attr in ("half", "bfloat16") and not call.args
+            sure = casts and (bool(_MODEL_NAME.search(name)) or it.is_named(call.node))
         if not sure:
             return None
         ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))
-        assign(it, func.value, ref)
+        if name:
+            assign(it, func.value, ref)
         return models.model_method(it, ref, func.attr, call)
 
     def moved(self, it: "Interpreter", call: Call) -> None:

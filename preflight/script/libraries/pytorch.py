@@ -258,7 +258,10 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "diffusers.training_utils.cast_training_params": _cast_training_params,
 }
 
-_SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")
+_SCALERS = (
+    *("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.GradScaler"),
+    "torch.cuda.amp.grad_scaler.GradScaler",
+)
 _AUTOCASTS = ("torch.cuda.amp.autocast", "torch.amp.autocast", "torch.autocast", "torch.cpu.amp.autocast")
 
 CLASSES: dict[str, str] = {

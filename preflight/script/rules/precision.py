@@ -271,7 +271,8 @@ def layers_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[R
         if isinstance(dtype, Dtype) and not training.sharded:
             message = f"this layer is built in {dtype.name} within a model that is trained otherwise"
             fix = "build it in float32 and cast activations in forward, or let autocast do it"
-            yield RuleHit(dtype.place or training.model.place, message, fix, Level.WARNING)
+            level = Level.INFO if training.precisions() == {"bf16"} else Level.WARNING
+            yield RuleHit(dtype.place or training.model.place, message, fix, level)
 
 
 @rule("P111", *_STEPS, "trained")

@@ -5,7 +5,7 @@ from somewhere import build_model, configure
 
 accelerator = Accelerator()
 model = build_model(dtype=torch.float16)
-model = configure(model).half()
+model = configure(model)
 optimizer = torch.optim.AdamW(model.parameters())
 model, optimizer = accelerator.prepare(model, optimizer)
 for batch in range(3):

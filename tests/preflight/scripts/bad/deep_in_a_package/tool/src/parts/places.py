@@ -1,0 +1,5 @@
+import os
+
+
+def settle():
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0"  # expect: D203 error
