@@ -20,6 +20,7 @@ from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
 from preflight.smi_reports.qtext import q_tree
+from preflight.smi_reports.repeats import latest
 from preflight.smi_reports.surroundings import closed_xml, plain_text
 from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
 
@@ -31,6 +32,7 @@ EXPECTED = (
 Facts = dict[str, Any]
 
 _TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
+_Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
@@ -55,7 +57,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
 
 def _read(text: str) -> Facts | None:
     if "<nvidia_smi_log" in text:
-        return _xml(text[text.index("<nvidia_smi_log") :])
+        return _xml(text)
     text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
     sections = _sections(text)
     if sections:
@@ -92,8 +94,11 @@ def _kernel_log(text: str) -> Facts | None:
 
 def _xml(text: str) -> Facts:
     """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
-    whole_text, inside = closed_xml(text)
-    tree = xml_tree(whole_text)
+    starts = [match.start() for match in re.finditer("<nvidia_smi_log", text)]
+    closed = [closed_xml(text[start:end]) for start, end in pairwise([*starts, len(text)])]
+    trees = [xml_tree(whole) for whole, _ in closed]
+    place = latest(trees)
+    tree, inside = trees[place], closed[place][1]
     facts = _counted_facts(tree) if inside else _tree_facts(tree)
     if "processes" in inside and isinstance(facts["gpus"], list):
         listed = [gpu for gpu in facts["gpus"] if isinstance(gpu["processes"], list)]
@@ -102,7 +107,9 @@ def _xml(text: str) -> Facts:
 
 
 def _q(text: str) -> Facts:
-    return _counted_facts(q_tree(text))
+    starts = [match.start() for match in _Q_HEAD.finditer(text)]
+    trees = [q_tree(text[start:end]) for start, end in pairwise([0, *starts[1:], len(text)])]
+    return _counted_facts(trees[latest(trees)])
 
 
 def _counted_facts(tree: Facts) -> Facts:
@@ -124,13 +131,9 @@ def _table(text: str) -> Facts:
     """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
     starts = _table_starts(text)
     texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
-    trees = [(table_tree(each), each) for each in texts]
-    trees = [each for each in trees if each[0]["gpu"]] or trees[:1]
-    ids = {tuple(gpu.get("@id", "") for gpu in tree["gpu"]) for tree, _ in trees}
-    longest = max(ids, key=len)
-    if any(a and b and a != b for shorter in ids for a, b in zip(shorter, longest, strict=False)):
-        raise ValueError(f"it holds {len(trees)} tables of different hosts, and each needs a file of its own")
-    tree, text = [each for each in trees if len(each[0]["gpu"]) == len(longest)][-1]
+    trees = [table_tree(each) for each in texts]
+    place = latest(trees)
+    tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
     if "rocesses:" not in text:  # "Compute processes:" before driver 346
         count = len(facts["gpus"])

@@ -2,10 +2,11 @@
 
 import csv
 import re
-from itertools import takewhile
+from itertools import pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.smi_reports.repeats import latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu
 
 Tree = dict[str, Any]
@@ -57,6 +58,12 @@ _UNKNOWN = "\0"  # no text of a file has it
 def csv_tree(text: str) -> Tree:
     """Return the tree of `--query-gpu=... --format=csv`; raises ValueError where a row does not fit."""
     lines = _csv_lines(text)
+    starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
+    trees = [_rows_tree(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+    return trees[latest(trees)]
+
+
+def _rows_tree(lines: list[str]) -> Tree:
     try:
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
@@ -91,13 +98,22 @@ def _csv_lines(text: str) -> list[str]:
         if asked is None:
             return lines
         after = next(at for at, line in enumerate(lines) if _QUERY.search(line)) + 1
-        return [", ".join(asked[1].split(",")), *_rows_below(lines[after:])]
-    return [lines[start], *_rows_below(lines[start + 1 :])]
+        return [", ".join(asked[1].split(",")), *_rows_below(lines[after:], columns="," in asked[1])]
+    return [lines[start], *_rows_below(lines[start + 1 :], columns="," in lines[start])]
 
 
-def _rows_below(lines: list[str]) -> list[str]:
-    """Return the lines to the first that is the next prompt; a row of one column has no comma."""
-    return list(takewhile(lambda line: not _PROMPT.search(line) or "," in line, lines))
+def _rows_below(lines: list[str], *, columns: bool) -> list[str]:
+    """Return the lines to the first that is the next prompt or other text; `columns`: each row has a comma.
+
+    What the driver says of a lost GPU is a row, and so is one that the end of the file cuts.
+    """
+    for at, line in enumerate(lines):
+        if line.strip(" ,") and ("," in line or NO_ANSWER.search(line)):
+            continue
+        is_cut = columns and at == len(lines) - 1 and _CUT_ROW.fullmatch(line)
+        if _PROMPT.search(line) or (columns and not is_cut):
+            return lines[:at]
+    return lines
 
 
 def _is_names(line: str) -> bool:
@@ -125,6 +141,9 @@ def _newest(gpus: list[Tree], indexes: list[str]) -> list[Tree]:
 
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
+_CUT_ROW = re.compile(
+    r"\s*(?:\d{1,2}|[\d/]{8,} [\d:.]*|(?:NVIDIA|Tesla|GeForce|Quadro|GPU-|[0-9A-Fa-f]{8}:).*)\s*"
+)
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 
@@ -136,7 +155,8 @@ def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
     """
     if any(map(NO_ANSWER.search, row)):
         return [LOST] * len(names)
-    return [*row[:-1], *[_UNKNOWN] * (len(names) - len(row) + 1)] if last and len(row) > 1 else row
+    is_cut = last and len(row) > 1 and (row[0].strip().isdigit() if names[0] == "index" else row[0].strip())
+    return [*row[:-1], *[_UNKNOWN] * (len(names) - len(row) + 1)] if is_cut else row
 
 
 def _put(tree: Tree, path: str, value: str) -> None:
@@ -157,6 +177,11 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
     Raises ValueError where the numbers are those of no host.
     """
     heads = list(_GPU.finditer(text))
+    starts = [at for at, head in enumerate(heads) if at == 0 or int(head[1]) <= int(heads[at - 1][1])]
+    if len(starts) > 1:
+        places = [heads[at].start() for at in starts]
+        lists = [list_tree(text[start:end]) for start, end in pairwise([*places, len(text)])]
+        return lists[latest([{"gpu": [tree for tree, _ in each]} for each in lists])]
     found: list[tuple[Tree, list[dict[str, Any]]]] = []
     absent = absent_gpu(text)
     for number, head in enumerate(heads):

@@ -9,12 +9,18 @@ _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$"
 
 
 def q_tree(text: str) -> Tree:
-    """Return the tree of a `-q` text; lines that are neither "key : value" nor a heading are left out."""
+    """Return the tree of a `-q` text; lines that are neither "key : value" nor a heading are left out.
+
+    Raises ValueError where the depth of its lines is lost, and where it starts within a GPU.
+    """
     top: Tree = {"gpu": []}
     open_at: list[tuple[int, Tree]] = [(-1, top)]
+    is_within = False  # a GPU of which the first line is missing
     for line in text.split("\n"):
         gpu = _GPU.match(line)
         if gpu:
+            if is_within and "attached_gpus" not in top:
+                raise ValueError("it is cut at its start, and the numbers of its GPUs are not known")
             top["gpu"].append({"@id": gpu.group(1)})
             open_at = [(-1, top), (0, top["gpu"][-1])]
             continue
@@ -22,6 +28,7 @@ def q_tree(text: str) -> Tree:
         label, colon, rest = words.partition(":")
         if not label.strip():
             continue
+        is_within |= colon == ":" and line[:1] in " \t" and not top["gpu"]
         indent, key = len(line.expandtabs()) - len(words), _key(label)
         value = rest.removeprefix(" ") if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
@@ -35,6 +42,8 @@ def q_tree(text: str) -> Tree:
 def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | None) -> None:
     inside = open_at[-1][1]
     if key == "process_id" and value is not None:
+        if "@id" in inside:  # and not under "Processes", as the blanks in front of the lines say
+            raise ValueError("the blanks in front of its lines are not those of nvidia-smi")
         process: Tree = {"pid": value.strip()}
         known = inside.setdefault("process_info", [])
         if isinstance(known, list):  # else the text has a heading of that name, as nvidia-smi never has

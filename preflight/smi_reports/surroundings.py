@@ -1,6 +1,7 @@
 """What pastes, collectors and terminals put around the lines of a recording: taken away. Pure."""
 
 import html
+import json
 import re
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
@@ -11,9 +12,16 @@ _HEAD = re.compile(
     r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
     re.MULTILINE,
 )
+_QUOTED_LINE = re.compile(r'\s*("(?:[^"\\]|\\.)*"),?\s*')
+_TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
+_BOXES = str.maketrans(
+    {**dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"), **dict.fromkeys("\u2500\u2501", "-"), "\u2550": "="}
+    | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
+    | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
+)
 _WRAPPED_EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
-_TIMED = re.compile(r"\d\d:\d\d:\d\d")
+_TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _NEXT_LINES = 6
 """Lines below the first one by which its prefix is known to be one of every line."""
@@ -28,7 +36,7 @@ def plain_text(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
-    text = _unwrapped(text)
+    text = _unwrapped(_unquoted(text))
     found = _HEAD.search(text)
     if found is None:
         return text
@@ -63,6 +71,34 @@ def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
     return text[:kept] + "".join(f"</{name}>" for name in reversed(inside)) if kept else text, inside
 
 
+def _unquoted(text: str) -> str:
+    """Return a text that JSON, a list of lines of it, a web page or Markdown holds, as it was printed.
+
+    Tabs and lines of boxes in a table become the characters of nvidia-smi.
+    """
+    if text.count("\\n") > 2 * text.count("\n"):  # of one JSON string
+        text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+        text = text.strip().strip('"')
+    lines = text.split("\n")
+    quoted = [match and match[1] for match in map(_QUOTED_LINE.fullmatch, lines)]
+    if sum(map(bool, quoted)) * 2 > len(lines):
+        lines = [_decoded(text) if text else line for text, line in zip(quoted, lines, strict=True)]
+    if "<nvidia_smi_log" not in text:
+        lines = [html.unescape(_TAGS.sub("", line)) if "<" in line or "&" in line else line for line in lines]
+    lines = [line.translate(_BOXES) for line in lines]
+    lines = [
+        re.sub(r"\\([|_+-])", r"\1", line) if line.lstrip().startswith("\\|") else line for line in lines
+    ]
+    return "\n".join(line.expandtabs() if line.lstrip().startswith("|") else line for line in lines)
+
+
+def _decoded(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted, strict=False))
+    except ValueError:
+        return quoted[1:-1]
+
+
 def _unwrapped(text: str) -> str:
     """Return a table that a narrow terminal wrapped with whole lines again, another text as it is.
 
@@ -89,11 +125,15 @@ def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
     """
     marks = first.rstrip()
     exact = re.compile(
-        re.escape(first) if not marks else f"{re.escape(marks)} {{0,{len(first) - len(marks)}}}"
+        re.escape(first) if not marks else f"{re.escape(marks)}[ \\t]{{0,{len(first) - len(marks)}}}"
     )
-    digits_open = re.sub(r"(?:\\ )+", " {1,8}", re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip())))
-    opened = re.compile(f" *{digits_open} {{0,{len(first) - len(marks)}}}")
+    digits_open = re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip()))
+    digits_open = re.sub(r"\\\[(?:\\ )*", r"\\[ {0,8}", digits_open)  # [    1.234567] of the kernel
+    digits_open = re.sub(r"(?:\\ )+", " {1,8}", digits_open)
+    opened = re.compile(f" *{digits_open}[ \\t]{{0,{len(first) - len(marks)}}}")
     whole = [line for line in following if line.strip()]
+    if not whole:  # of a list of one GPU
+        return re.compile(f"^(?:{exact.pattern})")
     for pattern in (exact, *([opened] if _TIMED.search(first) or _NUMBERED.fullmatch(first) else [])):
         if whole and sum(1 for line in whole if pattern.match(line)) * 2 > len(whole):
             return re.compile(f"^(?:{pattern.pattern})")

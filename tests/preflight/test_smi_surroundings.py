@@ -1,0 +1,110 @@
+"""What other programs make of the text of nvidia-smi, and files of several recordings."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from preflight.errors import BadInput
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
+from tests.hardware import gpus_of
+
+_FOLDER = Path(__file__).parent / "smi"
+_FORMS = ("table.txt", "q.txt", "query.csv", "list.txt", "nvlink.txt", "q.xml")
+
+
+def _recorded(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _whole(facts: HostFacts) -> object:
+    """Return everything that was read, without how long it took."""
+    return facts.driver, facts.gpus
+
+
+def _lines(change: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: "\n".join(map(change, text.splitlines()))
+
+
+_CHANGES: dict[str, Callable[[str], str]] = {
+    "tabs": lambda text: text.replace(" " * 8, "\t"),
+    "numbered by cat": lambda text: "\n".join(
+        f"{at:6}\t{line}" for at, line in enumerate(text.splitlines(), 1)
+    ),
+    "times of the kernel": lambda text: "\n".join(
+        f"[{at * 9:5}.{at:06}] {line}" for at, line in enumerate(text.splitlines(), 1)
+    ),
+    "a list of lines": _lines(lambda line: f"        {json.dumps(line)},"),
+    "a JSON string": json.dumps,
+    "a field of JSON": lambda text: json.dumps(text)[1:-1],
+    "a page": lambda text: f"<pre><code>{text.replace('<', '&lt;').replace('>', '&gt;')}</code></pre>",
+    "a prompt of conda": lambda text: f"(env) ana@n1:~/run$ nvidia-smi\n{text}\n(env) ana@n1:~/run$ ",
+    "a prompt of Windows": lambda text: f"C:\\Users\\ana>nvidia-smi\n{text}\n\nC:\\Users\\ana>",
+    "a log": lambda text: (
+        f"epoch 1 | loss 2.5 |\n{text}\nTraceback (most recent call last):\nRuntimeError: x\n"
+    ),
+    "the same again": lambda text: f"{text}\n{text}",
+}
+
+
+@pytest.mark.parametrize("host", ["2xl40s-busy", "titan-rtx"])
+@pytest.mark.parametrize("change", _CHANGES)
+def test_a_text_that_another_program_holds_is_read_as_it_was_printed(change: str, host: str) -> None:
+    for form in _FORMS:
+        text = _recorded(f"{host}.{form}")
+        assert _whole(parse_smi(_CHANGES[change](text), "h")) == _whole(parse_smi(text, "h")), form
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.translate(str.maketrans("|-=", "\u2502\u2500\u2550")),
+        _lines(lambda line: line + "<br>"),
+        _lines(lambda line: re.sub(r"([|_])", r"\\\1", line)),
+    ],
+    ids=["boxes", "breaks", "escaped for Markdown"],
+)
+def test_a_table_in_other_characters_is_read(change: Callable[[str], str]) -> None:
+    text = _recorded("2xl40s-busy.table.txt")
+    assert _whole(parse_smi(change(text), "h")) == _whole(parse_smi(text, "h"))
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_recordings_of_two_hosts_are_refused_in_every_form(form: str) -> None:
+    both = _recorded(f"2xl40s-busy.{form}"), _recorded(f"titan-rtx.{form}")
+    for text in ("\n".join(both), "\n".join(reversed(both))):
+        with pytest.raises(BadInput, match="2 recordings of different hosts"):
+            parse_smi(text, "h")
+
+
+@pytest.mark.parametrize("form", ["table.txt", "q.txt", "q.xml"])
+def test_of_recordings_of_one_host_the_last_counts_unless_it_is_cut(form: str) -> None:
+    busy = _recorded(f"2xl40s-busy.{form}")
+    later = busy.replace("39120", "39119")
+    assert _whole(parse_smi(f"{busy}\n{later}", "h")) == _whole(parse_smi(later, "h"))
+    mark = "|   1 " if form == "table.txt" else "00000000:C1:00.0"
+    cut = later[: later.index(mark) - 20]
+    assert _whole(parse_smi(f"{busy}\n{cut}", "h")) == _whole(parse_smi(busy, "h"))
+
+
+def test_a_q_text_whose_depth_is_lost_or_whose_start_is_cut_is_refused() -> None:
+    text = _recorded("2xl40s-busy.q.txt")
+    with pytest.raises(BadInput, match="blanks in front of its lines"):
+        parse_smi(_lines(lambda line: re.sub(r" +", " ", line))(text), "h")
+    with pytest.raises(BadInput, match="cut at its start"):
+        parse_smi(text[text.index("Compute Mode") - 8 :], "h")
+    second = text[text.index("GPU 00000000:C1:00.0") :]
+    assert len(gpus_of(parse_smi(second, "h"))) == 1
+
+
+def test_a_row_that_the_end_of_a_csv_cuts_is_not_left_out() -> None:
+    text = _recorded("2xl40s-busy.query.csv").rstrip()
+    cut = text[: text.index("\n1, ") + len("\n1, NVIDIA L40S, GPU-87c")]
+    gpus = gpus_of(parse_smi(cut, "h"))
+    assert [isinstance(gpu.memory, Missing) for gpu in gpus] == [False, True]
+    with pytest.raises(BadInput, match="1 values under 9 names"):
+        parse_smi(text[: text.index("\n1, ") + 2], "h")
