@@ -1,32 +1,25 @@
-"""What a program starts where it would start ssh: joins its own two pipes to the socket that argv names.
+"""What a program starts where it would start ssh: hands its own two pipes to who listens at argv's socket.
 
     python rsync_relay.py SOCKET HOST COMMAND...
 
-The command goes first, as one line of JSON; who listens runs it over the connection that is open already.
+The command goes with them, as one line of JSON; who listens runs it over the connection that is open already,
+and reads and writes the pipes itself. The end of the socket is the end of the command.
 """
 
 import json
 import os
-import shutil
 import socket
 import sys
-import threading
 
 
 def main(path: str, command: list[str]) -> None:
-    """Carry bytes both ways until the far side ends."""
+    """Hand over, then stay until the command has ended: the program waits for this process."""
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.connect(path)
-    link.sendall(json.dumps(command).encode() + b"\n")
-    threading.Thread(target=_send, args=(link,), daemon=True).start()
-    with link.makefile("rb", buffering=0) as far, open(1, "wb", buffering=0, closefd=False) as out:
-        shutil.copyfileobj(far, out, 1 << 16)
-
-
-def _send(link: socket.socket) -> None:
-    while data := os.read(0, 1 << 16):
-        link.sendall(data)
-    link.shutdown(socket.SHUT_WR)
+    socket.send_fds(link, [json.dumps(command).encode() + b"\n"], [0, 1])
+    os.close(0)  # each pipe ends when its only holder closes it
+    os.close(1)
+    link.recv(1)
 
 
 if __name__ == "__main__":

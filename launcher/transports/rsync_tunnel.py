@@ -5,13 +5,15 @@ connection that is open already. So host keys, jump hosts and passwords are aske
 """
 
 import json
+import os
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from launcher.errors import HostError
 from launcher.transports import rsync_relay
@@ -20,7 +22,8 @@ from launcher.transports.base import Connection, Stream
 _START_S = 20.0
 _LAST_S = 5.0
 _POLL_S = 0.1
-_CHUNK = 1 << 16
+_CHUNK = 2 * ((1 << 15) - 64)
+"""Two packets of SSH as large as sshd takes them: 64 KiB would be three."""
 _MAX_COMMAND = 1 << 16
 
 
@@ -35,28 +38,23 @@ class Tunnel:
         self._listener = listener
 
     def serve(self) -> None:
-        """Wait for the bridge, start what it asks for, carry bytes both ways until that ends."""
+        """Wait for the relay, start what it asks for, carry bytes both ways until that ends."""
         with suppress(HostError, OSError, ValueError), self._listener.accept()[0] as link:
             link.settimeout(None)
-            try:
-                self._carry(link)
-            finally:
-                with suppress(OSError):
-                    link.shutdown(socket.SHUT_RDWR)
+            command, source, sink = _take_over(link)
+            with sink, ExitStack() as unread:
+                unread.enter_context(source)
+                stream = self._connection.start((self._program, *command[1:]))
+                with closing(stream):
+                    threading.Thread(target=self._send, args=(source, stream), daemon=True).start()
+                    unread.pop_all()  # the thread closes it when it reads no more
+                    while (data := stream.read(_POLL_S)) != b"":
+                        stream.read_stderr()
+                        _write_all(sink, data or b"")
 
-    def _carry(self, link: socket.socket) -> None:
-        stream = self._connection.start((self._program, *_command(link)[1:]))
-        try:
-            threading.Thread(target=self._send, args=(link, stream), daemon=True).start()
-            while (data := stream.read(_POLL_S)) != b"":
-                stream.read_stderr()
-                link.sendall(data or b"")
-        finally:
-            stream.close()
-
-    def _send(self, link: socket.socket, stream: Stream) -> None:
-        with suppress(HostError, OSError):
-            while data := link.recv(_CHUNK):
+    def _send(self, source: IO[bytes], stream: Stream) -> None:
+        with suppress(HostError, OSError), source:
+            while data := source.read(_CHUNK):
                 stream.write(data)
                 self.sent += len(data)
             stream.close_stdin()
@@ -84,11 +82,22 @@ def open_tunnel(connection: Connection, program: str) -> Iterator[Tunnel]:
             thread.join(_LAST_S)
 
 
-def _command(link: socket.socket) -> list[str]:
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = link.recv(1)
-        if not byte or len(line) > _MAX_COMMAND:
-            raise ValueError("the bridge named no command")
-        line += byte
-    return [str(word) for word in json.loads(line)]
+def _take_over(link: socket.socket) -> tuple[list[str], IO[bytes], IO[bytes]]:
+    """Return the command, and the pipes from and to the program. Raises ValueError, OSError."""
+    line, pipes, _, _ = socket.recv_fds(link, _MAX_COMMAND, 2)
+    with ExitStack() as held:
+        for pipe in pipes:
+            held.callback(os.close, pipe)
+            os.set_blocking(pipe, True)  # rsync makes the one that it reads non-blocking at both ends
+        while not line.endswith(b"\n") and (more := link.recv(_MAX_COMMAND)):
+            line += more
+        command = [str(word) for word in json.loads(line)]
+        source, sink = pipes
+        held.pop_all()
+    return command, os.fdopen(source, "rb", buffering=0), os.fdopen(sink, "wb", buffering=0)
+
+
+def _write_all(sink: IO[bytes], data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[sink.write(left) :]

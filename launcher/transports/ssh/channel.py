@@ -8,6 +8,8 @@ import paramiko
 from launcher.errors import ConnectionLost
 
 _CHUNK = 1 << 16
+_PACKET = (1 << 15) - 64
+"""As much as paramiko puts into one packet for sshd; of more it would copy the rest once for each packet."""
 _GONE = (OSError, EOFError, paramiko.SSHException)
 """What paramiko raises where the connection has broken; reading does too, for it grants the host room."""
 _STALLED_S = 60.0
@@ -27,7 +29,7 @@ class SshStream:
         deadline = time.monotonic() + _STALLED_S
         while left:
             try:
-                sent = self._channel.send(bytes(left[:_CHUNK]))
+                sent = self._channel.send(bytes(left[:_PACKET]))
             except TimeoutError:  # the channel's time-out is read()'s; only a long stall counts
                 if time.monotonic() > deadline:
                     raise ConnectionLost(self.host, f"took no input for {_STALLED_S:g} s") from None
