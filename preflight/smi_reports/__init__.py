@@ -129,7 +129,7 @@ def _counted_facts(tree: Facts) -> Facts:
 
 def _table(text: str) -> Facts:
     """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
-    starts = _table_starts(text)
+    starts = _table_starts(text) or [0]  # of one that is cut at its start
     texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     trees = [table_tree(each) for each in texts]
     place = latest(trees)
@@ -182,12 +182,11 @@ def _list(text: str) -> Facts:
 
 
 def _compute_apps(text: str) -> Facts:
-    pids = re.findall(r"^[^\S\n]*(\d+),", text, re.MULTILINE)[:20]
+    """Return that the file lists processes: a GPU without one is in no such list, so it counts none."""
+    pids = dict.fromkeys(re.findall(r"(?:^|[\w-], *)[^\S\n]*(\d{1,10}),", text, re.MULTILINE))
+    listed = f"pid {', '.join(list(pids)[:20])}" if pids else "none"
     return {
-        "gpus": missing(
-            f"the file lists compute processes (pid {', '.join(pids)}) and not the GPUs they are on",
-            "not-asked",
-        )
+        "gpus": missing(f"the file lists compute processes ({listed}) and not the GPUs of the host", "error")
     }
 
 
@@ -205,10 +204,12 @@ class Form(NamedTuple):
 FORMS = (
     Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
     Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
+    Form(r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ", _table),
     Form(
         r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
     ),
     Form(r"^GPU \d+: .*\(UUID: ", _list),
+    Form(r"^(?:[a-z_]+, *)*pid(?:, *(?:[a-z_]+|used_(?:gpu_)?memory \[MiB\]))+[^\S\n]*$", _compute_apps),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(
         r"^(\w[\w.]*( \[\w+\])?, *)*"
@@ -216,7 +217,8 @@ FORMS = (
         _csv,
     ),
     Form(
-        r"^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|Unable to determine the )",
+        r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
+        r"|Unable to determine the )",
         _error,
     ),
     Form(r"^(NVIDIA-SMI couldn't find|.*nvidia-smi: command not found)", _error),

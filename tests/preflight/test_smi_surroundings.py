@@ -108,3 +108,34 @@ def test_a_row_that_the_end_of_a_csv_cuts_is_not_left_out() -> None:
     assert [isinstance(gpu.memory, Missing) for gpu in gpus] == [False, True]
     with pytest.raises(BadInput, match="1 values under 9 names"):
         parse_smi(text[: text.index("\n1, ") + 2], "h")
+
+
+def test_a_table_that_is_cut_at_its_start_keeps_the_numbers_of_its_gpus() -> None:
+    text = _recorded("2xl40s-busy.table.txt")
+    facts = parse_smi(text[text.index("|   1 ") :], "h")
+    whole = gpus_of(parse_smi(text, "h"))
+    first, second = gpus_of(facts)
+    assert isinstance(facts.driver, Missing)
+    assert isinstance(first.name, Missing)
+    assert (second.index, second.memory, second.processes) == (1, whole[1].memory, whole[1].processes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pid, process_name, used_gpu_memory [MiB]\n771, python, 9000 MiB\n",
+        "gpu_uuid, pid, used_memory [MiB]\nGPU-1111-22, 771, 9000 MiB\nGPU-1111-22, 772, 10 MiB\n",
+        "771, python, 9000 MiB\n",
+    ],
+)
+def test_a_list_of_processes_counts_no_gpu_and_is_said(text: str) -> None:
+    gpus = parse_smi(text, "h").gpus
+    assert isinstance(gpus, Missing)
+    assert "pid 771" in gpus.reason
+    assert gpus.code == "error"
+
+
+def test_what_nvidia_smi_says_at_its_end_of_a_lost_gpu_is_understood() -> None:
+    driver = parse_smi("Failed to properly shut down NVML: GPU is lost\n", "h").driver
+    assert isinstance(driver, Missing)
+    assert driver.code == "gpu-lost"
