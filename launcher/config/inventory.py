@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
-from difflib import get_close_matches
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -129,6 +128,8 @@ class Inventory:
         """Return the listed host or group whose name is most like `name`, or an empty string."""
         names = [*self.hosts, *self.groups]
         begun = [each for each in names if each.startswith(name)]
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
         close = begun or get_close_matches(name, names, n=1, cutoff=0.75)
         return close[0] if close else ""
 

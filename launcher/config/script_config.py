@@ -3,7 +3,6 @@
 import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
@@ -50,6 +49,8 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
 def _near(script: Path) -> str:
     """Return `did you mean "x"? Otherwise `, for the script beside it that is spelled most like it."""
     beside = [path.name for path in islice(script.parent.glob("*.py"), _MOST_BESIDE)]
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
     close = get_close_matches(script.name, beside, n=1, cutoff=0.75)
     return f"did you mean {script.with_name(close[0])}? Otherwise " if close else ""
 

@@ -7,7 +7,6 @@ YAML 1.1 makes of it.
 import json
 import re
 from dataclasses import field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
@@ -112,6 +111,8 @@ def nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return `; did you mean "x"?` for the choice that is spelled most like `word`, or an empty string."""
     whole = {choice.lower(): choice for choice in reversed(choices)}
     lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")} | whole
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
     close = get_close_matches(word.lower(), whole, n=1, cutoff=0.8)
     close = close or get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     return f'; did you mean "{lowered[close[0]]}"?' if close else ""

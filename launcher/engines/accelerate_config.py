@@ -13,7 +13,6 @@ import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from launcher.engines.command_line import values
@@ -210,6 +209,8 @@ def _check_keys(content: Mapping[Any, Any], source: str) -> None:
     known = (*_OWNED_KEYS, *SECTIONS, *_KEPT_KEYS, "distributed_type")
     for key in content:
         if key not in known:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
             close = get_close_matches(str(key), known, n=1)
             raise CommandRefused(
                 f"{source} has the key {key}, which accelerate does not have",

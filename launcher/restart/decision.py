@@ -14,7 +14,6 @@ from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import StartRecord
 from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName, category_of
 from preflight.diagnosis.result import Cause
-from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.frozen import dataclass
 
 CRASH_LOOP_S = 60.0
@@ -69,6 +68,8 @@ def _cause_in_logs(outcome: Outcome) -> Cause | None:
 
 def _explains(cause_in_logs: Cause) -> bool:
     """Whether it says more than the outcome does, which names exceptions and signals already."""
+    from preflight.diagnosis.signatures.table import CausalDepth, signature  # noqa: PLC0415 - only for a failure
+
     row = signature(cause_in_logs.code)
     return row is not None and row.depth <= CausalDepth.GENERAL
 

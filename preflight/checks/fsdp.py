@@ -1,7 +1,6 @@
 """What FSDP is to wrap, against the classes that the model can be made of."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check
@@ -31,6 +30,8 @@ def fsdp_wraps_classes_that_exist(job: Job, script: ScriptAnalysis | None) -> It
     for source, name in named:
         if name in LAYER_CLASSES or name in own:
             continue
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
         close = get_close_matches(name, (*own, *LAYER_CLASSES), n=1, cutoff=0.7)
         seen = "" if script is not None and script.reads_all else ", as far as it was read"
         yield Problem(

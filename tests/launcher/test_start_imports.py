@@ -18,6 +18,8 @@ ONLY_SOME_RUNS = (
     "launcher.rundir.metrics",  # a rank that has printed
     "launcher.transports.end_command",  # `on_end:`
     "preflight.diagnosis.lines",  # a failure
+    "preflight.diagnosis.signatures.table",
+    "difflib",  # a mistake
     "preflight.script.interpreter",  # a script to read
     "statistics",
 )
