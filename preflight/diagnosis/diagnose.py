@@ -1,6 +1,7 @@
 """What killed a run: from its log's lines to causes, the most fundamental first. Pure."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from preflight.diagnosis import trends
 from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
@@ -21,7 +22,7 @@ from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
-from preflight.diagnosis.tracebacks import parse_exceptions, without_ignored
+from preflight.diagnosis.tracebacks import ParsedException, parse_exceptions, without_ignored
 
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"
@@ -45,6 +46,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     raised = parse_exceptions(lines)
     course = RunProgress(lines)
     found = candidates(find_hits(lines), raised, course)
+    found = _weigh_later_failures(found, raised)
     found += exit_candidates(lines, raised, found, course)
     ordered = sorted([*found, *_from_series(lines)], key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
@@ -53,6 +55,32 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     failed = bool(course.failing) and not course.continued(course.failing[-1].order)
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
+
+
+def _weigh_later_failures(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> list[Candidate]:
+    """Let an exception be only a likely cause where the same process went on and raised one of another kind.
+
+    Causes of other ranks are independent of it, and what a thread raised does not show that the process went on.
+    """
+    chains = {each.line.order: each.chain for each in raised if not each.bare}
+    firm = [each for each in found if each.cause.confidence == "certain" and each.first.order in chains]
+
+    def outlived(candidate: Candidate) -> bool:
+        first = candidate.first
+        return first.order in chains and any(
+            each.first.order > first.order
+            and (each.first.source, each.first.rank) == (first.source, first.rank)
+            and chains[each.first.order] != chains[first.order]
+            and each.cause.slug != candidate.cause.slug
+            for each in firm
+        )
+
+    return [
+        replace(each, cause=replace(each.cause, confidence="likely"))
+        if each in firm and outlived(each)
+        else each
+        for each in found
+    ]
 
 
 def _failed(context: Context | None) -> bool:

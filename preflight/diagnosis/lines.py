@@ -23,6 +23,7 @@ _RANK = re.compile(
       | (?P<srun>\d{1,5}):\                                               # srun --label
       | \[\d+,(?P<mpi>\d{1,6})\]<std(?:err|out)>:?                        # mpirun --tag-output
       | \[rank:\ (?P<lightning>\d{1,6})\]                                 # Lightning
+      | (?:\[[\dT:.-]+Z\]\ )?[0-9a-f]{8}\ \[rank=(?P<determined>\d{1,6})\]\ \|\|   # Determined
     )\s?
     """,
     re.VERBOSE,
@@ -39,6 +40,7 @@ _WRAPPER = re.compile(
       | [EF]\d{4}\ [\d:.]{8,18}\ +\d+\ (?:site-packages/)?[\w./-]+:\d+\]\ (?=Traceback|\ \ \ ?|\w+(?:Error|Exception)) # glog
       | std(?:err|out):\ ?                                                                            # accelerate test
       | \[\d{4}-\d\d-\d\d\ [\d:]{8}\]\ \[(?:INFO|ERROR|WARNING)\]\ (?=\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):) # a parent's log
+      | \d{4}-\d\d-\d\d\ [\d:]{8}(?:[.,]\d+)?\ -\ [\w.]{1,60}\ -\ [A-Z]{4,8}\ -\ (?=\[rank\d+\]:)   # a parent that logs its ranks
       | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
       | >+\ (?=\S)                                                                                   # quoted
     )

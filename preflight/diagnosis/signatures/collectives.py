@@ -66,7 +66,7 @@ ROWS: tuple[Signature, ...] = (
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,
               r"unhandled system error|NCCL INFO (?:init|group)\.cc:\d+ -> [23]\b|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
-              r"|NCCL [Ee]rror [2-5]\b|ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|System call \((?:socket|e\.g\. socket)",
+              r"|NCCL WARN (?:Invalid rank requested|Error : corrupted comm|\w+ : (?:invalid |.{0,40} is not a valid pointer|.{0,30}argument is NULL))|NCCL [Ee]rror [2-5]\b|ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|System call \((?:socket|e\.g\. socket)",
               "a socket, shared memory or network interface failed NCCL",
               "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,

@@ -110,7 +110,7 @@ ROWS: tuple[Signature, ...] = (
               r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|cuda runtime error \(214\)"
               r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
-              r"|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
+              r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
               r"|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,40}fatal",
               "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
               " gpulaunch preflight HOST", "known"),
@@ -124,7 +124,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUDA error: unspecified launch failure|CUDA_ERROR_ILLEGAL_ADDRESS|CUDA_ERROR_LAUNCH_FAILED|CUDA error: invalid program counter"
               r"|cuda runtime error \((?:77|700|4|719|74|716)\)|NVRM: Xid .{0,40}: (?:13|31)\b|invalid address space|CUDA error: operation not supported on"
               r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal|Misaligned|Out-of-range) |CUDA failure 700\b|unspecified launch failure"
-              r"|Memory access fault by GPU node|Cuda failure (?:\d+ )?'?an illegal",
+              r"|Memory access fault by GPU node|HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote out of bounds (its own bug, a bad index, or failing hardware)",
               "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,
@@ -134,7 +134,7 @@ ROWS: tuple[Signature, ...] = (
               "CUDA cannot start on this host: /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked",
               "sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
-              r"CUDNN_STATUS_EXECUTION_FAILED|CUDA error: (?:invalid \w|operation not (?:permitted|supported)"
+              r"CUDNN_STATUS_EXECUTION_FAILED|(?:CUDA|HIP) error: (?:invalid \w|operation not (?:permitted|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),

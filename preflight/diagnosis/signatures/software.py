@@ -18,7 +18,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S104", "package-conflict", ROOT,
               r"_ARRAY_API not found|compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
               r"|Descriptors (?:cannot|should)(?: not)? be created directly|incompatible Protobuf Gencode/Runtime|'MessageFactory' object has no attribute 'GetPrototype'"
-              r"|operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops|were compiled with different CUDA \w*|Unable to convert function return value to a Python type! The signature was \(\) -> handle",
+              r"|load\(\) missing 1 required positional argument: 'Loader'|AttributeError: module '(?:lib|collections|inspect|asyncio|fractions|pkgutil)' has no attribute|operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops|were compiled with different CUDA \w*|Unable to convert function return value to a Python type! The signature was \(\) -> handle",
               "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
               "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
               " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
