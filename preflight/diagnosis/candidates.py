@@ -43,7 +43,7 @@ _SHORT_END = 3
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
-_MISSING_MODULE, _ABORT, _CRASH = "S89", "S69", "S71"
+_MISSING_MODULE, _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S89", "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
@@ -72,9 +72,7 @@ class Candidate:
     depth: CausalDepth
     warning_only: bool  # only lines that warn say it
     first: Line
-    secondary: bool = (
-        False  # something about the GPUs that only warned, beside an exception that is about other things
-    )
+    secondary: bool = False  # about the GPUs and only a warning, beside an exception about other things
 
     @classmethod
     def of_series(cls, cause: Cause, first: Line) -> Self:
@@ -277,10 +275,12 @@ def _place(chain: Sequence[ParsedException]) -> str:
 
 
 def _weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Let a kill before others' time-outs be their reason, and a crash that of an abort: their peer was gone."""
+    """Let a kill before others' time-outs be their reason, a crash that of an abort, a failed rank that of a stop."""
     crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
     if candidate.cause.code == _ABORT and crashed:
         return replace(candidate, depth=CausalDepth.VICTIM)
+    if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
+        return replace(candidate, warning_only=True)
     waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
     killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
     if killed and waits and candidate.first.order < min(waits):

@@ -58,9 +58,9 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _weigh_later_failures(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> list[Candidate]:
-    """Let an exception be only a likely cause where the same process went on and raised one of another kind.
+    """Let an exception be only a likely cause where the same process later raised one of another kind: it outlived the first.
 
-    Causes of other ranks are independent of it, and what a thread raised does not show that the process went on.
+    Causes of other ranks are independent of it, and what a thread raised does not show that the process outlived it.
     """
     chains = {each.line.order: each.chain for each in raised if not each.bare}
     firm = [each for each in found if each.cause.confidence == "certain" and each.first.order in chains]
