@@ -53,7 +53,7 @@ def _scaled_clip(text: str, lines: list[str]) -> Iterator[PlantedFault]:
 
 def _plain_backward(text: str, lines: list[str]) -> Iterator[PlantedFault]:
     """Call the loss's own backward under accelerate."""
-    off = r'"--mixed_precision"[^)]*default="no"|\bmixed_precision ?= ?"(?:no|bf16)"'
+    off = r'"--mixed_precision"(?s:.){0,200}?default="(?:no|bf16)"|\bmixed_precision ?= ?"(?:no|bf16)"'
     if "deepspeed" in text.lower() or re.search(off, text):
         return
     for index, line in enumerate(lines):

@@ -250,10 +250,10 @@ def _project_folders(folder: str, root: str) -> Iterator[str]:
 
     It is the folder above, that of the package which the script is a part of, or a `src` beside them.
     """
-    above = posixpath.dirname(folder)
+    above, top = posixpath.dirname(folder), posixpath.dirname(posixpath.dirname(folder))
     outside, found, _ = f"{folder}/".rpartition(f"/{root}/")
     project = [outside] if found else []
-    for item in dict.fromkeys((above, *project, posixpath.join(folder, "src"), posixpath.join(above, "src"))):
+    for item in dict.fromkeys((above, *project, f"{folder}/src", f"{above}/src", top)):
         if item not in ("", "/"):
             yield item
 

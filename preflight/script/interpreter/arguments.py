@@ -43,6 +43,10 @@ class DeclaredOption:
     required: bool
     choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
 
+    def is_local_rank(self) -> bool:
+        """Whether it is what launchers pass to each rank, whatever the script calls it."""
+        return any(name.strip("-").replace("-", "_") == "local_rank" for name in (*self.flags, self.dest))
+
     def opened(self) -> str:
         """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
         if self.when_given is not None or not isinstance(self.default, Const):
@@ -135,7 +139,7 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
             continue
         default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
         values[declared.dest] = _value(declared, default, given, it.target.switches)
-        if declared.dest == "local_rank" and given is None and it.target.world > 1:
+        if declared.is_local_rank() and given is None and it.target.world > 1:
             values[declared.dest] = (
                 RankValue()
             )  # what torch.distributed.launch and deepspeed pass to each rank

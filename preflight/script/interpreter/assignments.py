@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    own_attribute,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, nod
     if isinstance(owner, (Ref, Element)):
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
-        it.change(owner.id, **{name: value})
+        it.change(owner.id, **{own_attribute(name) if it.kind(owner) == "model" else name: value})
     elif isinstance(owner, Class) and owner.key in it.classes:
         # Of all paths and calls, before and after: either value may be the one.
         before = next((info.names[name] for info in it.mro(owner.key) if name in info.names), UNKNOWN)

@@ -15,6 +15,7 @@ from preflight.script.interpreter.guards import ONE_PROCESS, branch_places
 from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
+    MODEL_FACTS,
     NONE,
     UNKNOWN,
     Class,
@@ -35,6 +36,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    own_attribute,
     text_of,
     truth,
 )
@@ -138,6 +140,8 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
     thing = it.thing(owner)
     if thing is None:
         return UNKNOWN
+    if name in MODEL_FACTS and own_attribute(name) in thing.attrs:
+        return thing.attrs[own_attribute(name)]
     if name in thing.attrs:
         return thing.attrs[name]
     of_class = thing.attrs.get("__class__")

@@ -245,6 +245,30 @@ def text_of(value: Value | None) -> str | None:
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
 
 
+MODEL_FACTS = frozenset(
+    {
+        *(
+            "dtype",
+            "adapters",
+            "trainable",
+            "upcast",
+            "partly",
+            "mixed",
+            "quantized",
+            "device_map",
+            "optimized",
+        ),
+        *("recast", "rounded", "stepped", "touched", "role", "accelerator", "peft", "forced", "sharded"),
+    }
+)
+"""Attributes of a model that reading keeps; one that the script sets by such a name is none of them."""
+
+
+def own_attribute(name: str) -> str:
+    """Return under which name a model holds what the script calls `self.dtype` and the like."""
+    return f"own {name}" if name in MODEL_FACTS else name
+
+
 @dataclass(frozen=True, slots=True)
 class HeapObject:
     """An object the script made: a model, an optimizer, an Accelerator... with what is known of it.

@@ -54,6 +54,8 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
         return replace(hit, level=level, message=f"{hit.message}, if it is called")
     if doubt == ONE_RANK and (code in OF_ALL_RANKS or code == "D207"):
         return replace(hit, level=Level.INFO, message=f"{hit.message}, in a launch of ranks")
+    if doubt == "except" and code == "D207":
+        return replace(hit, level=Level.INFO, message=f"{hit.message}, where no launcher has set them")
     if doubt == UNREAD:
         return replace(hit, level=Level.INFO, message=f"{hit.message}, as far as the script was read")
     if hit.level is not Level.ERROR or doubt == ONE_RANK or (doubt != "except" and code not in OF_ALL_RANKS):

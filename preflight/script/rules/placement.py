@@ -308,6 +308,8 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
         return
     if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
+        if event.what == "WORLD_SIZE" and value == Const(str(it.target.processes)):
+            return  # the launch's own
         if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
             message = f"{event.what}={value.value!s} overrules the launch's own"
             fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
