@@ -270,7 +270,7 @@ import_ssh()
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 hosts = [Endpoint(f"h{n}", "ssh", "127.0.0.1", int(sys.argv[1]), connect_timeout_s=0.1) for n in range(150)]
 results = fanout(lambda host: open_endpoint(host, OpenOptions()), hosts, width=60, reopens=True)
-print({str(each).partition(": ")[2] for each in results}, len(results))
+print({type(each).__name__ for each in results}, len(results))
 """
 
 
@@ -278,5 +278,4 @@ def test_hosts_that_wait_without_a_thread_wait_their_turn_where_descriptors_run_
     with Silent.up(10_000) as silent:
         argv = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(silent.port)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    detail = f"port {silent.port} accepted the connection but sent no SSH banner within 0.1 s"
-    assert (done.stdout, done.stderr) == (f"{ {detail} } 150\n", "")
+    assert (done.stdout, done.stderr) == ("{'ConnectionTimedOut'} 150\n", "")

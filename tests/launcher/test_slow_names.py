@@ -1,5 +1,6 @@
 """A name server that answers late, or never, costs the host that needs it and no other."""
 
+import queue
 import socket
 import threading
 import time
@@ -97,6 +98,7 @@ def test_a_name_server_that_fails_is_asked_less_at_once_and_one_that_answers_mor
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 22))]
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(lookups_module, "_PAUSE_S", 0.0)
     for number in range(5):
         with pytest.raises(socket.gaierror, match="Temporary failure"):
             lookups.resolve(f"fails{number}", 22, 60.0)
@@ -154,3 +156,68 @@ def test_names_that_do_not_exist_are_one_kind_of_line_and_few_threads(
         "its name does not resolve: Name or service not known"
     }
     assert most[0] <= 256
+
+
+def _resolve_all(lookups: Lookups, names: list[str], limit_s: float) -> dict[str, object]:
+    """Ask about all names at once; return what came of each."""
+    answers: queue.SimpleQueue[tuple[str, object]] = queue.SimpleQueue()
+
+    def ask(name: str) -> None:
+        lookups.ask(name, 22, limit_s, lambda answer: answers.put((name, answer)))
+
+    for name in names:
+        ask(name)
+    return dict(answers.get() for _ in names)
+
+
+def test_a_question_that_fails_for_the_moment_or_is_lost_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over, asked = threading.Event(), Counter[str]()
+
+    def ask(host: str, *_args: Any, **_options: Any) -> Any:
+        asked[host] += 1
+        if host.startswith("fails") and asked[host] == 1:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        if host.startswith("lost") and asked[host] == 1:
+            over.wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 22))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(lookups_module, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(lookups_module, "_LATE", 0.005)
+    names = ["fails", "answers", *(f"lost{number}" for number in range(6))]
+    try:
+        answers = _resolve_all(Lookups(4), names, 60.0)  # the lost ones would take all the room
+    finally:
+        over.set()
+    assert set(map(str, answers.values())) == {str([(socket.AF_INET, ("127.0.0.1", 22))])}
+    assert set(asked) == set(names)
+    assert max(asked.values()) <= 3
+
+
+def test_a_name_server_that_loses_bursts_is_asked_no_faster_than_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over, lock, lost = threading.Event(), threading.Lock(), [0]
+    spare = [8.0, time.monotonic()]
+
+    def ask(*_args: Any, **_options: Any) -> Any:
+        with lock:
+            now = time.monotonic()
+            spare[:] = [min(8.0, spare[0] + 400 * (now - spare[1])), now]
+            spare[0] -= (is_answered := spare[0] >= 1)
+            lost[0] += not is_answered
+        if not is_answered:
+            over.wait()
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(lookups_module, "_LATE", 0.002)
+    names = [f"h{number}" for number in range(400)]
+    try:
+        answers = _resolve_all(Lookups(), names, 60.0)
+    finally:
+        over.set()
+    assert {getattr(answer, "errno", answer) for answer in answers.values()} == {socket.EAI_NONAME}
+    assert lost[0] < len(names)

@@ -25,6 +25,16 @@ _EACH_S = 0.04
 _SILENCE = 0.9
 """Part of the time-out after which room does not mean an answer: resolvers give up after 10 s, too."""
 _TURN_S = 0.05
+_MOST_ASKS = 3
+_LATE = 0.2
+"""Part of the time-out after which a question is taken for lost, where the name server answers others."""
+_PAUSE_S = 0.5
+"""Before a name that failed for the moment is asked about again."""
+_SHARE = 0.8
+"""Of what a name server that loses questions has answered in a second: the pace at which it is asked then."""
+_FASTER = 0.8
+"""Factor of the time between two questions, in each second without a loss."""
+_UNPACED_S = 0.001
 
 
 class _Name:
@@ -35,7 +45,12 @@ class _Name:
         self.port = port
         self.limit_s = limit_s
         self.deliver = deliver
-        self.deadline = 0.0  # once it has been asked about
+        self.asks = 0
+        self.asked = 0.0  # for the last time
+        self.threads = 0
+        self.lost = 0  # of these, those whose questions are taken for lost
+        self.is_waiting = True  # to be asked, for the first time or again
+        self.not_before = 0.0
 
 
 class Lookups:
@@ -43,8 +58,9 @@ class Lookups:
 
     `getaddrinfo` has no time-out, so each call has a thread, which may be left behind. A name server that is
     asked too much at once loses questions: each answer makes room for one more, and each temporary failure
-    (EAI_AGAIN: it did not answer, or said so) halves the room. One thread keeps the times of all names, so
-    that a name that waits for room takes none.
+    (EAI_AGAIN: it did not answer, or said so) halves the room. A question that is late while others are
+    answered is asked again, and from then on no faster than the name server has answered; so is one that
+    failed for the moment, once. One thread keeps the times of all names: one that waits for room takes none.
     """
 
     def __init__(self, first: int = _FIRST) -> None:
@@ -54,12 +70,18 @@ class Lookups:
         # What follows belongs to the thread that keeps the times.
         self._room = first
         self._asked = 0  # threads
+        self._lost = 0  # of these threads
         self._waiting: deque[_Name] = deque()
-        self._open: set[_Name] = set()  # asked about, and neither answered nor given up
+        self._open: set[_Name] = set()  # neither answered nor given up
         self._names = 0  # since there was none
         self._began = 0.0
         self._answered = 0.0
         self._looked = 0.0
+        self._recent: deque[float] = deque()  # answers within a second
+        self._answers = 0  # since the first name
+        self._gap_s = 0.0  # between two questions
+        self._next = 0.0
+        self._paced = 0.0
 
     def resolve(self, address: str, port: int, limit_s: float) -> list[Address]:
         """Return the addresses of a name, which may be none, or raise what `ask` would deliver."""
@@ -86,70 +108,115 @@ class Lookups:
     def _keep(self) -> None:
         """Carry out what the inbox holds, and give up what is late, for as long as this process lives."""
         while True:
-            busy = self._waiting or self._open
             try:
-                event = self._inbox.get(timeout=_TURN_S if busy else None)
+                event = self._inbox.get(timeout=_TURN_S if self._open else None)
             except queue.Empty:
                 event = None
             now = time.monotonic()
             if isinstance(event, _Name):
-                if not busy:
-                    self._began, self._names = now, 0
+                if not self._open:
+                    self._began, self._names, self._answers = now, 0, 0
                 self._names += 1
+                self._open.add(event)
                 self._waiting.append(event)
             elif event is not None:
                 self._take(*event, now)
             if now - self._looked >= _TURN_S:
                 self._looked = now
-                self._give_up(now)
+                self._look(now)
             self._start(now)
 
     def _take(self, name: _Name, answer: Answer, now: float) -> None:
         """Take an answer, which may come too late for its name."""
         self._asked -= 1
-        if isinstance(answer, socket.gaierror) and answer.errno == socket.EAI_AGAIN:
-            self._room = max(min(self._room, _FEWEST), self._room // 2)
-        else:
+        name.threads -= 1
+        if name.lost:
+            name.lost -= 1
+            self._lost -= 1
+        if not (isinstance(answer, socket.gaierror) and answer.errno == socket.EAI_AGAIN):
             self._answered = now
+            self._recent.append(now)
+            self._answers += 1
             self._room = min(_MOST, self._room + 1)
-        self._conclude(name, answer)
+            self._conclude(name, answer)
+            return
+        self._room = max(min(self._room, _FEWEST), self._room // 2)
+        if name.is_waiting or name.threads:
+            return
+        if name.asks < (_MOST_ASKS if self._is_alive(name, now) else 2):
+            self._ask_again(name, now + _PAUSE_S)
+        else:
+            self._conclude(name, answer)
+
+    def _is_alive(self, name: _Name, now: float) -> bool:
+        return now - self._answered < name.limit_s / 2
+
+    def _ask_again(self, name: _Name, not_before: float) -> None:
+        if name in self._open:
+            name.not_before, name.is_waiting = not_before, True
+            self._waiting.append(name)
 
     def _conclude(self, name: _Name, answer: Answer) -> None:
         if name in self._open:
             self._open.remove(name)
             name.deliver(answer)
 
-    def _silent_s(self, now: float) -> float:
-        return now - max(self._began, self._answered)
+    @property
+    def _quiet_since(self) -> float:
+        return max(self._began, self._answered)
 
-    def _give_up(self, now: float) -> None:
-        for name in [each for each in self._open if each.deadline <= now]:
-            self._conclude(name, TimeoutError(f"within {name.limit_s:g} s"))
-        waiting, self._waiting = self._waiting, deque()
-        for name in waiting:
-            if self._began + name.limit_s + _EACH_S * self._names <= now:
+    def _look(self, now: float) -> None:
+        """Give up names whose time is over, and ask again about those whose questions seem to be lost."""
+        while self._recent and self._recent[0] < now - 1:
+            self._recent.popleft()
+        if self._gap_s and now - self._paced >= 1:
+            self._paced, self._gap_s = now, self._gap_s * _FASTER if self._gap_s > _UNPACED_S else 0.0
+        for name in tuple(self._open):
+            since = self._quiet_since if name.is_waiting else name.asked
+            if now - since >= name.limit_s:
+                self._conclude(name, TimeoutError(f"within {name.limit_s:g} s"))
+            elif not name.is_waiting:
+                if name.asks < _MOST_ASKS and name.asked + _LATE * name.limit_s <= now:
+                    self._note_late(name, now)
+            elif self._began + name.limit_s + _EACH_S * self._names <= now:
                 each_s = f"less than {1 / _EACH_S:.0f} a second"
-                name.deliver(TimeoutError(f"in time: the name server answers {each_s}"))
-            elif self._silent_s(now) >= name.limit_s:
-                name.deliver(TimeoutError(f"within {name.limit_s:g} s"))
-            else:
-                self._waiting.append(name)
+                self._conclude(name, TimeoutError(f"in time: the name server answers {each_s}"))
+
+    def _note_late(self, name: _Name, now: float) -> None:
+        """Take the question for lost, where others are answered."""
+        if not self._is_alive(name, now):
+            return
+        self._lost += name.threads - name.lost
+        name.lost = name.threads
+        if name.asked > self._paced:  # at the pace of now
+            average = self._answers / (now - self._began)  # what it bears, if it has answered nothing lately
+            rate = max(len(self._recent), average, 1 / _EACH_S)
+            self._paced, self._gap_s = now, 1 / (_SHARE * rate)
+        self._ask_again(name, now)
 
     def _start(self, now: float) -> None:
-        """Ask about names while there is room."""
-        while self._waiting and self._asked < self._room:
+        """Ask about names while there is room, at the pace that is known."""
+        while self._waiting and self._asked < self._room + min(self._lost, _MOST):
             name = self._waiting[0]
-            if self._silent_s(now) >= _SILENCE * name.limit_s:
-                return
+            if name in self._open:
+                if now - self._quiet_since >= _SILENCE * name.limit_s:
+                    return
+                if max(name.not_before, self._next) > now:
+                    return
+                self._next = max(self._next, now - _TURN_S) + self._gap_s
+                self._start_one(name, now)
             self._waiting.popleft()
-            name.deadline = now + name.limit_s
-            try:
-                threading.Thread(target=self._ask, args=(name,), daemon=True).start()
-            except RuntimeError as failure:
-                name.deliver(failure)
-                continue
-            self._asked += 1
-            self._open.add(name)
+
+    def _start_one(self, name: _Name, now: float) -> None:
+        name.asked, name.is_waiting = now, False
+        try:
+            threading.Thread(target=self._ask, args=(name,), daemon=True).start()
+        except RuntimeError as failure:
+            self._conclude(name, failure)
+            return
+        name.asks += 1
+        name.threads += 1
+        self._asked += 1
 
     def _ask(self, name: _Name) -> None:
         answer: Answer
