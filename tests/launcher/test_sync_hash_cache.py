@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from launcher.onhost.sync.target_state import SentEntry, TargetState
 from launcher.sync import hash_cache
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.tree import SourceTree
-from tests.launcher.sync_tree import read
+from tests.launcher.sync_tree import read, write
 
 OLD_NS = -10 * 10**9  # nothing is so fresh that its hash would not be kept
 
@@ -171,3 +172,25 @@ def test_a_host_trusts_what_it_installed_once_the_clock_has_gone_on(root: Path) 
     assert not is_trusted(found.st_dev, written_ns, later_ns, entry._replace(path="train.py/x"))
     os.utime(root / "train.py", ns=(1, 1_700_000_000 * 10**9))  # a file system that counts whole seconds
     assert not is_trusted(found.st_dev, 1_700_000_000 * 10**9, later_ns)
+
+
+def test_a_host_looks_once_at_each_file_that_it_has_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "there"
+    write(root, {"train.py": "1\n", "pkg/a.py": "a\n"})
+    looked: list[str] = []
+    stat_of = SafeDirectory.stat
+
+    def look(at: SafeDirectory, parts: list[str]) -> os.stat_result | None:
+        looked.append("/".join(parts))
+        return stat_of(at, parts)
+
+    monkeypatch.setattr(SafeDirectory, "stat", look)
+    state = TargetState(SafeDirectory(str(root)), time.time_ns())
+    for path, text in (("train.py", b"1\n"), ("pkg/a.py", b"a\n"), ("pkg/b.py", b"")):
+        mode = stat.S_IMODE((root / path).stat().st_mode) if text else 0o644
+        entry = SentEntry(path, "f", mode, len(text), hashlib.sha256(text).hexdigest())
+        assert state.has(entry) is bool(text)
+    assert looked == ["train.py", "pkg/a.py", "pkg/b.py"]
+    assert not state.modes

@@ -114,7 +114,8 @@ class SyncSession:
         kept = [entry.path for _, entry in needed if back_up(here, entry.path, kept_in)]
         for _, entry in needed:  # recorded first: after a crash, files from a sync are still known as such
             here.record.add(entry.path, entry.kind + entry.content, None, ours=True)
-        here.record.save()
+        if needed:
+            here.record.save()
         for index, entry in needed:
             install(here, self._incoming, index, entry.path)
         for path, mode, found in here.modes:

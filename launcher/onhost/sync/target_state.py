@@ -39,13 +39,14 @@ class TargetState:
 
     def identity(self, path: str) -> str:
         """Return the content of a path: "f" + SHA-256, "l" + target, "d", "?" for others, "" for nothing."""
-        parts = path.split("/")
         try:
-            found = self.directory.stat(parts)
+            found = self.directory.stat(path.split("/"))
         except NotADirectoryError:
             return ""
-        if found is None:
-            return ""
+        return "" if found is None else self._identity(path, found)
+
+    def _identity(self, path: str, found: os.stat_result) -> str:
+        parts = path.split("/")
         if stat.S_ISLNK(found.st_mode):
             return "l" + self.directory.link(parts)
         if not stat.S_ISREG(found.st_mode):
@@ -95,7 +96,7 @@ class TargetState:
         if stat.S_ISDIR(found.st_mode):
             self._refuse_directory(entry.path)
             return False
-        if self.identity(entry.path) != entry.kind + entry.content:
+        if self._identity(entry.path, found) != entry.kind + entry.content:
             return False
         if entry.kind == "f" and stat.S_IMODE(found.st_mode) != entry.mode:
             self.modes.append((entry.path, entry.mode, stat.S_IMODE(found.st_mode)))
