@@ -17,7 +17,7 @@ _CELL = re.compile(
 )
 _ARROW = re.compile(r"^-{2,}> ?(?P<line>\d{1,9}) ")
 _EXCEPTION = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
 )
 _ENDS_LIKE_ERROR = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Failed|Timeout|Iteration|Killed|Fault|Failure|Found)$"

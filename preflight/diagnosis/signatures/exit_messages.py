@@ -15,7 +15,7 @@ def _signal(number: int, name: str) -> str:
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
-              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|client_loop: send disconnect"
+              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + _signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, tmux or nohup", "run"),
     Signature("S71", "segfault", ENDING,
@@ -37,7 +37,7 @@ ROWS: tuple[Signature, ...] = (
               "the scheduler took the node away: preemption, a node that failed, an eviction", "resume from the last checkpoint", "known"),
     Signature("S44", "scheduler-launch", ROOT,
               r"srun: error: (?:Task launch for|Application launch failed|Unable to create step|Unable to allocate resources)|Job credential (?:expired|invalid|replayed)|Invalid job credential|[Mm]unge (?:encode|decode|cred).{0,60}(?:failed|Rewound|Expired)"
-              r"|slurmstepd: error: (?:execve\(\)|couldn't chdir(?!.{0,200} going to ))|slurmstepd: error: .{0,60}(?:task_prolog|TaskProlog) .{0,40}failed|srun: error: .{0,80}(?:Zero Bytes were transmitted|Unable to contact slurm controller)|sbatch: error: (?!Batch script contains DOS)|srun: error: Unable to confirm allocation|slurmstepd: error: pyxis: (?!.{0,40}\[WARN)|There are not enough slots available in the system|ORTE was unable to reliably start|PRTE has lost communication|srun: error: .{0,60}\b(?:mpi/\w+|(?:mpi|MPI) plugin)",
+              r"|slurmstepd: error: (?:execve\(\)|couldn't chdir(?!.{0,200} going to ))|slurmstepd: error: .{0,60}(?:task_prolog|TaskProlog) .{0,40}failed|srun: error: .{0,80}(?:Zero Bytes were transmitted|Unable to contact slurm controller)|(?:srun|sbatch|salloc): fatal: |sbatch: error: (?!Batch script contains DOS)|srun: error: Unable to confirm allocation|slurmstepd: error: pyxis: (?!.{0,40}\[WARN)|There are not enough slots available in the system|ORTE was unable to reliably start|PRTE has lost communication|srun: error: .{0,60}\b(?:mpi/\w+|(?:mpi|MPI) plugin)",
               "Slurm (or mpirun) could not start the job's processes: clocks that differ (munge), a node that does not answer, a program, directory or MPI plugin that it lacks",
               "sinfo -R; munge -n | ssh NODE unmunge; date on both; leave the node out with --exclude until it is repaired", "known"),
     Signature("S111", "container-launch", GENERAL,

@@ -17,7 +17,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
               r"|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
-              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
+              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
               "as many ranks as visible GPUs; accelerator.device instead of a fixed index", "known"),
     Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple ranks? .{0,40}(?:on|using)"
@@ -134,7 +134,7 @@ ROWS: tuple[Signature, ...] = (
               "CUDA cannot start on this host: /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked",
               "sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
-              r"CUDNN_STATUS_EXECUTION_FAILED|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted|supported)"
+              r"CUDNN_STATUS_EXECUTION_FAILED|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted(?! when stream is capturing)|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),

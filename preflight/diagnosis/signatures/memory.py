@@ -15,7 +15,7 @@ ROWS: tuple[Signature, ...] = (
               r"|object store.{0,60}/dev/shm.{0,60}(?:too small|not enough|only)|multiprocessing.{0,80}OSError: \[Errno 28\]",
               "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g; fewer workers", "run"),
     Signature("S20", "cuda-oom", ROOT,
-              r"CUDA out of memory|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|XPU out of memory|NPU out of memory|(?:cuda|torch)\S*OutOfMemoryError\b"
+              r"CUDA out of memory|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|(?:cuda|torch)\S*OutOfMemoryError\b"
               r"|^OutOfMemoryError\b|CUDA [Ee]rror: out of memory|cuda runtime error \(2\) ?: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
               r"|cudaErrorMemoryAllocation|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"

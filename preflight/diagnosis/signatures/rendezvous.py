@@ -30,7 +30,7 @@ ROWS: tuple[Signature, ...] = (
               "a node never joined: its launch failed, or the number of nodes is wrong",
               "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
     Signature("S103", "process-group", ROOT,
-              r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|rendezvous: environment variable \w+ expected"
+              r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|rendezvous: environment variable \w+ expected|rendezvous: (?:rank|world size) parameter missing|No rendezvous handler for"
               r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
               "torch.distributed was used where it is not set up: the script was started without a launcher, before init_process_group"
               " or behind destroy_process_group, or it set it up twice",
