@@ -43,7 +43,7 @@ _CASE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>\^\^?|,,?)", re.ASCII)
 _SLICE = re.compile(r"(?P<name>[A-Za-z_]\w*):(?P<first>\d{1,4}| -\d{1,4})(?::(?P<count>\d{1,4}))?", re.ASCII)
 _LENGTH = re.compile(r"#(?P<name>[A-Za-z_]\w*)", re.ASCII)
 _PATH_PART = re.compile(
-    r"(?P<part>basename|dirname) (?:-- )?(?P<path>\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
+    r"(?P<part>basename|dirname) (?:-- )?(?P<path>\$\(.*\)|\S+|\"[^\"]*\")(?: (?P<suffix>[\w.\"'-]+))?"
 )
 _EXPR = re.compile(r"expr (.+)")
 _DATE = re.compile(r"date \+(?P<quote>[\"']?)(?P<format>[^\"']*)(?P=quote)")

@@ -192,6 +192,9 @@ def _value(words: tuple[Word, ...], values: Values) -> Answer:
     if len(words) == 2 and words[0].text in ("-z", "-n"):
         text = _text(words[1], values, is_unset_empty=True)
         return None if text is None else (text == "") is (words[0].text == "-z")
+    if len(words) < 2 and not any(word.text.startswith("-") for word in words):  # `[ $NAME ]`
+        text = _text(words[0], values, is_unset_empty=True) if words else ""
+        return None if text is None else text != ""
     if len(words) != 3:
         return None
     left, right = (_text(words[place], values, is_unset_empty=False) for place in (0, 2))

@@ -85,6 +85,13 @@ def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Ope
             at, is_first = reader.at, len(words) == 1 and words[0].text in _BEFORE_COMMAND
 
 
+def _joined(words: tuple[Word, ...]) -> Word:
+    """Return the words of an array as the value of a variable has them."""
+    return Word(
+        " ".join(word.text for word in words), tuple(part for word in words for part in word.unresolved)
+    )
+
+
 class _WordReader:
     """Reads the word that starts at a place, which can become several or none."""
 
@@ -221,7 +228,8 @@ class _WordReader:
             is_one = is_quoted or _ASSIGNED.match(self.current or "") is not None
             self._add_array((found.open,) if is_one else split_open(found.open))
         elif found.text is None:
-            self._add_array(found.words)
+            is_one = _ASSIGNED.match(self.current or "") is not None  # NAME="a ${ARRAY[@]}"
+            self._add_array((_joined(found.words),) if is_one and found.words else found.words)
         elif is_quoted or _ASSIGNED.match(self.current or ""):
             self._add(found.text)
         else:

@@ -217,7 +217,7 @@ SRUN = Table(
         owned("--nice", _SLURM, values=OPTIONAL),
         owned("--begin", _SLURM, also=("-b",)),
         owned("--dependency", _SLURM, also=("-d",)),
-        owned("--comment", _SLURM),
+        owned("--comment", _SLURM, also=("--quotatype",)),
         owned("--clusters", _SLURM, also=("-M",)),
         owned("--licenses", _SLURM, also=("-L",)),
         owned("--mincpus", _SLURM, kind="int"),
