@@ -72,7 +72,7 @@ def search(
         return entry, answer, now
 
     hosts = tuple(entries)
-    results = fanout(one, hosts, width=width)
+    results = fanout(one, hosts, width=width, reopens=True)
     good = [result for result in results if not isinstance(result, GpulaunchError)]
     errors = {
         entry.name: result if isinstance(result, HostError) else HostError(entry.name, result.message)

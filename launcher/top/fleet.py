@@ -44,7 +44,7 @@ class Fleet(Closing):
 
     def collect_once(self) -> None:
         """Ask every host once, side by side. What went wrong is in the view."""
-        fanout(HostMonitor.collect_once, self._monitors.values(), width=self._width)
+        fanout(HostMonitor.collect_once, self._monitors.values(), width=self._width, reopens=True)
 
     def view(self) -> FleetView:
         """Return everything as it is now."""

@@ -5,19 +5,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
+from launcher.runs.search import search
+from launcher.top.fleet import Fleet
 from launcher.transports import open_endpoint
-from launcher.transports.base import Endpoint, OpenOptions
+from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshOpener
+from launcher.transports.ssh.endpoint import opener_for
 from tests.launcher.sshd import Sshd
 
 
@@ -261,6 +265,7 @@ def test_the_addresses_of_a_name_are_tried_in_turn(tmp_path: Path, monkeypatch: 
 
 WITHOUT_DESCRIPTORS = """
 import resource, sys
+from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError
 from launcher.remote.fanout import fanout
 from launcher.transports import import_ssh, open_endpoint
@@ -279,3 +284,29 @@ def test_hosts_that_wait_without_a_thread_wait_their_turn_where_descriptors_run_
         argv = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(silent.port)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("{'ConnectionTimedOut'} 150\n", "")
+
+
+def _list_runs(entries: list[HostEntry], opener: Callable[[HostEntry], Connection]) -> list[str]:
+    return [error.detail for error in search(entries, opener, width=4).errors.values()]
+
+
+def _read_once(entries: list[HostEntry], opener: Callable[[HostEntry], Connection]) -> list[str]:
+    fleet = Fleet(entries, opener, width=4, every_s=1.0)
+    fleet.collect_once()
+    return [
+        error.detail for entry in entries if isinstance(error := fleet.state(entry.name).error, HostError)
+    ]
+
+
+@pytest.mark.parametrize("ask", [_list_runs, _read_once])
+def test_runs_and_gpus_of_silent_hosts_are_asked_for_without_threads(
+    ask: Callable[[list[HostEntry], Callable[[HostEntry], Connection]], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.02)
+    monkeypatch.setattr(module, "MOST_WAITS", 0)
+    with Silent.up(60) as silent:
+        entries = [HostEntry(f"h{n}", address="127.0.0.1", port=silent.port) for n in range(60)]
+        said = ask(entries, opener_for(Inventory(), OpenOptions(), Path("/dev/null")))
+    assert silent.accepted == 60  # by four threads: all were waited for together
+    assert ["hung up at once" in each for each in said] == [True] * 60
