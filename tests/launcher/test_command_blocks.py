@@ -151,6 +151,8 @@ def test_what_follows_the_launch_or_writes_its_log_is_no_argument() -> None:
     assert parsed.args == ("--x", "1")
     assert sum("it comes after the launch" in sentence for sentence in parsed.dropped) == 2
     assert parse_line("$ torchrun a.py \\\n> --x 1 \\\n> --y").args == ("--x", "1", "--y")
+    assert parse_line("# torchrun a.py \\\n  --x 1").args == ("--x", "1")
+    assert parse_line("# srun -N 1 \\\ntorchrun a.py --x 1").prefix == ""
     assert parse_line("> torchrun a.py \\\n> --x").args == ("--x",)
     assert parse_line("exec > >(tee -a log) 2>&1\ntorchrun a.py").args == ()
     assert parse_line("torchrun a.py \\  # comment\n  --x `# another` 1").args == ("--x", "1")

@@ -81,8 +81,9 @@ def commands_text(text: str) -> str:
     text = _FENCE.sub("", code[1] if code else text)
     text = _without_functions(text)
     root = _ROOT_PROMPT.match(text)
-    if root is not None and _is_one_command(text[root.end() :]):
-        text = text[root.end() :]
+    typed = text[root.end() :] if root is not None else ""
+    if typed and _is_one_command(typed) and not _LAUNCH_LINE.search(typed.partition("\n")[2]):
+        text = typed  # else the first line is a comment: `# srun ... \`, and the launch below it
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
     text = _TO_PROCESS.sub("> log", text)
