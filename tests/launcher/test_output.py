@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from launcher import cli
 from launcher.cleanup.clean import CleanResult, KillResult
 from launcher.cleanup.render import render_result
-from launcher.commands import _remove, fetch, logs, prune, ps, rm, stacks, stop
+from launcher.commands import _remove, _run_options, fetch, logs, prune, ps, rm, stacks, stop
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.runs.access import RunAccess
@@ -332,9 +332,9 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
         monkeypatch.setattr(module, "search", lambda *_, **__: found)
-    for module in (rm, stop, fetch, logs, stacks):
+    for module in (rm, stop, stacks, _run_options):
         monkeypatch.setattr(module, "find_run", lambda *_, **__: run)
-    for module in (stop, fetch, logs, stacks):
+    for module in (stop, stacks, _run_options):
         monkeypatch.setattr(module, "open_run", lambda *_: to)
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])

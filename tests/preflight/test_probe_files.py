@@ -1,5 +1,6 @@
 """What the probes make of the files of a kernel, which are given: each condition on both sides."""
 
+import _socket
 import errno
 import fcntl
 import hashlib
@@ -235,21 +236,21 @@ def test_the_ephemeral_range_has_a_default(
 def test_a_family_that_is_switched_off_leaves_the_other_to_be_tried(
     monkeypatch: pytest.MonkeyPatch, code: int, reason: str
 ) -> None:
-    true_socket = socket.socket
+    true_socket = _socket.socket
 
-    def make(family: int, kind: int) -> socket.socket:
+    def make(family: int, kind: int) -> Any:
         if family == socket.AF_INET6:
             raise OSError(code, os.strerror(code))
         return true_socket(family, kind)
 
-    with true_socket() as taken:
+    with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen(1)
         port = taken.getsockname()[1]
-        monkeypatch.setattr(socket, "socket", make)
+        monkeypatch.setattr(_socket, "socket", make)
         assert ports.bind_error(port) == (reason or "Address already in use (0.0.0.0)")
         if not reason:
-            monkeypatch.setattr(socket, "socket", true_socket)
+            monkeypatch.setattr(_socket, "socket", true_socket)
     if not reason:
         assert ports.bind_error(port) == ""
 
