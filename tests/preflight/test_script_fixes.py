@@ -44,6 +44,7 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "P116": ("p116_accel", "torch.nn.utils.clip_grad_norm_", "acc.clip_grad_norm_"),
     "P117": ("full_eval_first", "trainer.evaluate()\n", ""),
     "P118": ("autocast_conflict_trainer", "fp16=True", "bf16=True"),
+    "P119": ("scaler_that_never_scales", "loss.backward()", "scaler.scale(loss).backward()"),
     "P120": ("precision_by_own_gpu", '"bf16" if new else "fp16"', '"fp16"'),
     "P121": (
         "support_counts_emulation",

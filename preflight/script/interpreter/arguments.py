@@ -109,6 +109,22 @@ def _other_choice(call: Call, default: Value) -> str:
     return next((word for word in words if word != text_of(default) and _OF_TRAINING.search(word)), "")
 
 
+def with_parents(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    """ArgumentParser(parents=[...]): the options of those parsers, and their defaults, come first."""
+    del name
+    given = call.get("parents")
+    held = [it.thing(item) for item in given.items] if isinstance(given, Seq) else []
+    options: list[Value] = []
+    for parent in held:
+        known = parent.get("options") if parent else NONE
+        options += known.items if isinstance(known, Seq) else ()
+        for key, value in parent.attrs.items() if parent else ():
+            if key.startswith("default:"):
+                it.change(ref.id, **{key: value})
+    if options:
+        it.change(ref.id, options=Seq(tuple(options)))
+
+
 def same_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Groups are the parser, for what counts in this module."""
     del it, call

@@ -85,6 +85,9 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
     func = it.evaluate(node.func)
     seen = read_arguments(it, node)
     if isinstance(func, Unknown) and _scales(node):
+        if _scales_loss(node):
+            it.state.scaled = True
+            it.notes.setdefault("scaler", []).append(seen.place)
         return NONE
     if (
         isinstance(func, ExternalName)
@@ -112,6 +115,13 @@ def _scales(node: ast.Call) -> bool:
     return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)
 
 
+def _scales_loss(node: ast.Call) -> bool:
+    """Whether what scales is called a scaler: which kind it is, reading does not know."""
+    scale = getattr(getattr(node.func, "value", None), "func", None)
+    owner = getattr(scale, "value", None)
+    return "scaler" in getattr(owner, "id", getattr(owner, "attr", "")).lower()
+
+
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
     """Call a value."""
     if isinstance(func, ExternalName):
@@ -128,6 +138,8 @@ def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
         return found
     if isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "backward":
         it.library.raw_backward(it, seen)
+    elif isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "unscale_":
+        it.state.scaled = False
     elif isinstance(func, Unknown) and _is_move(seen):
         it.library.moved(it, seen)
     elif not isinstance(func, Element):

@@ -43,6 +43,9 @@ def ddp(it: "Interpreter", call: Call) -> Value:
     """DistributedDataParallel(model, device_ids=[...]): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
     ids = call.get("device_ids", 1) or NONE
+    for item in alternatives(model):
+        if isinstance(item, Ref) and it.kind(item) == "model":
+            it.change(item.id, wrapped=TRUE)
     it.emit(
         ScriptEvent("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids})
     )

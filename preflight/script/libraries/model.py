@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _MODEL_NAME = re.compile(
     r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE
 )
+_HALVES = (Dtype("float16"), Dtype("bfloat16"))
 _AT_HOME = {"peft": re.compile("Peft"), "trl": re.compile(r"(Trainer|Config|ValueHead)$")}
 _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward)(Trainer|Config)$")
 """Which names of `import *` are whose, where a name alone would fit several libraries."""
@@ -215,8 +216,11 @@ class LibraryModel:
         if func.attr in ("parameters", "named_parameters"):
             sure = bool(name)
         else:
-            casts = func.attr in ("half", "bfloat16") and not call.args
-            sure = casts and (bool(_MODEL_NAME.search(name)) or it.is_named(call.node))
+            given = (*call.args, *call.kwargs.values())
+            casts = func.attr in ("half", "bfloat16") and not given
+            is_model = bool(_MODEL_NAME.search(name))
+            sure = casts and (is_model or it.is_named(call.node))
+            sure = sure or (is_model and func.attr == "to" and any(item in _HALVES for item in given))
         if not sure:
             return None
         ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))

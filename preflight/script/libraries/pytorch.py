@@ -1,6 +1,7 @@
 """torch: optimizers, scalers, autocast, and layers."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
@@ -282,6 +283,19 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
     ("scaler", "step"): _scaler_step,
 }
 
+
+def _optimizer_of_timm(it: "Interpreter", name: str, call: Call) -> Value:
+    """timm.optim.create_optimizer(args, model), create_optimizer_v2(model_or_params, opt=...)."""
+    number = 0 if name.endswith("_v2") else 1
+    given = call.get("model_or_params" if number == 0 else "model", number) or UNKNOWN
+    refs = [item for item in alternatives(given) if isinstance(item, Ref) and it.kind(item) == "model"]
+    models = [Element(item.id, "parameters") for item in refs]
+    ref = it.new(HeapObject("optimizer", call.place))
+    kept = replace(call, args=(Seq(tuple(models)) if models else given,), kwargs={}, open=True)
+    _optimizer(it, ref, name, kept)
+    return ref
+
+
 _WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_model"})
 """What other libraries put around a model whose parameters it keeps."""
 
@@ -293,6 +307,8 @@ def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
         return call.args[0] if call.args else UNKNOWN
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
         return it.new(new_model(call.place, Dtype("float32", call.place)))
+    if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
+        return _optimizer_of_timm(it, name, call)
     if (
         root == "torch"
         and name.startswith("torch.optim.")

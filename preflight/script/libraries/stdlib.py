@@ -393,4 +393,5 @@ CLASSES = {
 
 CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
     "namespace": lambda it, ref, _name, call: it.change(ref.id, **call.kwargs),
+    "parser": arguments.with_parents,
 }

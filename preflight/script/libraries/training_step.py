@@ -112,6 +112,17 @@ def _trainings(it: "Interpreter", event: ScriptEvent) -> Iterator[TrainingStep]:
         yield from _by_optimizer(it, Ref(event.ref or 0), precision, by, event)
 
 
+def _wrapped(it: "Interpreter") -> list[HeapObject]:
+    """Return what an optimizer steps whose parameters cannot be read: the model in DistributedDataParallel.
+
+    That refuses a model without gradients. Of several it is not known which, and of one it is doubtful.
+    """
+    found = [
+        thing for thing in it.state.heap.values() if thing.kind == "model" and thing.get("wrapped") == TRUE
+    ]
+    return [found[0].having(touched=TRUE)] if len(found) == 1 else []
+
+
 def _ref(value: Value) -> Value:
     """Return the object that a value is, or may be."""
     return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
@@ -146,8 +157,8 @@ def _by_optimizer(
     optimizer = it.thing(ref) if isinstance(ref, Ref) else None
     accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
     sharded = bool(accelerator and accelerator.get("sharded") == TRUE)
-    for item in trained_models(it, ref):
-        model = it.thing(item)
+    held: list[HeapObject | None] = [it.thing(item) for item in trained_models(it, ref)]
+    for model in held or _wrapped(it):
         if model is not None:
             apart = sharded or model.get("sharded") == TRUE
             dtype = trained_dtype(model)

@@ -83,8 +83,8 @@ def two_scalers(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
             it.notes.setdefault("scaler", []).append(event.place)
     elif event.name == "scaled" and "training" in it.contexts:
         yield from _within_a_trainer(it, event)
-    elif event.name != "scaled" and (
-        it.notes.get("accelerator fp16") or it.notes.get("accelerator maybe fp16")
+    elif it.notes.get("accelerator fp16") or (
+        event.name != "scaled" and it.notes.get("accelerator maybe fp16")
     ):
         sure = bool(it.notes.get("accelerator fp16"))
         scaler = it.thing(event.ref)

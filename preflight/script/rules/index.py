@@ -1,9 +1,18 @@
 """All script rules, for `gpulaunch explain` and the documentation."""
 
-from preflight.script.rules import autocast, grad_scaler, models, placement, precision, syntax, versions
+from preflight.script.rules import (
+    autocast,
+    grad_scaler,
+    models,
+    placement,
+    precision,
+    scaler_use,
+    syntax,
+    versions,
+)
 from preflight.script.rules.registry import RULES
 
-MODULES = (models, syntax, precision, grad_scaler, autocast, placement, versions)
+MODULES = (models, syntax, precision, grad_scaler, scaler_use, autocast, placement, versions)
 
 
 def rule_codes() -> tuple[str, ...]:
