@@ -18,6 +18,11 @@ Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""
 
 MAX_MODULES = 60
+_TRAINS = re.compile(
+    r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\bDistributedDataParallel\b"
+)
+_MAX_TRAINING = 2 * MAX_MODULES
+"""As many modules in all where those beyond MAX_MODULES train, scale or place: the faults are in these."""
 _PLAIN = frozenset(
     {*("ctx", "op", "ops", "id", "attr", "arg", "kind"), *("module", "level", "asname", "type_comment")}
 )
@@ -226,7 +231,7 @@ class Sources:
         if path in self._read:
             return self._read[path]
         text = self._find(path) if self._find is not None else None
-        if text is not None and len(self.files()) >= MAX_MODULES:
+        if text is not None and not self._has_room(text):
             self._left += 1
             text = None
         source: Source | None = None
@@ -239,6 +244,10 @@ class Sources:
                 self._problems.append(f"{path}: {error}")
         self._read[path] = source
         return source
+
+    def _has_room(self, text: str) -> bool:
+        count = len(self.files())
+        return count < MAX_MODULES or (count < _MAX_TRAINING and _TRAINS.search(text) is not None)
 
     def _parse(self, path: str, text: str, package: str | None = None) -> Source:
         folder = posixpath.dirname(path) if package is None else package

@@ -106,6 +106,25 @@ def test_a_script_that_cannot_be_parsed_within_bounds_is_not_judged(text: str, r
     assert reason in analyze_script(text, "train.py").problem
 
 
+def test_of_too_many_modules_those_that_train_are_read_and_the_rest_is_counted() -> None:
+    clip = "scaler.scale(loss).backward()\nclip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\n"
+    head = "from torch.nn.utils import clip_grad_norm_\ndef train(model, loss, optimizer, scaler):\n"
+    files = {f"plain{number}.py": "x = 1\n" for number in range(70)}
+    files["loop.py"] = head + "".join(f"    {line}\n" for line in clip.splitlines())
+    text = "".join(f"import {name[:-3]}\n" for name in files)
+    text += (
+        "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "loop.train(model, model(1).sum(), optimizer, torch.amp.GradScaler('cuda'))\n"
+    )
+    result = lint(text, "train.py", [RankTarget(capability=(8, 0), processes=2)], find=files.get)
+    assert [(item.code, item.place.path) for item in result.findings if item.code == "P116"] == [
+        ("P116", "loop.py")
+    ]
+    assert "loop.py" in result.files
+    assert result.problems == ("more than 60 modules: 11 of them were not read",)
+
+
 def test_a_module_that_is_too_large_is_not_judged_and_the_script_is() -> None:
     files = {"big.py": "x = [" + "1," * 250_000 + "]"}
     result = lint("import big\nimport torch\ntorch.nn.Linear(1, 1).to('cuda:0')\n", "t.py", find=files.get)

@@ -10,6 +10,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
     Const,
+    Device,
     Func,
     RankValue,
     Ref,
@@ -35,6 +36,9 @@ def init_process_group(it: "Interpreter", call: Call) -> Value:
 def data_parallel(it: "Interpreter", call: Call) -> Value:
     """torch.nn.DataParallel(model): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
+    for item in alternatives(model):
+        if isinstance(item, Ref) and it.kind(item) == "model":
+            it.change(item.id, inside=TRUE)
     it.emit(ScriptEvent("data parallel", call.place, model.id if isinstance(model, Ref) else None, call))
     return model
 
@@ -45,7 +49,7 @@ def ddp(it: "Interpreter", call: Call) -> Value:
     ids = call.get("device_ids", 1) or NONE
     for item in alternatives(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
-            it.change(item.id, wrapped=TRUE)
+            it.change(item.id, wrapped=TRUE, inside=TRUE)
     it.emit(
         ScriptEvent("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids})
     )
@@ -81,6 +85,18 @@ def spawn(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN
 
 
+def _init_distributed_device(it: "Interpreter", call: Call) -> Value:
+    """timm.utils.init_distributed_device(args): makes the group, sets the device, notes both in args."""
+    it.state.device_set = True
+    device = Device("cuda", of_rank=True)
+    given = call.get("args", 0)
+    for item in alternatives(given) if given is not None else ():
+        if isinstance(item, Ref):
+            it.change(item.id, device=device, rank=RankValue(), local_rank=RankValue(), distributed=TRUE)
+    it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
+    return device
+
+
 CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "deepspeed.initialize": deepspeed_engine,
     "torch.distributed.init_process_group": init_process_group,
@@ -96,6 +112,7 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
     "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
     "torch.multiprocessing.spawn": spawn,
+    "timm.utils.init_distributed_device": _init_distributed_device,
 }
 
 CLASSES = dict.fromkeys(

@@ -159,6 +159,8 @@ class LibraryModel:
             known = models.model_attribute(it, owner, name)
             if known is not None:
                 return known
+            if name == "module" and isinstance(owner, Ref) and thing.get("inside") == TRUE:
+                return owner  # of DistributedDataParallel and DataParallel
             if isinstance(owner, Element) or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
             return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
