@@ -19,7 +19,7 @@ Finder = Callable[[str], str | None]
 
 MAX_MODULES = 60
 _TRAINS = re.compile(
-    r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\bDistributedDataParallel\b"
+    r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\boptim\.[A-Z]\w+\(|\bDistributedDataParallel\b"
 )
 _MAX_TRAINING = 2 * MAX_MODULES
 """As many modules in all where those beyond MAX_MODULES train, scale or place: the faults are in these."""

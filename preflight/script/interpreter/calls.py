@@ -9,7 +9,7 @@ from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import decorators, switches
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of
-from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo
+from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -142,6 +142,9 @@ def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
         it.state.scaled = False
     elif isinstance(func, Unknown) and _is_move(seen):
         it.library.moved(it, seen)
+    elif isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "set_device":
+        it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
+        it.state.device_set = True
     elif not isinstance(func, Element):
         taint(it, seen)
     return UNKNOWN

@@ -121,8 +121,9 @@ def _scaler_unscale(it: "Interpreter", owner: Ref | Element, call: Call) -> Valu
 
 def _scaler_step(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
-        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
+        if isinstance(owner, Ref):
             it.emit(ScriptEvent("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
+        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=FALSE)
             _note_step(it, optimizer)
     return NONE

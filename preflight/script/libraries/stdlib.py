@@ -383,11 +383,13 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
     ("parser", "set_defaults"): arguments.set_defaults,
     ("parser", "parse_args"): arguments.parse_args,
     ("parser", "parse_known_args"): arguments.parse_known_args,
+    ("typed options", "parse_args"): _file_itself,
 }
 
 CLASSES = {
     "argparse.ArgumentParser": "parser",
     "argparse.Namespace": "namespace",
+    "tap.Tap": "typed options",
     **dict.fromkeys(_MAPPINGS, "mapping"),
 }
 

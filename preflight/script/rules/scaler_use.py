@@ -32,7 +32,8 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
             it.notes.setdefault(f"{prefix}{_STEPPED}", []).append(event.place)
         return
     sure, doubtful = it.notes.get(_STEPPED, []), it.notes.get(f"perhaps {_STEPPED}", [])
-    if not (sure or doubtful) or any(_SCALES.search(source.text) for source in it.sources.files()):
+    texts = (source.text for source in it.sources.files()) if sure or doubtful else ()
+    if not (sure or doubtful) or any("scaler" in text.lower() and _SCALES.search(text) for text in texts):
         return
     message = "this scaler steps an optimizer, and scale(loss) is never called"
     unread = it.sources.unread()
