@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from launcher.lint.docs import render_page
 from launcher.lint.fix import UnfixedFinding, diff, fix_script
 from launcher.lint.render import lint_json, lint_lines, sarif
 from launcher.local.atomic_write import write_atomic
+from launcher.local.installed_version import installed_version
 from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.facts.gpu import Capability
@@ -202,10 +202,5 @@ def _given_versions(words: Sequence[str]) -> dict[str, str]:
 
 def _installed() -> dict[str, str]:
     """Return the versions installed beside gpulaunch; a package that is absent stays unknown."""
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    found = {name: installed_version(name) for name in _PACKAGES}
+    return {name: version for name, version in found.items() if version}

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from launcher.config import yaml_nodes, yaml_tree
 from launcher.config.deepspeed_file import section_config
+from launcher.config.yaml_tree import ConfigIssues
 from launcher.engines.accelerate_config import (
     AccelerateSettings,
     deepspeed_file,
@@ -28,14 +28,24 @@ DEEPSPEED_FILE = "deepspeed.json"
 
 def read_accelerate_file(path: Path) -> AccelerateSettings:
     """Return what the file says. Raises ConfigError where it is not YAML, and CommandRefused for its keys."""
-    yaml_tree.read_file(path, yaml_tree.ConfigIssues())  # with bounds, and with the line of a mistake
-    return read_settings(yaml_nodes.load_values(path.read_text(encoding="utf-8-sig")) or {}, str(path))
+    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - runs without such a file need no yaml
+
+    read_file(path, ConfigIssues())  # with bounds, and with the line of a mistake
+    return read_settings(_values(path.read_text(encoding="utf-8-sig")), str(path))
 
 
 def read_settings_text(text: str, source: str) -> AccelerateSettings:
     """Return what the text of a config file says, as `read_accelerate_file` does."""
-    yaml_tree.parse_text(text, source, yaml_tree.ConfigIssues())
-    return read_settings(yaml_nodes.load_values(text) or {}, source)
+    from launcher.config.yaml_text import parse_text  # noqa: PLC0415 - as above
+
+    parse_text(text, source, ConfigIssues())
+    return read_settings(_values(text), source)
+
+
+def _values(text: str) -> Any:
+    from launcher.config.yaml_nodes import load_values  # noqa: PLC0415 - as above
+
+    return load_values(text) or {}
 
 
 def local_default(environ: Mapping[str, str]) -> Path | None:

@@ -15,7 +15,7 @@ from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
 from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA, Via, via_problem
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest, read_file
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home
 from launcher.local.project import find_up
@@ -160,6 +160,8 @@ def load_inventory(path: Path | None) -> Inventory:
         found = find_up(FILE_NAME) or (users if users.is_file() else None)
         return load_inventory(found) if found else Inventory()
     mistakes = ConfigIssues()
+    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
+
     root = read_file(path, mistakes)
     data = INVENTORY.read(root, mistakes) or {}
     reader = _Reader(path, root, mistakes)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from launcher.config import yaml_tree
 from launcher.config.accelerate_file import accelerate_fields, with_file_request
 from launcher.config.command_config import (
     COMMAND_SOURCE,
@@ -89,9 +88,11 @@ class RunConfig:
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
     """Return a run config by name or path. Raises ConfigError with every mistake of file and overrides."""
+    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
+
     path = find_config(name_or_path)
     mistakes = ConfigIssues()
-    root = yaml_tree.read_file(path, mistakes)
+    root = read_file(path, mistakes)
     found = _validated(_ConfigSource(path, path.parent, root, mistakes), overrides or Overrides())
     if path.parts[0] != ".." or "/" in name_or_path:
         return found
@@ -301,7 +302,9 @@ def _words(word: str) -> list[str]:
 
 
 def _parse(text: str, source: str, mistakes: ConfigIssues) -> YamlNode:
-    return yaml_tree.parse_text(text, source, mistakes, in_file=False)
+    from launcher.config.yaml_text import parse_text  # noqa: PLC0415 - as above
+
+    return parse_text(text, source, mistakes, in_file=False)
 
 
 def _put(root: YamlNode, dotted: str, value: YamlNode, mistakes: ConfigIssues) -> YamlNode:

@@ -20,7 +20,8 @@ from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
 from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStop
 from launcher.config.sync_options import SYNC_KEYS
-from launcher.config.yaml_tree import ConfigIssues, parse_text
+from launcher.config.yaml_text import parse_text
+from launcher.config.yaml_tree import ConfigIssues
 from preflight.job import Expect, Job
 
 ROOT = Path(__file__).parents[2]

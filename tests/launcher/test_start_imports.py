@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.transports.ssh.paramiko_import import _installed_version, _VersionAlone
+from launcher.local.installed_version import installed_version
+from launcher.transports.ssh.paramiko_import import _VersionAlone
 
 IMPORTED = "import sys, {modules}; print(*sys.modules)"
 
@@ -22,6 +23,7 @@ ONLY_SOME_RUNS = (
     "difflib",  # a mistake
     "preflight.script.interpreter",  # a script to read
     "statistics",
+    "yaml",  # a run config or a hosts.yaml
 )
 
 AFTER_THE_CONNECTION = (
@@ -42,6 +44,11 @@ def imported(modules: str) -> frozenset[str]:
 @pytest.mark.parametrize("module", ONLY_SOME_RUNS)
 def test_a_run_imports_later_what_only_some_runs_need(module: str, of_run: frozenset[str]) -> None:
     assert module not in of_run
+
+
+@pytest.mark.parametrize("module", ["importlib.metadata", "yaml"])
+def test_lint_imports_later_what_only_run_configs_need(module: str) -> None:
+    assert module not in imported("launcher.commands.lint; launcher.commands.lint._installed()")
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +109,8 @@ def test_who_imports_metadata_meanwhile_gets_all_of_it() -> None:
 def test_a_version_is_taken_from_a_folder_only_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: tuple[str, ...], expected: str
 ) -> None:
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd/__init__.py").touch()
     for folder in folders:
         (tmp_path / folder).mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    assert _installed_version("odd") == expected
-    assert _installed_version("odd_and_absent") == ""
+    assert installed_version("odd") == expected
+    assert installed_version("odd_and_absent") == ""

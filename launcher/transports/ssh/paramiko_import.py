@@ -3,10 +3,10 @@
 import sys
 import threading
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from launcher.local.installed_version import installed_version
 
 _UNUSED = "invoke"
 """A fifth to a third of paramiko's import time, which every command over SSH would pay for.
@@ -42,7 +42,7 @@ def import_paramiko() -> None:
         if "paramiko" in sys.modules or _UNUSED in sys.modules:
             return
         sys.modules[_UNUSED] = None  # type: ignore[assignment]  # this is how an import is made to fail
-        version = "" if _METADATA in sys.modules else _installed_version("paramiko")
+        version = "" if _METADATA in sys.modules else installed_version("paramiko")
         stand_in = _VersionAlone("paramiko", version)
         if version:
             sys.modules[_METADATA] = stand_in
@@ -51,18 +51,6 @@ def import_paramiko() -> None:
         finally:
             del sys.modules[_UNUSED]
             _take_out(stand_in)
-
-
-def _installed_version(name: str) -> str:
-    """Return the version in the name of a package's metadata beside it; "" where there is not exactly one.
-
-    Source: the specification of recorded projects, `<name>-<version>.dist-info`.
-    """
-    spec = find_spec(name)
-    if spec is None or not spec.origin:
-        return ""
-    found = list(Path(spec.origin).parents[1].glob(f"{name}-*.dist-info"))
-    return found[0].name[len(name) + 1 : -len(".dist-info")] if len(found) == 1 else ""
 
 
 def _whole_metadata(stand_in: ModuleType) -> Any:
