@@ -3,13 +3,15 @@
 `dataclasses` writes and compiles six methods for every class when it is defined. With a hundred classes that
 was most of what a command took to start. In this module five are the same functions for all, and `__init__`
 is compiled when the first object is made. They do what `dataclasses` documents; its `fields`, `replace`,
-`asdict` work.
+`asdict` work: what they read of a class is found out when they first ask, which halves the rest.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable
+from dataclasses import Field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_origin
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414, TID251 - type checkers know that one
@@ -23,14 +25,74 @@ else:
 
 
 def _record(cls: type) -> Any:
-    make: Callable[[type], Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)  # noqa: TID251
-    made = make(cls)
-    compared = [field.name for field in dataclasses.fields(made) if field.compare]
-    values = attrgetter(*compared) if compared else lambda _: ()
+    given = _inherited(cls)
+    namespace = {name: value for name, value in cls.__dict__.items() if name not in _OF_OLD_CLASS}
+    own = inspect.get_annotations(cls)
+    slots = [name for name, kind in own.items() if not _is_of_class(kind)]
+    namespace["__slots__"] = tuple(name for name in slots if name not in given)
+    defaults = {name: namespace.pop(name) for name in slots if name in namespace}
+    given |= {name: defaults.get(name, dataclasses.MISSING) for name in slots}
 
     def __init__(self: object, *args: Any, **named: Any) -> None:  # noqa: N807
-        made.__init__ = _compile_init(made)
+        made.__init__ = _compile_init(made, given)
         made.__init__(self, *args, **named)
+
+    def __eq__(self: object, other: object) -> Any:  # noqa: N807
+        compile_comparison()
+        return made.__eq__(self, other)
+
+    def __hash__(self: object) -> Any:  # noqa: N807
+        compile_comparison()
+        return made.__hash__(self)
+
+    def compile_comparison() -> None:
+        made.__eq__, made.__hash__ = _comparison(made, given)
+
+    def complete() -> Any:
+        values = {"__annotations__": own, "__module__": cls.__module__, "__doc__": "Holds the fields."}
+        known = type(cls)(cls.__name__, cls.__bases__, values | defaults)
+        dataclasses.dataclass(init=False, repr=False, eq=False)(known)  # noqa: TID251
+        for name in _LATE:
+            setattr(made, name, getattr(known, name))
+        return made
+
+    namespace |= _COMMON
+    namespace |= {"__init__": __init__, "__eq__": __eq__, "__hash__": __hash__}
+    namespace |= {name: _Late(name, complete) for name in _LATE}
+    namespace["__record__"] = given
+    made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+class _Late:
+    """What `dataclasses` reads of a class, found out when it is first asked for."""
+
+    def __init__(self, name: str, complete: Callable[[], Any]) -> None:
+        self._name = name
+        self._complete = complete
+
+    def __get__(self, _: object, __: type) -> Any:
+        return getattr(self._complete(), self._name)
+
+
+def _inherited(cls: type) -> dict[str, Any]:
+    """Return the fields of the records that a class extends: its default, its `field(...)` or MISSING."""
+    given: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        given |= base.__dict__.get("__record__", {})
+    return given
+
+
+def _is_of_class(kind: Any) -> bool:
+    if isinstance(kind, str):
+        return kind.startswith(("ClassVar", "typing.ClassVar"))
+    return kind is ClassVar or get_origin(kind) is ClassVar
+
+
+def _comparison(made: type, given: dict[str, Any]) -> tuple[Callable[..., bool], Callable[..., int]]:
+    compared = [name for name, value in given.items() if not isinstance(value, Field) or value.compare]
+    values = attrgetter(*compared) if compared else lambda _: ()
 
     def __eq__(self: object, other: object) -> bool:  # noqa: N807
         return values(self) == values(other) if other.__class__ is made else NotImplemented
@@ -38,34 +100,31 @@ def _record(cls: type) -> Any:
     def __hash__(self: object) -> int:  # noqa: N807
         return hash(values(self))
 
-    made.__init__, made.__eq__, made.__hash__ = __init__, __eq__, __hash__
-    made.__repr__ = _repr
-    made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete
-    made.__getstate__, made.__setstate__ = _getstate, _setstate
-    return made
+    return __eq__, __hash__
 
 
-def _compile_init(made: type) -> Callable[..., None]:
+def _compile_init(made: type, given: dict[str, Any]) -> Callable[..., None]:
     """Return `__init__(self, a, b=...)`, which sets each slot."""
     scope: dict[str, Any] = {"absent": dataclasses.MISSING}
     head, body = ["self"], [" pass"]
-    for field in dataclasses.fields(made):
-        name, given = field.name, field.name
-        if not field.init:
+    for name, value in given.items():
+        late = isinstance(value, Field)
+        if late and not value.init:
             continue
-        scope[f"set_{name}"] = getattr(
-            made, name
-        ).__set__  # its own slot, or one of the record that it extends
-        if field.default is not dataclasses.MISSING:
-            scope[f"default_{name}"] = field.default
+        default = value.default if late else value
+        # its own slot, or one of the record that it extends
+        scope[f"set_{name}"] = getattr(made, name).__set__
+        taken = name
+        if default is not dataclasses.MISSING:
+            scope[f"default_{name}"] = default
             head.append(f"{name}=default_{name}")
-        elif field.default_factory is not dataclasses.MISSING:
-            scope[f"new_{name}"] = field.default_factory
+        elif late and value.default_factory is not dataclasses.MISSING:
+            scope[f"new_{name}"] = value.default_factory
             head.append(f"{name}=absent")
-            given = f"new_{name}() if {name} is absent else {name}"
+            taken = f"new_{name}() if {name} is absent else {name}"
         else:
             head.append(name)
-        body.append(f" set_{name}(self, {given})")
+        body.append(f" set_{name}(self, {taken})")
     if hasattr(made, "__post_init__"):
         body.append(" self.__post_init__()")
     exec(f"def __init__({', '.join(head)}):\n" + "\n".join(body), scope)  # noqa: S102 - names of our own fields
@@ -96,3 +155,14 @@ def _refuse_to_set(_: object, name: str, __: object) -> NoReturn:
 
 def _refuse_to_delete(_: object, name: str) -> NoReturn:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+_OF_OLD_CLASS = frozenset({"__dict__", "__weakref__"})
+_LATE = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
+_COMMON = {
+    "__repr__": _repr,
+    "__setattr__": _refuse_to_set,
+    "__delattr__": _refuse_to_delete,
+    "__getstate__": _getstate,
+    "__setstate__": _setstate,
+}

@@ -81,6 +81,29 @@ def test_fields_are_known_before_anything_is_made() -> None:
     assert NeverMade.__match_args__ == ("name",)
 
 
+def test_what_belongs_to_the_class_is_known_from_fields_in_quotes_too() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Quoted:
+        """A record with annotations in quotes."""
+
+        unit: "ClassVar[str]" = "MiB"
+        own: "int" = 7
+
+    assert (Quoted().own, Quoted.unit) == (7, "MiB")
+    assert [each.name for each in fields(Quoted)] == ["own"]
+
+
+def test_a_default_that_all_objects_would_share_is_refused_when_the_fields_are_asked_for() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Shared:
+        """A record with a list."""
+
+        names: list[str] = []  # noqa: RUF012 - what the test is about
+
+    with pytest.raises(ValueError, match="mutable default"):
+        fields(Shared)
+
+
 def test_it_behaves_as_a_plain_one() -> None:
     late = Late("a", (1, 2), secret="s")
     plain: Any = Plain("a", (1, 2), secret="s")
