@@ -22,7 +22,12 @@ from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
-from preflight.diagnosis.tracebacks import ParsedException, parse_exceptions, without_ignored
+from preflight.diagnosis.tracebacks import (
+    ParsedException,
+    parse_exceptions,
+    without_ignored,
+    without_outlived,
+)
 
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"
@@ -43,6 +48,9 @@ def diagnose_logs(logs: Sequence[Log], context: Context | None = None) -> Diagno
 def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Diagnosis:
     """Say what killed a run from lines that were read already."""
     lines = without_ignored(lines)
+    calm = without_outlived(lines)
+    if calm is not lines and not RunProgress(calm).failing:  # else a thread may be why the others failed
+        lines = calm
     raised = parse_exceptions(lines)
     course = RunProgress(lines)
     found = candidates(find_hits(lines), raised, course)

@@ -1,9 +1,11 @@
 """A log as lines without what launchers, terminals and collectors put around them. Pure."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from preflight.diagnosis.folded_tracebacks import unfold, without_numbers
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
@@ -42,6 +44,7 @@ _WRAPPER = re.compile(
       | \[\d{4}-\d\d-\d\d\ [\d:]{8}\]\ \[(?:INFO|ERROR|WARNING)\]\ (?=\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):) # a parent's log
       | \d{4}-\d\d-\d\d\ [\d:]{8}(?:[.,]\d+)?\ -\ [\w.]{1,60}\ -\ [A-Z]{4,8}\ -\ (?=\[rank\d+\]:)   # a parent that logs its ranks
       | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
+      | E\ {3,7}(?=\ *(?:File\ "|Traceback|--\ Process)|\w+(?:\.\w+)*(?:Error|Exception)\b)             # pytest
       | >+\ (?=\S)                                                                                   # quoted
     )
     """,
@@ -116,13 +119,13 @@ def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
 def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
-    lines = log.kept or (KeptLine(number, raw) for number, raw in enumerate(log.text.split("\n"), 1))
+    lines = log.kept or map(KeptLine, itertools.count(1), without_numbers(log.text.split("\n")))
     for number, raw, count in unwrap_lines(_physical(lines)):
         if stamped:
             at = parse_timestamp(raw) or at
         rank, bar, bare = unwrap(raw)
         rank = log.rank if rank is None else rank
-        for text in (bar, bare) if bar else (bare,):
+        for text in (bar, *unfold(bare)) if bar else unfold(bare):
             yield Line(number, text, rank, name, log.host, order, at, count)
             order += 1
 
@@ -134,7 +137,9 @@ def _physical(lines: Iterable[KeptLine]) -> Iterator[KeptLine]:
         for part in (raw,) if "\r" not in raw else raw.split("\r"):
             if not part or part.isspace():
                 continue
-            part = part[:MAX_LINE]  # noqa: PLW2901 - the rest is not read
+            if len(part) > MAX_LINE:  # of a traceback in one line the end says it
+                rest = part[-MAX_LINE:] if "Traceback (most recent" in part[:MAX_LINE] else ""
+                part = part[:MAX_LINE] + rest  # noqa: PLW2901 - the rest is not read
             if "\x1b" in part or ("m" in part and "[" in part):
                 part = _BARE_COLOUR.sub("", _ANSI.sub("", part))  # noqa: PLW2901
             yield KeptLine(number, part, count)

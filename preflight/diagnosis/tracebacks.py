@@ -46,6 +46,7 @@ _NOT_A_MESSAGE = re.compile(
 MOST_BELOW = 6
 """Lines below the first one of a message that are read."""
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
+_STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _IN_THREAD, _IGNORED = "Exception in thread", "Exception ignored in"
 _CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
 _RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
@@ -116,7 +117,25 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
 
 def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them."""
-    places = [index for index, line in enumerate(lines) if line.text.startswith(_IGNORED)]
+    return _blank(lines, [index for index, line in enumerate(lines) if line.text.startswith(_IGNORED)])
+
+
+def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines with those empty that show exceptions of threads behind which the same process made steps."""
+    threads = [index for index, line in enumerate(lines) if line.text.startswith(_IN_THREAD)]
+    if not threads:
+        return lines
+    last: dict[tuple[str, int | None], int] = {}
+    for index in range(len(lines) - 1, threads[0], -1):
+        line = lines[index]
+        stream = (line.source, line.rank)
+        if last.get(stream, -1) < 0 and _STEP.search(line.text):
+            last[stream] = index if stream in last else -1  # the last step but one
+    return _blank(lines, [at for at in threads if at < last.get((lines[at].source, lines[at].rank), -1)])
+
+
+def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
+    """Return the lines with those of the tracebacks empty that these places announce."""
     if not places:
         return lines
     kept = list(lines)
@@ -136,9 +155,10 @@ def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
             continue
         if line.text != text:
             own = line.text[:1].isspace() or _HEADER.search(line.text)
-            if ended or not (own or _named(line.text)):
+            linked = _CAUSE in line.text or _CONTEXT in line.text
+            if (ended and not linked) or not (own or linked or _named(line.text)):
                 return
-            text, ended = line.text, not own
+            text, ended = line.text, not (own or linked)
         yield index
 
 
@@ -148,13 +168,15 @@ def wraps_another(raised: ParsedException) -> bool:
 
 
 def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
-    follows, chain, index = "", 0, 0
+    follows, chain, index, in_thread = "", 0, 0, False
     while index < len(lines):
         text = lines[index].text
         if _HEADER.search(text):
             linked = follows or ("cause" if _is_inner(lines, index) else "")
             chain += 0 if linked else 1
-            in_thread = index > 0 and lines[index - 1].text.startswith(_IN_THREAD)  # the process lives on
+            in_thread = (in_thread and bool(follows)) or (  # the process lives on
+                index > 0 and lines[index - 1].text.startswith(_IN_THREAD)
+            )
             raised, index = _one(lines, index)
             if raised is not None:
                 yield replace(raised, follows=linked, chain=chain, bare=in_thread)

@@ -13,6 +13,8 @@ from preflight.frozen import dataclass
 _NORMS_IN_A_ROW = 3
 _ZEROS_IN_A_ROW = 3
 _LOSSES = 3
+_ROUNDED = re.compile(r"loss\b\W{1,5}0\.00+(?!\d)", re.IGNORECASE)
+"""A loss that is printed with so many places may be small, not 0."""
 _SHARE = 0.05
 _DROP_FROM = 0.05
 """A loss that was above this and is printed as 0.0 in the next step has not converged to it."""
@@ -175,6 +177,8 @@ def _loss_stuck_at_zero(points: Sequence[Point]) -> Anomaly | None:
         return None
     before = losses[-len(zeros) - 1].loss if len(zeros) < len(losses) else None
     if before is not None and (not math.isfinite(before) or before < _DROP_FROM):
+        return None
+    if before is None and all(_ROUNDED.search(point.line.text) for point in zeros):
         return None
     return Anomaly(
         ZERO_CODE,

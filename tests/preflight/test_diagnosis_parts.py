@@ -89,6 +89,10 @@ def down(count: int, start: float = 3.0) -> list[Point]:
         ([point(1.0), point(0.0), point(0.5), *[point(0.0)] * 2], None),
         ([point(0.0)] * 3, ("S12", "likely", 3)),
         ([point(0.05), *[point(0.0)] * 3], ("S12", "likely", 3)),
+        # Printed with three places it may be small; not where it was great before.
+        ([point(0.0, text="epoch 1 loss = 0.000 ll 0.1")] * 3, None),
+        ([point(0.0, text="epoch 1 loss = 0.0")] * 3, ("S12", "likely", 3)),
+        ([point(1.0), *[point(0.0, text="train_loss: 0.0000")] * 3], ("S12", "likely", 3)),
         ([point(0.049), *[point(0.0)] * 3], None),
         ([point(1.0), *[point(0.0, 0.5)] * 3], None),
         ([point(1.0), *[point(0.0, 0.0)] * 3], ("S12", "likely", 3)),

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from preflight.diagnosis.folded_tracebacks import unfold, without_numbers
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.lines import Line, unwrap
 from preflight.diagnosis.run_starts import last_start
@@ -271,3 +272,40 @@ def test_of_first_lines_sixty_characters_are_compared() -> None:
     same, other = "train " + "x" * 54, "train " + "x" * 53 + "y"
     for first, second, start in ((same + " a", same + " b", 20), (same, other, 0)):
         assert started([first, HEAD[1], *filler(18), second, HEAD[1], *filler(20)], 10) == start
+
+
+# --- tracebacks in one line, numbered listings ---
+
+TRACE = "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("step 1 loss 2.0", ["step 1 loss 2.0"]),
+        (TRACE, [TRACE]),
+        (f"{TRACE} and much more that is written in a line", None),
+        (
+            f'x: {TRACE} File "a.py", line 1, in f g(1) ValueError: a KeyError: b',
+            ["x", TRACE, '  File "a.py", line 1, in f g(1)', "ValueError: a KeyError: b"],
+        ),
+        (
+            rf'{{"exc": "{TRACE}\n  File \"a.py\", line 1, in f\n    g(1)\nValueError: b\n", "n": 1}}',
+            ["exc", TRACE, '  File "a.py", line 1, in f', "    g(1)", "ValueError: b"],
+        ),
+        (rf'WARNING again: {TRACE}\n  File "a.py", line 1, in f\nValueError: b', None),
+        (f'will retry: {TRACE} File "a.py", line 1, in f g(1) ValueError: a', None),
+    ],
+)
+def test_a_traceback_in_one_line_is_taken_apart(text: str, lines: list[str] | None) -> None:
+    assert list(unfold(text)) == (lines or [text])
+
+
+def test_the_numbers_of_a_listing_are_taken_away() -> None:
+    whole = [f"  text {n}" for n in range(20)]
+    for form in ("{n}: {text}", "   {n}\t{text}", "{n} {text}"):
+        numbered = [form.format(n=n + 30, text=text) for n, text in enumerate(whole)]
+        assert list(without_numbers(["", *numbered, ""])) == ["", *whole, ""]
+        assert without_numbers(numbered[::2]) == numbered[::2]
+        assert without_numbers(numbered[:4]) == numbered[:4]
+    assert without_numbers(whole) == whole
