@@ -1,4 +1,4 @@
-"""Lines that a paste or a record changed: tracebacks in one line, listings with numbered lines. Pure."""
+"""Lines that a paste or a record changed: tracebacks in one line, numbered lines, prefixes of unknown collectors. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,12 @@ _LINK = r"During handling of the above exception|The above exception was the dir
 _RAISED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)(?::\s|\s*$)"
 _PARTS = re.compile(rf"\s+(?=File \"[^\"]+\", line \d+, in |{_LINK}|{_RAISED})")
 _LINKED, _IS_RAISED = re.compile(_LINK), re.compile(_RAISED)
+
+_MOST_PREFIX = 160
+_INTERLEAVED = 16
+"""Lines below a traceback's head among which its first frame is, where ranks write into one another."""
+_FRAME_BELOW = re.compile(r"  File \"|    \S")
+_ONES = str.maketrans("023456789", "111111111")
 
 _NUMBERED = re.compile(r"\s{0,7}(\d{1,7})(?:[:|] ?|[ \t]|$)")
 _ENOUGH = 6
@@ -67,3 +73,25 @@ def without_numbers(texts: Sequence[str]) -> Sequence[str]:
     if steps < _SHARE * sum(1 for text in texts if text.strip()) - 1:
         return texts
     return [text[each.end() :] if each else text for text, each in zip(texts, found, strict=True)]
+
+
+def prefix_lengths(texts: Sequence[str]) -> Sequence[int]:
+    """Return, for each line, the characters that a collector wrote before it, as the tracebacks show: 0 where none did.
+
+    What is before the head of a traceback, and but for its digits also before a frame below it, is a prefix.
+    """
+    forms: list[str] = []
+    for index, text in enumerate(texts[:-1]):
+        at = text.find(_START)
+        if 0 < at <= _MOST_PREFIX and text[:at].strip() and not _SOFT.search(text[:at]):
+            form = text[:at].translate(_ONES)
+            below = texts[index + 1 : index + 1 + _INTERLEAVED]
+            if form not in forms and any(_has(text, form) and _FRAME_BELOW.match(text, at) for text in below):
+                forms.append(form)
+    if not forms:
+        return [0] * len(texts)
+    return [next((len(form) for form in forms if _has(text, form)), 0) for text in texts]
+
+
+def _has(text: str, form: str) -> bool:
+    return text[: len(form)].translate(_ONES) == form

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from preflight.diagnosis.folded_tracebacks import unfold, without_numbers
+from preflight.diagnosis.folded_tracebacks import prefix_lengths, unfold, without_numbers
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
@@ -50,6 +50,8 @@ _WRAPPER = re.compile(
     """,
     re.VERBOSE,
 )
+# In a prefix that only the tracebacks behind it show.
+_NAMED_RANK = re.compile(r"\brank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
 _PREFIXED = re.compile(r"[\[\d(>\w]")
 # A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ..."
@@ -120,14 +122,21 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
     lines = log.kept or map(KeptLine, itertools.count(1), without_numbers(log.text.split("\n")))
-    for number, raw, count in unwrap_lines(_physical(lines)):
+    read = [(each, unwrap(each[1])) for each in unwrap_lines(_physical(lines))]
+    before = prefix_lengths([bare for _, (_, _, bare) in read])
+    for ((number, raw, count), (rank, bar, bare)), length in zip(read, before, strict=True):
         if stamped:
             at = parse_timestamp(raw) or at
-        rank, bar, bare = unwrap(raw)
-        rank = log.rank if rank is None else rank
-        for text in (bar, *unfold(bare)) if bar else unfold(bare):
-            yield Line(number, text, rank, name, log.host, order, at, count)
+        own, text = _unprefixed(bare[length:]) if length else (None, bare)
+        shown = _NAMED_RANK.search(bare[:length]) if length else None
+        own = int(shown[1]) if own is None and shown else own
+        for part in (bar, *unfold(text)) if bar else unfold(text):
+            yield Line(number, part, _first_known(rank, own, log.rank), name, log.host, order, at, count)
             order += 1
+
+
+def _first_known(*ranks: int | None) -> int | None:
+    return next((rank for rank in ranks if rank is not None), None)
 
 
 def _physical(lines: Iterable[KeptLine]) -> Iterator[KeptLine]:

@@ -29,11 +29,11 @@ _DONE = AnyOf(
 END_PATTERNS = (_FAILED, _DONE)
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _SOFT = AnyOf(
-    r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
+    r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^Warning +(?:Preempt|Evict|Failed|BackOff|OOM)"
+    r"NCCL WARN|\bWARN Call to ibv_|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^Warning +(?:Preempt|Evict|Failed|BackOff|OOM)"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from preflight.diagnosis.folded_tracebacks import unfold, without_numbers
+from preflight.diagnosis.folded_tracebacks import prefix_lengths, unfold, without_numbers
 from preflight.diagnosis.line_unwrap import unwrap_lines
-from preflight.diagnosis.lines import Line, unwrap
+from preflight.diagnosis.lines import Line, read_lines, unwrap
 from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.timestamps import parse_timestamp
 from tests.preflight.diagnosis_logs import name
@@ -309,3 +309,29 @@ def test_the_numbers_of_a_listing_are_taken_away() -> None:
         assert without_numbers(numbered[::2]) == numbered[::2]
         assert without_numbers(numbered[:4]) == numbered[:4]
     assert without_numbers(whole) == whole
+
+
+FRAME = '  File "a.py", line 1, in f'
+
+
+@pytest.mark.parametrize(
+    ("texts", "lengths"),
+    [
+        ([f"[j 7] {TRACE}", f"[j 8] {FRAME}", "[j 9] x", "[k 9] x"], [6, 6, 6, 0]),
+        ([f"[j 7] {TRACE}", FRAME, "[j 9] x"], [0, 0, 0]),
+        ([f"[j 7] {TRACE}", f"[k 7] {FRAME}"], [0, 0]),
+        ([f"[j 7] WARNING {TRACE}", f"[j 8] WARNING {FRAME}"], [0, 0]),
+        ([f"{'j' * 161}{TRACE}", f"{'j' * 161}{FRAME}"], [0, 0]),
+        ([TRACE, FRAME], [0, 0]),
+    ],
+)
+def test_tracebacks_show_the_prefix_of_their_collector(texts: list[str], lengths: list[int]) -> None:
+    assert list(prefix_lengths(texts)) == lengths
+
+
+def test_a_prefix_that_tracebacks_show_may_name_the_rank() -> None:
+    texts = (TRACE, FRAME, "KeyError: 1")
+    lines = [f"job-7 rank={rank} {text}" for text in texts for rank in (3, 14)]
+    assert [(line.rank, line.text) for line in read_lines("\n".join(lines))] == [
+        (rank, text) for text in texts for rank in (3, 14)
+    ]
