@@ -1,4 +1,4 @@
-"""Hosts that accept a connection and say nothing: one time-out for all together, and no place of others."""
+"""Hosts that accept a connection and then are silent: one time-out for all, and no place of others."""
 
 import socket
 import subprocess
@@ -26,18 +26,19 @@ from tests.launcher.sshd import Sshd
 
 
 class Silent:
-    """A port that accepts and says nothing, until it has accepted `most`: then it hangs up on all."""
+    """A port that accepts and says nothing more, until it has accepted `most`: then it hangs up on all."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, greeting: bytes) -> None:
         self.accepted = 0
         self._most = most
+        self._greeting = greeting
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = int(self._listener.getsockname()[1])
 
     @classmethod
     @contextmanager
-    def up(cls, most: int) -> Iterator["Silent"]:
-        silent = cls(most)
+    def up(cls, most: int, greeting: bytes = b"") -> Iterator["Silent"]:
+        silent = cls(most, greeting)
         thread = threading.Thread(target=silent._accept, daemon=True)
         thread.start()
         try:
@@ -52,6 +53,7 @@ class Silent:
         try:
             while True:
                 held.append(self._listener.accept()[0])
+                held[-1].sendall(self._greeting)
                 self.accepted += 1
                 if self.accepted == self._most:
                     while held:
@@ -73,14 +75,24 @@ def details(endpoints: list[Endpoint], width: int) -> list[str]:
     return [str(result) for result in fanout(one, endpoints, width=width)]
 
 
-def test_silent_hosts_wait_at_the_same_time_whatever_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("greeting", "detail"),
+    [
+        (b"", "does not speak SSH, or hung up at once"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "the SSH handshake failed"),
+    ],
+    ids=["from the start", "after the banner"],
+)
+def test_silent_hosts_wait_at_the_same_time_whatever_the_width(
+    greeting: bytes, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_LONG_WAIT_S", 0.01)
-    with Silent.up(30) as silent:
+    with Silent.up(30, greeting) as silent:
         hosts = [
             Endpoint(f"h{n}", "ssh", "127.0.0.1", silent.port, connect_timeout_s=60.0) for n in range(30)
         ]
         said = details(hosts, width=3)
-    assert all("does not speak SSH, or hung up at once" in each for each in said)
+    assert all(detail in each for each in said)
     assert silent.accepted == 30  # the last came while the first three were waiting
 
 

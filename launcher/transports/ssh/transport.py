@@ -186,7 +186,7 @@ class SshTransport(paramiko.Transport):
         super().__init__(cast("Any", sock), packetizer_class=_Packets)
         self.takes_certificates = False
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
-        self._greeted = threading.Event()  # its banner has come, or never will
+        self._answered = threading.Event()  # its side of the key exchange has come, or never will
         self._requests = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
         options = self.get_security_options()
@@ -203,7 +203,7 @@ class SshTransport(paramiko.Transport):
         limit_s = endpoint.connect_timeout_s
         deadline = time.monotonic() + limit_s
         with released_place():
-            self._greeted.wait(limit_s)
+            self._answered.wait(limit_s)
         finished = done.wait(max(0.0, deadline - time.monotonic()))
         if finished and self.is_active():
             return
@@ -243,11 +243,16 @@ class SshTransport(paramiko.Transport):
             raise TimeoutError("timeout")
         requesting._wait_for_event()
 
-    def _check_banner(self) -> None:
+    def run(self) -> None:
+        """Read what the host sends, in a thread of its own."""
         try:
-            _PARAMIKO._check_banner(self)
+            super().run()
         finally:
-            self._greeted.set()
+            self._answered.set()
+
+    def _parse_kex_init(self, message: paramiko.Message) -> None:
+        self._answered.set()
+        _PARAMIKO._parse_kex_init(self, message)
 
     def close(self) -> None:
         """Close at once: without the shutdown, the reading thread would notice only after its poll."""
