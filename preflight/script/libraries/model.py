@@ -260,7 +260,7 @@ class LibraryModel:
         """Do what the library's constructor does."""
         kind = self.class_kind(name) or it.kind(ref)
         if kind == "model":
-            pytorch.construct_module(it, ref, call)
+            pytorch.construct_module(it, ref, name, call)
             return
         handler = _CONSTRUCT.get(kind)
         if handler is not None:

@@ -186,6 +186,9 @@ def _require_grad(it: "Interpreter", owner: Ref | Element, wanted: Value) -> Non
 
 def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
     """`.to(...)`: any of a dtype, a device, a tensor to be like."""
+    thing = it.thing(owner)
+    if thing is not None and thing.get("empty") == TRUE:
+        return owner
     targets = [*call.args, *(call.kwargs[key] for key in ("device", "dtype") if key in call.kwargs)]
     if name == "cuda":
         index = call.get("device", 0)

@@ -1,5 +1,6 @@
 """torch: optimizers, scalers, autocast, and layers."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 MODULES = frozenset({"torch.nn.Module"})
+_EMPTY = re.compile(
+    r"torch\.nn\.(?!AdaptiveLog)(\w+Loss|(Log)?Softmax|Sigmoid|Tanh|(Leaky)?ReLU6?|GELU|SiLU|Dropout\w*|Identity"
+    r"|Upsample|Flatten|(Adaptive)?(Max|Avg)Pool\dd|CosineSimilarity|PairwiseDistance)"
+)
+"""Layers without parameters and buffers: `.cuda()` of one moves nothing, and does not open CUDA."""
 
 
 # --- optimizer, scaler, autocast --------------------------------------------------------
@@ -177,7 +183,7 @@ def _wrapped(it: "Interpreter", call: Call) -> Value:
 # --- layers -----------------------------------------------------------------------------
 
 
-def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
+def construct_module(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     """A layer, or the base of a model of the script's own: float32 by default."""
     old = it.thing(ref)
     if old is None:
@@ -188,7 +194,8 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
     usual = default == Dtype("float32")
     known = dtype if dtype != NONE else (Dtype("float32", old.place) if usual else default)
     thing = new_model(old.place, known)
-    it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
+    empty = Const(_empty(name, call))
+    it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs, "empty": empty}))
     owner = it.lookup("self")
     if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
         it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
@@ -207,6 +214,16 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
                     device_use(device, item, call.get("device") or NONE),
                 )
             )
+
+
+def _empty(name: str, call: Call) -> bool:
+    """Whether this makes a layer with nothing to move; a class of the script's own may add something."""
+    func = call.node.func
+    written = getattr(func, "attr", getattr(func, "id", ""))
+    weights = call.args or call.open or "weight" in call.kwargs or "pos_weight" in call.kwargs
+    if not name.endswith(f".{written}") or (weights and name.endswith("Loss")):
+        return False
+    return _EMPTY.fullmatch(name) is not None
 
 
 def _set_default_dtype(it: "Interpreter", call: Call) -> Value:

@@ -1,0 +1,10 @@
+# target: processes=2
+import os
+
+import torch
+from torch import nn
+
+criterion = nn.KLDivLoss(reduction="batchmean").cuda()
+smooth = nn.Softmax(dim=1).to("cuda:0")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+model = nn.Linear(4, 4).cuda()
