@@ -81,6 +81,6 @@ ROWS: tuple[Signature, ...] = (
               r"ncclRemoteError|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
-              r"|read: Connection reset|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|Process group watchdog thread terminated|Aborting (?:due to|communicator)",
+              r"|read: Connection reset|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)",
               "the other side was gone", "look at the other ranks and hosts", "source"),
 )  # fmt: skip

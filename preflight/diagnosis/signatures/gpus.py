@@ -60,7 +60,7 @@ ROWS: tuple[Signature, ...] = (
               r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
               r"|not compatible with the current PyTorch installation|(?<!Triton Error \[CUDA\]: )device kernel image is invalid|cuda runtime error \(209\)"
               r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
-              r"|no binary for gpu|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
+              r"|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
               r"|PTX JIT compilation (?:failed|was disabled)|cudaErrorInvalidPtx|CUDA_ERROR_(?:INVALID|UNSUPPORTED)_PTX|cuda runtime error \((?:78|218)\)"
