@@ -20,7 +20,7 @@ MOST_EVIDENCE = 5
 # They only report that a child ended, or that the end was requested.
 LAUNCHER_ERRORS = frozenset({
     "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
-    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError",
+    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException",
 })  # fmt: skip
 _READING_ERRORS = frozenset(
     {

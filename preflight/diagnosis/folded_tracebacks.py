@@ -42,7 +42,7 @@ def unfold(text: str) -> Sequence[str]:
     else:
         return (text,)
     before = text[:at].strip(" \t\"'{:,")
-    return [before, *lines] if before else lines
+    return [before, *lines] if before and not _IS_RAISED.match(before) else lines  # that only reports it
 
 
 def _flat_lines(text: str) -> Iterator[str]:

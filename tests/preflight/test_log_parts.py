@@ -293,6 +293,10 @@ TRACE = "Traceback (most recent call last):"
             rf'{{"exc": "{TRACE}\n  File \"a.py\", line 1, in f\n    g(1)\nValueError: b\n", "n": 1}}',
             ["exc", TRACE, '  File "a.py", line 1, in f', "    g(1)", "ValueError: b"],
         ),
+        (
+            f'RunError: Command "a" {TRACE} File "a.py", line 1, in f KeyError: b',
+            [TRACE, '  File "a.py", line 1, in f', "KeyError: b"],
+        ),
         (rf'WARNING again: {TRACE}\n  File "a.py", line 1, in f\nValueError: b', None),
         (f'will retry: {TRACE} File "a.py", line 1, in f g(1) ValueError: a', None),
     ],

@@ -1,33 +1,22 @@
 """Lines that say only how a process ended, or that another one did."""
 
-from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature
-
-
-def _signal(number: int, name: str) -> str:
-    """Return the pattern for an end by a signal as torch, accelerate, DeepSpeed, shells and containers print it."""
-    return (
-        rf"exitcode\s*:\s*-{number}\b|FAILED \(exitcode -{number}\)|Signal {number} \(|died with <Signals\.{name}|return(?:ed)? (?:code|status) = -{number}\b|terminated with signal {name}\b"
-        rf"|exit(?:ed|s)?(?: with)? (?:code|status):? =?\s?-?(?:{128 + number}|-{number})\b|exit code(?: is)?:? (?:{128 + number}|-{number})\b|(?:exitCode|ExitCode|exitcode):? (?:{128 + number}|-{number})\b|\(exit (?:code|status) {128 + number}\)"
-        rf"|status={128 + number}\b|status=killed|killed by signal:? ?{number}\b|terminated by signal {number}\b|interrupted by signal {number}\b|Process finished with exit code {128 + number}\b"
-        rf"|exit status {128 + number}\b|died from signal {number}\b|non-zero exit status (?:-{number}|{128 + number}|{256 - number})\b|exited with signal {number}\b|on signal {number} \(|Exit code: {128 + number}\b|exit: {128 + number}\b|ExitCode=\d+:{number}\b"
-    ).replace("|status=killed", "|status=9/KILL" if number == 9 else "")
-
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature, ended_by_signal
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
               r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
-              r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + _signal(1, "SIGHUP"),
+              r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, tmux or nohup", "run"),
     Signature("S71", "segfault", ENDING,
-              r"\bSIGSEGV\b(?! or other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + _signal(11, "SIGSEGV"),
+              r"\bSIGSEGV\b(?! or other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|段错误|" + ended_by_signal(11, "SIGSEGV"),
               "native code crashed: an extension built for another version, the driver, numpy",
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
               r"\bSIGABRT\b|^Aborted\b(?!!)|: line \d+: +\d+ Aborted|Aborted +\(core dumped\)|free\(\): (?:invalid|double)|double free or corruption|malloc\(\): |malloc_consolidate\(\)|munmap_chunk\(\)|corrupted (?:size vs\. prev_size|double-linked list|unsorted)"
-              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + _signal(6, "SIGABRT"),
+              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + ended_by_signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
-    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + _signal(4, "SIGILL"),
+    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL"),
               "the wheel uses instructions that this CPU lacks, or native code divided by zero", "install a build for this CPU", "known"),
     Signature("S95", "time-limit", ROOT,
               r"DUE TO TIME LIMIT|TIMEOUT\b.{0,40}(?:slurm|sacct|job)|walltime .{0,40}exceeded|[Tt]ime limit (?:exceeded|reached)|TERM_RUNLIMIT|active (?:on the node )?longer than (?:the )?specified deadline|DeadlineExceeded.{0,60}(?:job|Job|active)|exceeded limit .{0,20}wallclock",
@@ -45,14 +34,14 @@ ROWS: tuple[Signature, ...] = (
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"(?<!exiting via Signals\.)\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + _signal(9, "SIGKILL"),
+              r"(?<!exiting via Signals\.)\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
               r"CANCELLED AT|scancel|process received SIG(?:INT|TERM), exiting|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^KeyboardInterrupt\b|Received SIGTERM|SIGTERM received|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED|Killed by signal 15|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
-    Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b(?! at )|\bSIGTERM\b|Sending process \d+ closing signal|Unable to shutdown process \d+ via |" + _signal(15, "SIGTERM"),
+    Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b(?! at )|\bSIGTERM\b|Sending process \d+ closing signal|Unable to shutdown process \d+ via |" + ended_by_signal(15, "SIGTERM"),
               "the launcher stopped this rank because another one failed", "look at the rank that failed first", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
               r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:exited unexpectedly|is killed by signal)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died|background workers are no longer alive|training due to lack of heartbeats"

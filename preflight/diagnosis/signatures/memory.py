@@ -1,6 +1,6 @@
 """GPU memory, host memory, shared memory."""
 
-from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature, ended_by_signal
 
 ROWS: tuple[Signature, ...] = (
     Signature("S60", "shm", ROOT,
@@ -53,7 +53,6 @@ ROWS: tuple[Signature, ...] = (
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
               "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH", "known"),
     Signature("S74", "shm", ENDING,
-              r"exitcode\s*:\s*-7\b|Signal 7 \(SIGBUS\)|\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error"
-              r"|return code = -7\b|exit(?:ed with)? (?:code|status) 135\b|Bus error +\(core dumped\)",
+              r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|" + ended_by_signal(7, "SIGBUS"),
               "a bus error, nearly always a full /dev/shm", "docker run --ipc=host or --shm-size=16g", "source"),
 )  # fmt: skip

@@ -10,6 +10,24 @@ MIN_LITERAL = 4
 """Characters that a literal must have to be worth looking for before the pattern is tried."""
 
 
+# NTSTATUS values, ntstatus.h: what Windows makes of an access violation, a full stack, an abort, an unknown instruction.
+_ON_WINDOWS = {11: (0xC0000005, 0xC00000FD), 6: (0xC0000409,), 4: (0xC000001D,)}
+
+
+def ended_by_signal(number: int, name: str) -> str:
+    """Return the pattern for an end by a signal as torch, accelerate, DeepSpeed, shells and containers print it."""
+    windows = "".join(
+        rf"|(?:exitcode|exit code|exit status|return code =?)\s*:?\s*(?:{code}|{code - 2**32})\b|\(0x{code:x}\)|\(0x{code:X}\)"
+        for code in _ON_WINDOWS.get(number, ())
+    )
+    return (
+        rf"exitcode\s*:\s*-{number}\b|FAILED \(exitcode -{number}\)|Signal {number} \(|died with <Signals\.{name}|return(?:ed)? (?:code|status) = -{number}\b|terminated with signal {name}\b"
+        rf"|exit(?:ed|s)?(?: with)? (?:code|status):? =?\s?-?(?:{128 + number}|-{number})\b|exit code(?: is)?:? (?:{128 + number}|-{number})\b|(?:exitCode|ExitCode|exitcode):? (?:{128 + number}|-{number})\b|\(exit (?:code|status) {128 + number}\)"
+        rf"|status={128 + number}\b|status=killed|killed by signal:? ?{number}\b|terminated by signal {number}\b|interrupted by signal {number}\b|Process finished with exit code {128 + number}\b"
+        rf"|exit status {128 + number}\b|died from signal {number}\b|non-zero exit status (?:-{number}|{128 + number}|{256 - number})\b|exited with signal {number}\b|on signal {number} \(|Exit code: {128 + number}\b|exit: {128 + number}\b|ExitCode=\d+:{number}\b"
+    ).replace("|status=killed", "|status=9/KILL" if number == 9 else "") + windows
+
+
 class CausalDepth(IntEnum):
     """How fundamental a match is; of several, the deepest and then the earliest is the cause."""
 
