@@ -16,6 +16,7 @@ from preflight.facts.script import (
     Style,
 )
 from preflight.frozen import dataclass
+from preflight.script.bounds import no_collections
 from preflight.script.interpreter.arguments import DeclaredOption
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -70,6 +71,7 @@ class _Collected:
     trained: dict[str, CodeLocation | None] = field(default_factory=dict)  # dtypes, each with its first place
 
 
+@no_collections()
 def analyze_script(
     text: str,
     path: str,

@@ -3,6 +3,9 @@
 The work is counted and not timed, so that one script has one verdict on every machine.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import NoneType
 
 from preflight.frozen import dataclass
@@ -48,6 +51,21 @@ class WorkBudget:
         """Count that so many items are copied or compared, which is quick. Raises TooLong."""
         if items >= _PER_STEP:
             self.add(items // _PER_STEP)
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Keep the garbage collector from looking through trees and values: they hold no circles, and many items.
+
+    As a decorator it outlives the function's own trees, so that the next collection does not meet them.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def is_small(value: Value) -> bool:

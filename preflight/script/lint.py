@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
+from preflight.script.bounds import no_collections
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
@@ -86,6 +87,7 @@ def lint(
     return lint_for(text, path, kinds, certain=known, find=find)
 
 
+@no_collections()
 def lint_for(
     text: str, path: str, targets: Sequence[RankTarget], *, certain: bool, find: Finder | None = None
 ) -> LintResult:

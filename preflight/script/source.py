@@ -1,17 +1,15 @@
 """The script's text and the modules of its own that it imports, found beside it. Nothing is executed."""
 
 import ast
-import gc
 import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.bounds import MAX_MODULE, MAX_WORDS
+from preflight.script.bounds import MAX_MODULE, MAX_WORDS, no_collections
 from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
 
 Finder = Callable[[str], str | None]
@@ -84,7 +82,7 @@ class Parser:
             self._uncounted.append(text)
             if self._most_words > MAX_WORDS:
                 self._count()
-            with _no_collections():
+            with no_collections():
                 self._trees[path, text] = ast.parse(text, filename=path)
         return self._trees[path, text]
 
@@ -109,18 +107,6 @@ class Parser:
         return self._nodes[id(tree)]
 
 
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector from looking through a tree while it grows: that takes long."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _count_words(text: str) -> int:
     """Return about how many nodes the tree will have; never far too few."""
     return _WORD.subn("", text)[1]
@@ -133,7 +119,7 @@ class Sources:
         self._find = find
         self.parser = parser or Parser()
         self._read: dict[str, Source | None] = {}
-        self._imported: dict[tuple[str, int, str], Source | None] = {}
+        self._imported: dict[tuple[str, int, str, str], Source | None] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
         self.magics: list[CodeLocation] = []  # lines of a notebook, which Python does not read
@@ -175,7 +161,7 @@ class Sources:
 
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
-        key = name, level, importer.path
+        key = name, level, importer.package, posixpath.dirname(importer.path)
         if key not in self._imported:
             root, _, part = name.partition(".")
             installed = part and not level and root in _INSTALLED and self.imported(root, 0, importer) is None

@@ -3,6 +3,8 @@
 The bounds are on counted work and on the sizes of values, so that no test here looks at a clock.
 """
 
+import gc
+
 import pytest
 
 from preflight.script import bounds
@@ -177,3 +179,26 @@ def test_an_installed_package_hides_a_folder_of_its_name_without_init(
     script = f"import torch\nfrom {folder} import place\ntorch.nn.Linear(1, 1).to(place.HERE)\n"
     codes = [item.code for item in lint(script, "t.py", find=files.get).findings]
     assert ("D201" in codes) is own
+
+
+def test_reading_holds_no_circles_and_leaves_the_garbage_collector_as_it_was() -> None:
+    module = "class Net:\n    def step(self):\n        self.me = [self]\n" * 50
+    script = "import net\nmodel = net.Net()\nmodel.step()\nfor _ in range(3):\n    model.step()\n"
+
+    def find(path: str) -> str | None:
+        assert not gc.isenabled()
+        return module if path == "net.py" else None
+
+    lint(script, "train.py", find=find)  # what is made at first use
+    gc.collect()
+    result = lint(script, "train.py", find=find)
+    assert result.files == ("train.py", "net.py")
+    assert gc.collect() < 100  # a tree alone has thousands of objects
+    assert gc.isenabled()
+
+    def fail(path: str) -> str | None:
+        raise OSError(path)
+
+    with pytest.raises(OSError, match="net"):
+        lint(script, "train.py", find=fail)
+    assert gc.isenabled()
