@@ -70,8 +70,8 @@ def without_numbers(texts: Sequence[str]) -> Sequence[str]:
     found = [_NUMBERED.match(text) for text in texts]
     numbers = [int(each[1]) for each in found if each]
     steps = sum(1 for one, other in pairwise(numbers) if other == one + 1)
-    if steps < _SHARE * sum(1 for text in texts if text.strip()) - 1:
-        return texts
+    if numbers[0] == 0 or steps < _SHARE * sum(1 for text in texts if text.strip()) - 1:
+        return texts  # what counts from 0 are the tasks of srun
     return [text[each.end() :] if each else text for text, each in zip(texts, found, strict=True)]
 
 

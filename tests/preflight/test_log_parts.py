@@ -313,6 +313,8 @@ def test_the_numbers_of_a_listing_are_taken_away() -> None:
         assert without_numbers(numbered[::2]) == numbered[::2]
         assert without_numbers(numbered[:4]) == numbered[:4]
     assert without_numbers(whole) == whole
+    tasks = [f"{n}: {text}" for n, text in enumerate(whole)]
+    assert without_numbers(tasks) == tasks
 
 
 FRAME = '  File "a.py", line 1, in f'

@@ -20,7 +20,7 @@ ROWS: tuple[Signature, ...] = (
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,
               r"RendezvousTimeoutError|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
-              r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error)|^(?:RuntimeError: )?Socket Timeout|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
+              r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error)|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
               r"|Timed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
               r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"
               r"|[Ww]aiting for (?:all )?(?:nodes|workers|peers|ranks) .{0,40}timed out|barrier timed out|Timed out waiting for \S* ?rendezvous"
@@ -37,7 +37,7 @@ ROWS: tuple[Signature, ...] = (
               "gpulaunch run SCRIPT sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every rank; one init_process_group"
               " before the first collective, under `if not dist.is_initialized()`", "source"),
     Signature("S49", "rendezvous-timeout", GENERAL,
-              r"RendezvousError\b|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
+              r"RendezvousError\b|^(?:RuntimeError: )?Socket Timeout|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
               r".{0,60}(?:timed out|refused)",
               "the ranks did not find each other", "gpulaunch preflight HOSTS; compare MASTER_ADDR, MASTER_PORT and the number of nodes",
               "source"),
