@@ -70,11 +70,13 @@ def no_collections() -> Iterator[None]:
 
 def is_small(value: Value) -> bool:
     """Whether a value is a short text or holds little, as most do: it costs no work, and exceeds nothing."""
-    if isinstance(value, ExternalName):
-        return len(value.name) < _SMALL
-    if isinstance(value, Const):
+    if type(value) is Const:
         known = value.value
-        return len(known) < _SMALL if isinstance(known, str) else isinstance(known, (bool, float, NoneType))
+        if isinstance(known, str):
+            return len(known) < _SMALL
+        return isinstance(known, (float, NoneType)) or (isinstance(known, int) and -_SMALL < known < _SMALL)
+    if type(value) is ExternalName:
+        return len(value.name) < _SMALL
     return not isinstance(value, (Seq, Map, OneOf)) or value.weight < _PER_STEP
 
 

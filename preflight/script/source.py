@@ -34,6 +34,8 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _STARTS = re.compile(r"\b(?:spawn|start_processes|launch|Process)\b")
+_PLACE = "gpulaunch_place"
+"""Where a node keeps its place: a quarter of all that is evaluated asks for it, in each reading again."""
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
@@ -53,7 +55,13 @@ class Source:
 
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""
-        return CodeLocation(self.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
+        of_node = node.__dict__
+        if _PLACE not in of_node:
+            if "lineno" not in of_node:  # a module; or a context or operator, which all trees share
+                return CodeLocation(self.path, 1)
+            of_node[_PLACE] = CodeLocation(self.path, of_node["lineno"], of_node.get("col_offset", 0) + 1)
+        place: CodeLocation = of_node[_PLACE]
+        return place
 
 
 @lru_cache(maxsize=4)
@@ -78,7 +86,7 @@ class Parser:
         if len(text) > MAX_MODULE:
             raise ValueError(f"too large: more than {MAX_MODULE} characters")
         if (path, text) not in self._trees:
-            self._most_words += len(text)
+            self._most_words += _most_words(text)
             self._uncounted.append(text)
             if self._most_words > MAX_WORDS:
                 self._count()
@@ -88,8 +96,7 @@ class Parser:
 
     def _count(self) -> None:
         """Replace the bound by a count."""
-        characters = sum(len(text) for text in self._uncounted)
-        self._most_words += sum(_count_words(text) for text in self._uncounted) - characters
+        self._most_words += sum(_count_words(text) - _most_words(text) for text in self._uncounted)
         self._uncounted.clear()
         if self._most_words > MAX_WORDS:
             raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
@@ -105,6 +112,10 @@ class Parser:
         if id(tree) not in self._nodes:
             self._nodes[id(tree)] = walk(tree)
         return self._nodes[id(tree)]
+
+
+def _most_words(text: str) -> int:
+    return len(text) - text.count(" ") - text.count("\n")
 
 
 def _count_words(text: str) -> int:
@@ -169,23 +180,10 @@ class Sources:
         return self._imported[key]
 
     def _found(self, name: str, level: int, importer: Source) -> Source | None:
-        folder = posixpath.dirname(importer.path)
-        if level:
-            for _ in range(level - 1):
-                folder = posixpath.dirname(folder)
-            folders = [folder]
-        else:
-            folders = list(dict.fromkeys((importer.package, folder)))
-            root = name.partition(".")[0]
-            if root not in KNOWN_ROOTS:
-                folders += _project_folders(importer.package, root)
-        parts = name.split(".") if name else []
-        for base in folders:
-            stem = posixpath.join(base, *parts)
-            for path in (f"{stem}.py", posixpath.join(stem, "__init__.py")):
-                source = self._load(path, importer.package)
-                if source is not None:
-                    return source
+        for path in _candidates(name, level, importer.package, posixpath.dirname(importer.path)):
+            source = self._load(path, importer.package)
+            if source is not None:
+                return source
         return None
 
     def own_modules(self, source: Source) -> list[str]:
@@ -238,6 +236,23 @@ class Sources:
     def _parse(self, path: str, text: str, package: str | None = None) -> Source:
         folder = posixpath.dirname(path) if package is None else package
         return Source(path, text.removeprefix("\ufeff"), self.parser.parse(path, text), folder)
+
+
+@lru_cache(maxsize=4096)
+def _candidates(name: str, level: int, package: str, folder: str) -> tuple[str, ...]:
+    """Return where a module may be, in the order of sys.path: each reading asks for the same ones again."""
+    if level:
+        for _ in range(level - 1):
+            folder = posixpath.dirname(folder)
+        folders = [folder]
+    else:
+        folders = list(dict.fromkeys((package, folder)))
+        root = name.partition(".")[0]
+        if root not in KNOWN_ROOTS:
+            folders += _project_folders(package, root)
+    parts = name.split(".") if name else []
+    stems = [posixpath.join(base, *parts) for base in folders]
+    return tuple(path for stem in stems for path in (f"{stem}.py", posixpath.join(stem, "__init__.py")))
 
 
 def _project_folders(folder: str, root: str) -> Iterator[str]:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 BUILTINS = frozenset(dir(builtins))
+_VALUE = "gpulaunch_value"
+"""Where a constant's node keeps its value."""
 _MAX_WRITTEN = 200
 """Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
 
@@ -58,9 +60,12 @@ def parts(it: "Interpreter", node: ast.expr) -> Value:
 
 
 def _constant(it: "Interpreter", node: ast.Constant) -> Value:
-    if node.value is Ellipsis or isinstance(node.value, complex):
-        return UNKNOWN
-    return Const(node.value, it.place(node))
+    if _VALUE not in node.__dict__:
+        if node.value is Ellipsis or isinstance(node.value, complex):
+            return UNKNOWN
+        node.__dict__[_VALUE] = Const(node.value, it.place(node))
+    value: Const = node.__dict__[_VALUE]
+    return value
 
 
 def _name(it: "Interpreter", node: ast.Name) -> Value:

@@ -22,14 +22,17 @@ def note_fields(it: "Interpreter", names: Mapping[str, Value]) -> None:
 
 def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
     """Remember what a condition asks that leaves a branch out: a switch may open it."""
-    if not may_matter(it.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
-        return
+    asked: dict[str, None] = {}
     for node in walk(test):
         value = it.lookup(node.id) if isinstance(node, ast.Name) and it.option_places else None
         if isinstance(node, ast.Attribute):
-            it.closed[node.attr] = None
+            asked[node.attr] = None
         elif isinstance(value, Const) and value.place in it.option_places:
-            it.closed[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
+            asked[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
+    if asked.keys() <= it.closed.keys():
+        return
+    if may_matter(it.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
+        it.closed |= asked
 
 
 def closed_switches(it: "Interpreter") -> tuple[str, ...]:
