@@ -54,6 +54,7 @@ _DEEPEST_SOURCE = 10
 """Lines of source that Python prints below one frame, marks included."""
 # A traceback longer than this is a recursion; what counts is at its end and is found without the rest.
 _LONGEST = 400
+_FRAMES_ARE_INDENTED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,8 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
             return None, index
         frame = _FRAME.match(text)
         if frame:
+            if not (indent or boxed or frames) and frame["file"]:
+                indent = " " * (_indent(text) - _FRAMES_ARE_INDENTED)  # a paste that lost its first blanks
             frames.append(
                 TracebackFrame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"]))
             )
