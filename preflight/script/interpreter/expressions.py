@@ -186,6 +186,9 @@ def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
         return Const(text[index])
     if isinstance(owner, Element):
         return owner
+    if isinstance(owner, Ref) and isinstance(key, Const) and it.kind(owner) == "model":
+        thing = it.state.heap[owner.id]
+        return thing.get(own_attribute(str(key.value)), UNKNOWN)
     return UNKNOWN
 
 

@@ -257,6 +257,7 @@ MODEL_FACTS = frozenset(
             "quantized",
             "device_map",
             "optimized",
+            "empty",
         ),
         *("recast", "rounded", "stepped", "touched", "role", "accelerator", "peft", "forced", "sharded"),
     }

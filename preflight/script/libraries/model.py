@@ -139,12 +139,14 @@ class LibraryModel:
     def _super(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
         thing = it.thing(owner)
         of_class = thing.get("__class__") if thing else None
-        if name != "__init__" or not isinstance(of_class, Class) or not isinstance(owner, Ref):
+        if not isinstance(of_class, Class) or not isinstance(owner, Ref):
             return UNKNOWN
         for info in list(it.mro(of_class.key))[1:]:
-            init = info.names.get("__init__")
-            if isinstance(init, Func) and init.key not in it.stack:
-                return invoke(it, Func(init.key, init.frame, owner), call)
+            found = info.names.get(name)
+            if isinstance(found, Func) and found.key not in it.stack:
+                return invoke(it, Func(found.key, found.frame, owner), call)
+        if name != "__init__":
+            return self.method(it, owner, name, call)
         base = it.library_base(of_class.key)
         if base:
             self.construct(it, owner, base, call)
@@ -156,6 +158,11 @@ class LibraryModel:
         if thing is None:
             return UNKNOWN
         if isinstance(owner, Element) or thing.kind == "model":
+            if name in ("weight", "bias"):
+                if isinstance(owner, Ref) and (text_of(thing.get("__name__")) or "").startswith("torch.nn."):
+                    return Element(owner.id, "parameter")
+                if isinstance(owner, Element) and owner.what == EACH:
+                    return Element(owner.of, "weight")
             known = models.model_attribute(it, owner, name)
             if known is not None:
                 return known

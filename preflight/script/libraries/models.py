@@ -112,7 +112,7 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     it: "Interpreter", owner: Ref | Element, name: str, call: Call
 ) -> Value:
     """Carry out a method of a model, or of a submodule or parameters of one."""
-    if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad"):
+    if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad", "weight"):
         return _parameter_method(it, owner, name, call)
     if name in _CASTS and not call.args:
         cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
@@ -337,6 +337,9 @@ def parameter_assigned(
             it.change(model, trainable=Const("none" if value == FALSE else "some"))
         return
     dtype = value.get(TENSOR_DTYPE) if isinstance(value, Map) else None
+    if owner.what == "weight" and name == "data" and dtype is not None:
+        cast(it, Element(owner.of, EACH), dtype, place)
+        return
     if name in ("data", "grad", "grad_dtype") and (dtype is not None or name == "grad_dtype"):
         thing = it.thing(owner)
         what = f"{owner.what}.{name}"
@@ -368,7 +371,7 @@ def model_attribute(it: "Interpreter", owner: Ref | Element, name: str) -> Value
     thing = it.thing(owner)
     if isinstance(owner, Element) and owner.what == "grad" and name == "data":
         return owner
-    if isinstance(owner, Element) and owner.what in ("parameter", "parameters"):
+    if isinstance(owner, Element) and owner.what in ("parameter", "parameters", "weight"):
         if name == "data":
             return Element(model, "data")
         if name == "grad":

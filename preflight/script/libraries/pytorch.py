@@ -21,6 +21,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    own_attribute,
     text_of,
 )
 from preflight.script.libraries.casts import set_trained_dtype, trained_with
@@ -194,8 +195,9 @@ def construct_module(it: "Interpreter", ref: Ref, name: str, call: Call) -> None
     usual = default == Dtype("float32")
     known = dtype if dtype != NONE else (Dtype("float32", old.place) if usual else default)
     thing = new_model(old.place, known)
-    empty = Const(_empty(name, call))
-    it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs, "empty": empty}))
+    attrs |= _listed(name, call)
+    attrs["empty"] = Const(_empty(name, call))
+    it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
     owner = it.lookup("self")
     if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
         it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
@@ -214,6 +216,19 @@ def construct_module(it: "Interpreter", ref: Ref, name: str, call: Call) -> None
                     device_use(device, item, call.get("device") or NONE),
                 )
             )
+
+
+def _listed(name: str, call: Call) -> dict[str, Value]:
+    """Return the modules of a Sequential, ModuleList or ModuleDict that it is given, by their names in it."""
+    first = call.args[0] if call.args else NONE
+    given: dict[str, Value] = {}
+    if name == "torch.nn.Sequential":
+        given = {str(number): item for number, item in enumerate(call.args)}
+    elif name == "torch.nn.ModuleList" and isinstance(first, Seq):
+        given = {str(number): item for number, item in enumerate(first.items)}
+    elif name == "torch.nn.ModuleDict" and isinstance(first, Map):
+        given = {str(key): item for key, item in first.items}
+    return {own_attribute(key): item for key, item in given.items() if isinstance(item, Ref)}
 
 
 def _empty(name: str, call: Call) -> bool:
