@@ -126,6 +126,7 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iter
         device = event.values.get("device")
         if (
             not it.state.device_set
+            and not it.notes.get("device set")  # on some path before, as where several GPUs are seen
             and isinstance(device, Device)
             and device.index is None
             and not device.of_rank
