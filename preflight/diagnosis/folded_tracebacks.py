@@ -12,7 +12,7 @@ _FLAT = re.compile(r"Traceback \(most recent call last\):\s+File \"")
 _SOFT = re.compile(r"\b(?:WARN|INFO|DEBUG)|\b[Ww]arn|[Rr]etr(?:y|ied)|[Ii]gnor|[Ss]kipp")
 _LINK = r"During handling of the above exception|The above exception was the direct|Traceback \(most recent call last\):"
 _RAISED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)(?::\s|\s*$)"
-_PARTS = re.compile(rf"\s+(?=File \"[^\"]+\", line \d+, in |{_LINK}|{_RAISED})")
+_PARTS = re.compile(rf"(?<!\s)\s+(?=File \"[^\"]+\", line \d+, in |{_LINK}|{_RAISED})")
 _LINKED, _IS_RAISED = re.compile(_LINK), re.compile(_RAISED)
 
 _MOST_PREFIX = 160
@@ -80,17 +80,21 @@ def prefix_lengths(texts: Sequence[str]) -> Sequence[int]:
 
     What is before the head of a traceback, and but for its digits also before a frame below it, is a prefix.
     """
-    forms: list[str] = []
+    forms: dict[int, set[str]] = {}
     for index, text in enumerate(texts[:-1]):
         at = text.find(_START)
         if 0 < at <= _MOST_PREFIX and text[:at].strip() and not _SOFT.search(text[:at]):
             form = text[:at].translate(_ONES)
             below = texts[index + 1 : index + 1 + _INTERLEAVED]
-            if form not in forms and any(_has(text, form) and _FRAME_BELOW.match(text, at) for text in below):
-                forms.append(form)
+            if form not in forms.get(at, ()) and any(
+                _has(text, form) and _FRAME_BELOW.match(text, at) for text in below
+            ):
+                forms.setdefault(at, set()).add(form)
     if not forms:
         return [0] * len(texts)
-    return [next((len(form) for form in forms if _has(text, form)), 0) for text in texts]
+    return [
+        next((at for at, known in forms.items() if text[:at].translate(_ONES) in known), 0) for text in texts
+    ]
 
 
 def _has(text: str, form: str) -> bool:
