@@ -6,7 +6,14 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 from collections.abc import Callable
 from dataclasses import replace
 
-from launcher.cleanup.clean import CleanOptions, CleanResult, clean, select_leftovers, write_audit
+from launcher.cleanup.clean import (
+    SKIPPED_FACTS,
+    CleanOptions,
+    CleanResult,
+    clean,
+    select_leftovers,
+    write_audit,
+)
 from launcher.cleanup.render import confirm_text, render_result, render_selection
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
@@ -21,9 +28,6 @@ from preflight.leftovers.selection import CleanSelection
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], bool]
-
-# Facts that cleaning has no use for.
-_SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def clean_before_launch(
 def _end(
     room: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
 ) -> CleanResult:
-    request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=_SKIP)
+    request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
     pids = tuple(each.process.pid for each in approved)
     options = CleanOptions()
     options = replace(options, filter=replace(options.filter, pids=pids))

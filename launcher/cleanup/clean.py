@@ -32,6 +32,9 @@ _NO_GPUS = ("no-library", "no-devices")
 Inspect = Callable[[], HostFacts]
 """Asks the host's agent again."""
 
+# Facts that cleaning has no use for; the agent answers sooner without them.
+SKIPPED_FACTS = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
+
 
 @dataclass(frozen=True, slots=True)
 class CleanOptions:

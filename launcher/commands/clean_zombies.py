@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from launcher.cleanup.clean import (
+    SKIPPED_FACTS,
     CleanOptions,
     CleanResult,
     clean,
@@ -45,8 +46,6 @@ from preflight.leftovers.classify import ClassifiedProcess
 from preflight.leftovers.selection import CleanFilter, CleanSelection
 
 RECHECK_DELAY_S = 5.0  # long enough for a live rank to use some CPU
-# Facts that cleaning has no use for; the agent answers sooner without them.
-_SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,9 @@ class _CleanSession:
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)
-        return AgentRequest(host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=_SKIP)
+        return AgentRequest(
+            host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=SKIPPED_FACTS
+        )
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
         first = gather_facts(entries, self._request, self.ways.open, GatherOptions(width=self.ways.width))

@@ -1,6 +1,5 @@
 """hosts.yaml: the known hosts and how to reach each; and what a host word on the command line means."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA, Via, via_problem
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.errors import BadInput
-from launcher.local.home import at_home, home
+from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import find_up
 from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest
@@ -198,12 +197,6 @@ def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
 def _hops(words: Iterable[str]) -> Iterator[str]:
     """Yield the hops that words name; commas separate them, as in ssh's ProxyJump. One too many ends it."""
     return islice((hop for word in words for hop in word.split(",")), MAX_JUMPS + 1)
-
-
-def user_config_dir() -> Path:
-    """Return gpulaunch's directory in the user's configuration ($XDG_CONFIG_HOME or ~/.config)."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else home() / ".config") / "gpulaunch"
 
 
 def local_python() -> str:

@@ -26,7 +26,7 @@ from launcher.config.disconnect_options import (
 )
 from launcher.config.end_options import EndCommand
 from launcher.config.host_ranges import parse_ssh_target, split_ranges
-from launcher.config.inventory import LOCALHOST, user_config_dir
+from launcher.config.inventory import LOCALHOST
 from launcher.config.rendezvous_imports import refuse_other_rendezvous
 from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS
@@ -37,7 +37,7 @@ from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.records import ParsedCommand
 from launcher.errors import ConfigError
-from launcher.local.home import at_home
+from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import FOLDER, SUFFIXES, folders_up
 from preflight.frozen import dataclass
 from preflight.job import Job

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher import safe_json
-from launcher.local.home import home
+from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from preflight.deep.readings import Reading
 from preflight.deep.records import Former
@@ -34,9 +33,7 @@ class BestValues:
     @classmethod
     def load(cls) -> "BestValues":
         """Read the user's own."""
-        state = os.environ.get("XDG_STATE_HOME", "")
-        base = Path(state) if Path(state).is_absolute() else home() / ".local" / "state"
-        directory = base / "gpulaunch" / "deep"
+        directory = user_state_dir() / "deep"
         try:
             document = safe_json.loads((directory / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):

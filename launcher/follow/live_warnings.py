@@ -29,7 +29,7 @@ class LiveLogScanner:
         from preflight.diagnosis.live_diagnosis import LiveDiagnosis  # noqa: PLC0415
 
         self._has_read = True
-        return LiveDiagnosis(keeps_lines=False)
+        return LiveDiagnosis()
 
     def feed(self, host: str, log: str, data: bytes, at_s: float) -> list[str]:
         """Take bytes of a log; return what they make known for the first time. `at_s`: a growing clock."""

@@ -4,7 +4,7 @@ from itertools import groupby
 
 from launcher.error_codes import host_codes, host_fix
 from preflight.checks.explain import heading
-from preflight.checks.registry import Check
+from preflight.checks.registry import Check, family_of
 from preflight.checks.runner import all_checks
 
 _NOTE = (
@@ -17,8 +17,8 @@ def render_pages() -> dict[str, str]:
     families = {
         family: list(checks)
         for family, checks in groupby(
-            sorted(all_checks().values(), key=lambda check: _family(check.code)),
-            lambda check: _family(check.code),
+            sorted(all_checks().values(), key=lambda check: family_of(check.code)),
+            lambda check: family_of(check.code),
         )
     }
     found = {f"{family}.md": _page(family, checks) for family, checks in families.items()}
@@ -27,14 +27,10 @@ def render_pages() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _family(code: str) -> str:
-    return code.rstrip("0123456789")
-
-
 def _index() -> str:
     lines = [_NOTE, "# Checks", "", "| code | verdict | gate | true when it passes |", "|---|---|---|---|"]
     for check in all_checks().values():
-        link = f"[{check.code}]({_family(check.code)}.md#{check.code.lower()})"
+        link = f"[{check.code}]({family_of(check.code)}.md#{check.code.lower()})"
         lines.append(f"| {link} | {check.severity.value} | {'yes' if check.gate else ''} | {check.title} |")
     for code, kind in host_codes().items():
         title = (kind.__doc__ or "").strip().splitlines()[0]

@@ -27,7 +27,6 @@ from preflight.probes.script_imports import imported_names
 
 if TYPE_CHECKING:
     from launcher.host_checks.evaluation import PreflightResult
-    from preflight.facts.script import ScriptAnalysis
 
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
@@ -39,7 +38,6 @@ def preflight(
     opener: OpenConnection,
     *,
     options: PreflightOptions | None = None,
-    script: "ScriptAnalysis | None" = None,
     probe: ReachabilityProbe | None = None,
     on_done: OnHostDone | None = None,
 ) -> "PreflightResult":
@@ -66,9 +64,7 @@ def preflight(
         how.cache.keep(hosts, gathered.facts)
     from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - _import_judgement says why
 
-    result = evaluate_facts(
-        hosts, gathered, job, reach=reached, options=how, clocks=collection.clocks, script=script
-    )
+    result = evaluate_facts(hosts, gathered, job, reach=reached, options=how, clocks=collection.clocks)
     return replace(result, seconds=time.monotonic() - collection.started)
 
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.follow import protocol
+from launcher.follow.first_frame import read_first_frame
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
-from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.text import one_line
 from launcher.transports.base import Closing, Stream
 
@@ -150,26 +150,18 @@ def open_ticket(entry: HostEntry, pool: ConnectionPool, name: str, gpus: Sequenc
         stream = connection.start(protocol.command(entry.python, "queue", name))
         try:
             stream.write(request)
-            return _answered(entry, stream)
+            return _ticket(entry, stream)
         except BaseException:
             stream.close()
             raise
 
 
-def _answered(entry: HostEntry, stream: Stream) -> HostTicket:
-    reader, stderr, deadline = protocol.FrameReader(), b"", time.monotonic() + ANSWER_S
-    while time.monotonic() < deadline:
-        data = stream.read(0.5)
-        stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
-        if data == b"":
-            noise, status = reader.preamble, stream.wait(1.0)
-            refusal = no_answer(entry.name, entry.python, status, stderr=stderr, noise=noise)
-            raise refusal or HostError(entry.name, f"no queue: {last_lines(stderr or noise)}")
-        try:
-            for frame in reader.feed(data or b""):
-                if "refused" in frame.header:
-                    raise HostError(entry.name, one_line(str(frame.header["refused"]), 200))
-                return HostTicket(entry.name, stream, _queue_in(frame.header), reader)
-        except (protocol.ProtocolError, ValueError) as error:
-            raise HostError(entry.name, f"its answer cannot be read: {error}") from None
-    raise HostError(entry.name, f"its queue did not answer within {ANSWER_S:g} s")
+def _ticket(entry: HostEntry, stream: Stream) -> HostTicket:
+    reader, frame = read_first_frame(entry, stream, ANSWER_S)
+    if "refused" in frame.header:
+        raise HostError(entry.name, one_line(str(frame.header["refused"]), 200))
+    try:
+        queue = _queue_in(frame.header)
+    except ValueError as error:
+        raise AgentProtocolError(entry.name, f"its answer cannot be read: {error}") from None
+    return HostTicket(entry.name, stream, queue, reader)

@@ -37,8 +37,8 @@ def write_atomic(path: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def check_writable(path: Path, size: int = 1 << 20) -> None:
-    """Find out now whether `write_atomic` will be able to write `size` bytes; leaves nothing behind.
+def check_writable(path: Path) -> None:
+    """Find out now whether `write_atomic` will be able to write a mebibyte; leaves nothing behind.
 
     Raises as `write_atomic` does, on a full disk too: what is written later may have taken long to make.
     """
@@ -49,7 +49,7 @@ def check_writable(path: Path, size: int = 1 << 20) -> None:
     try:
         with fresh.open("xb") as file:
             if hasattr(os, "posix_fallocate"):  # not on macOS
-                os.posix_fallocate(file.fileno(), 0, size)
+                os.posix_fallocate(file.fileno(), 0, 1 << 20)
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # of file systems that reserve nothing
             raise OSError(error.errno, error.strerror, str(path)) from None

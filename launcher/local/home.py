@@ -31,11 +31,19 @@ def home() -> Path:
 
 def user_cache_dir() -> Path:
     """Return gpulaunch's directory for what can be made anew ($XDG_CACHE_HOME or ~/.cache)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else home() / ".cache") / "gpulaunch"
+    return _directory("XDG_CACHE_HOME", ".cache")
+
+
+def user_config_dir() -> Path:
+    """Return gpulaunch's directory in the user's configuration ($XDG_CONFIG_HOME or ~/.config)."""
+    return _directory("XDG_CONFIG_HOME", ".config")
 
 
 def user_state_dir() -> Path:
     """Return gpulaunch's directory for state ($XDG_STATE_HOME or ~/.local/state)."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else home() / ".local" / "state") / "gpulaunch"
+    return _directory("XDG_STATE_HOME", ".local/state")
+
+
+def _directory(variable: str, below_home: str) -> Path:
+    base = os.environ.get(variable, "")  # the specification: a relative path is invalid and ignored
+    return (Path(base) if base.startswith("/") else home() / below_home) / "gpulaunch"

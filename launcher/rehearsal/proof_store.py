@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.local.home import home
+from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.planning.plan import ScriptFile
 from preflight.facts.host import HostFacts
@@ -84,10 +83,8 @@ def _versions(host: HostFacts) -> dict[str, str]:
 
 def proof_path(config: Path) -> Path:
     """Return where the proof of a run config is kept: by its full path, in the user's state directory."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if Path(state).is_absolute() else home() / ".local" / "state"
     name = hashlib.sha256(str(config.resolve()).encode()).hexdigest()[:16]
-    return base / "gpulaunch" / "rehearsals" / f"{config.stem}-{name}.json"
+    return user_state_dir() / "rehearsals" / f"{config.stem}-{name}.json"
 
 
 def save_proof(config: Path, document: Mapping[str, Any]) -> Path:

@@ -3,14 +3,13 @@
 import json
 import queue
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
-from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.follow.first_frame import read_first_frame
 from launcher.runs.request import RequestDenied
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
@@ -217,8 +216,8 @@ def open_forward(
     stream = connection.start(protocol.command(entry.python, "forward", run_id))
     try:
         stream.write(protocol.request(document))
-        reader, answer = _answer(entry, stream)
-        return PortForward(entry.name, stream, reader, _port_in(answer, entry.name))
+        reader, answer = read_first_frame(entry, stream, START_S)
+        return PortForward(entry.name, stream, reader, _port_in(answer.header, entry.name))
     except BaseException:
         stream.close()
         raise
@@ -232,20 +231,3 @@ def _port_in(answer: Mapping[str, Any], host: str) -> int:
     if type(port) is not int or not 0 < port <= _LARGEST_PORT:
         raise AgentProtocolError(host, "its answer names no port")
     return port
-
-
-def _answer(entry: HostEntry, stream: Stream) -> tuple[protocol.FrameReader, Mapping[str, Any]]:
-    reader, stderr, deadline = protocol.FrameReader(), b"", time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        data = stream.read(_TURN_S)
-        stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
-        if data == b"":
-            noise, status = reader.preamble, stream.wait(1.0)
-            refusal = no_answer(entry.name, entry.python, status, stderr=stderr, noise=noise)
-            raise refusal or HostError(entry.name, f"it forwards nothing: {last_lines(stderr or noise)}")
-        try:
-            for frame in reader.feed(data or b""):
-                return reader, frame.header
-        except protocol.ProtocolError as error:
-            raise AgentProtocolError(entry.name, f"its answer cannot be read: {error}") from None
-    raise HostError(entry.name, f"it did not answer within {START_S:g} s")

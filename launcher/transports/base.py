@@ -146,10 +146,10 @@ class Connection(Protocol):
     ) -> None: ...
 
 
-def iter_stdout(stream: Stream, poll_s: float = 0.5) -> Iterator[bytes]:
+def iter_stdout(stream: Stream) -> Iterator[bytes]:
     """Yield stdout until it ends."""
     while True:
-        data = stream.read(poll_s)
+        data = stream.read(0.5)
         if data is None:
             continue
         if not data:

@@ -18,8 +18,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from launcher.config.inventory import user_config_dir
 from launcher.errors import BadInput, CommandNotAllowed, PathRefused
+from launcher.local.home import user_config_dir
 from launcher.local.safe_paths import write_below
 from launcher.text import one_line
 from launcher.transports.base import Endpoint, OpenOptions

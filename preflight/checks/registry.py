@@ -93,3 +93,8 @@ def _register(
         return function
 
     return register
+
+
+def family_of(code: str) -> str:
+    """Return "PROC" of "PROC001"."""
+    return code.rstrip("0123456789")

@@ -19,7 +19,6 @@ class PairVerdict:
     """What the rates of all pairs say."""
 
     reference: float | None  # None: too few pairs to compare
-    low: tuple[Pair, ...] = ()
     nodes: tuple[str, ...] = ()  # slow with two or more different partners
     links: tuple[Pair, ...] = ()  # slow with each other only
     unresolved: tuple[Pair, ...] = ()  # slow, and a node or the link may be why
@@ -53,7 +52,7 @@ def judge_pairs(
     links = tuple(pair for pair in remaining if fast.issuperset(pair))
     unresolved = tuple(pair for pair in remaining if pair not in links)
     unclear = tuple(pair for pair in noisy if not set(nodes).intersection(pair))
-    return PairVerdict(reference, tuple(low), tuple(nodes), links, unresolved, unclear)
+    return PairVerdict(reference, tuple(nodes), links, unresolved, unclear)
 
 
 def _confirm(

@@ -1,27 +1,17 @@
-"""A diagnosis that is made while the lines of a run arrive. Pure: time comes in as an argument."""
+"""Warnings that are given while the lines of a run arrive. Pure: time comes in as an argument."""
 
 from collections import deque
-from dataclasses import replace
 
 from preflight.diagnosis import trends
-from preflight.diagnosis.context import Context
-from preflight.diagnosis.diagnose import diagnose_lines
 from preflight.diagnosis.lines import MAX_LINE, Line, unwrap
-from preflight.diagnosis.result import Diagnosis
 from preflight.diagnosis.series import Point, PointReader
-from preflight.diagnosis.signature_matcher import first_match
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
-KEPT_LINES = 4000
-"""The last lines of all ranks that are kept; of earlier ones only those that say something."""
-KEPT_DEFINITIVE = 4000
 _KEPT_POINTS = 400
-_AFTER_HEADER = 120
 _STALLED_FACTOR = 10.0
 _STALLED_AT_LEAST_S = 300.0
 _POINTS_FOR_PACE = 3
-_HEADERS = ("Traceback (most recent", "terminate called", "NCCL WARN", "Failures:", "Root Cause")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +28,10 @@ class LiveWarning:
 class LiveDiagnosis:
     """Reads lines as they come; memory stays bounded however long the run is."""
 
-    def __init__(self, *, keeps_lines: bool = True) -> None:
-        """`keeps_lines`: for `finish`; without it a line costs a tenth, and only warnings come of it."""
-        self._keeps_lines = keeps_lines
-        self._recent: deque[Line] = deque(maxlen=KEPT_LINES)
-        self._definitive: deque[Line] = deque(maxlen=KEPT_DEFINITIVE)
+    def __init__(self) -> None:
         self._points: dict[tuple[str, int | None], deque[Point]] = {}
         self._said: set[tuple[str, str, int | None]] = set()
         self._paces: dict[tuple[str, int | None], deque[float]] = {}
-        self._remaining: dict[tuple[str, int | None], int] = {}
         self._reader = PointReader()
         self._order = 0
 
@@ -71,12 +56,6 @@ class LiveDiagnosis:
                 found += self._once(LiveWarning("S24", text, host, rank, ""))
         return tuple(found)
 
-    def finish(self, context: Context | None = None) -> Diagnosis:
-        """Return the diagnosis of what was kept: what says something, and the last lines."""
-        kept = {line.order: line for line in (*self._definitive, *self._recent)}
-        lines = [replace(kept[order], order=index) for index, order in enumerate(sorted(kept))]
-        return diagnose_lines(lines, context)
-
     def _take(self, part: str, rank: int | None, host: str, at_s: float | None) -> list[LiveWarning]:
         own_rank, bar, bare = unwrap(part)
         shown = own_rank if own_rank is not None else rank
@@ -90,18 +69,8 @@ class LiveDiagnosis:
         host, shown = key
         self._order += 1
         line = Line(self._order, bare, shown, host, host, self._order, parse_timestamp(part))
-        if self._keeps_lines:
-            self._keep(line, key)
         point = self._reader.point_of(line)
         return self._step(key, point, at_s) if point is not None else []
-
-    def _keep(self, line: Line, key: tuple[str, int | None]) -> None:
-        self._recent.append(line)
-        if any(header in line.text for header in _HEADERS):
-            self._remaining[key] = _AFTER_HEADER
-        if self._remaining.get(key, 0) > 0 or first_match(line.text) is not None:
-            self._definitive.append(line)
-            self._remaining[key] = self._remaining.get(key, 0) - 1
 
     def _step(self, key: tuple[str, int | None], point: Point, at_s: float | None) -> list[LiveWarning]:
         points = self._points.setdefault(key, deque(maxlen=_KEPT_POINTS))

@@ -207,7 +207,7 @@ def _commands(_: Path) -> Read:
     def read(data: bytes) -> None:
         for text in _texts(data):
             parsed = parse_line(text, {"A": "1 2", "HOME": "/root"})
-            assert parsed.words[parsed.program_position] == parsed.program
+            assert parsed.program in parsed.words
             parse_command(parsed.words)
 
     return read

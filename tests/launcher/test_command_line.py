@@ -96,7 +96,7 @@ def test_a_line_is_taken_apart() -> None:
     parsed = parse_command(words)
     assert parsed.words == tuple(words)
     assert (parsed.launcher, parsed.program_kind, parsed.program) == ("torchrun", "module", "pkg.train")
-    assert parsed.words[parsed.program_position] == "pkg.train"
+    assert parsed.program == "pkg.train"
     assert parsed.args == ("--lr", "1e-4", "--", "-x")
     assert parsed.kept_words() == ("--tee", "3")
     first = parsed.owned[0]

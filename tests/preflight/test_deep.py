@@ -13,7 +13,7 @@ from launcher.onhost.deep.suspects import MOST_SUSPECTS, MOST_WITNESSES, pairs_t
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.culprits import find_culprits
-from preflight.deep.pairs import judge_pairs
+from preflight.deep.pairs import PairVerdict, judge_pairs
 from preflight.deep.peak import peak_gbs, peak_tflops
 from preflight.deep.records import DeviceFacts, RankDeep
 from preflight.deep.reports import add_reports
@@ -104,7 +104,7 @@ def test_slow_nodes_and_links_are_named_in_worlds_of_every_size(nodes: int) -> N
 
 
 def test_two_nodes_cannot_tell_who_is_slow_and_accuse_nobody() -> None:
-    assert judge_pairs({("a", "b"): 1.0}, 0.85).low == ()
+    assert judge_pairs({("a", "b"): 1.0}, 0.85) == PairVerdict(None)
 
 
 def test_slow_pairs_are_repeated_with_the_fastest_pairs_of_their_nodes() -> None:

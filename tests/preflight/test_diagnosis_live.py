@@ -1,6 +1,5 @@
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.live_diagnosis import KEPT_LINES, LiveDiagnosis
-from preflight.diagnosis.result import BENIGN
+from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.series import PointReader
 
 _STEP = "{{'loss': {loss}, 'grad_norm': {norm}, 'learning_rate': 1e-05, 'epoch': 0.1}}"
@@ -39,27 +38,6 @@ def test_a_rank_that_logs_no_more_steps_is_said_to_have_stalled() -> None:
     assert live.stalled(now_s=100.0) == ()
     assert [warning.code for warning in live.stalled(now_s=400.0)] == ["S24"]
     assert live.stalled(now_s=500.0) == ()
-
-
-def test_the_cause_is_kept_however_much_is_printed_behind_it() -> None:
-    live = LiveDiagnosis()
-    for line in (
-        "Traceback (most recent call last):",
-        '  File "train.py", line 3, in main',
-        "RuntimeError: CUDA out of memory. Tried",
-    ):
-        live.feed(line, 1, "b")
-    for number in range(KEPT_LINES + 10):
-        live.feed(f"waiting for the others {number}", 0, "a")
-    found = live.finish()
-    assert (found.verdict, found.causes[0].rank, found.causes[0].host) == ("cuda-oom", 1, "b")
-    assert found.causes[0].location == "train.py:3"
-
-
-def test_a_healthy_run_ends_without_a_cause() -> None:
-    live = LiveDiagnosis()
-    live.feed("step 1 loss 2.0\rstep 2 loss 1.9\n", 0, "a")
-    assert live.finish().verdict == BENIGN
 
 
 def test_the_training_loss_is_read_and_no_other_number() -> None:

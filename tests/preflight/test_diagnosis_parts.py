@@ -9,7 +9,7 @@ from preflight.diagnosis.condensed_log import LogCondenser, condense
 from preflight.diagnosis.context import BROKEN_XIDS, Context, context_of
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.lines import Line, Log
-from preflight.diagnosis.live_diagnosis import KEPT_LINES, LiveDiagnosis
+from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.series import Point
 from preflight.diagnosis.tracebacks import parse_exceptions
 from preflight.diagnosis.trends import detect_anomalies
@@ -218,19 +218,6 @@ def test_two_steps_make_no_pace() -> None:
     for step in range(2):
         live.feed(f"step {step} loss: 2.{step}", 0, "a", at_s=step * 10.0)
     assert live.stalled(9999.0) == ()
-
-
-@pytest.mark.parametrize(("between", "verdict"), [(118, "user-exception"), (119, "benign")])
-def test_behind_the_start_of_a_traceback_119_lines_are_kept(between: int, verdict: str) -> None:
-    live = LiveDiagnosis()
-    live.feed("Traceback (most recent call last):", 1, "b")
-    for number in range(between):
-        live.feed(f'  File "/home/u/train.py", line {number}, in main', 1, "b")
-    live.feed("KeyError: 'x'", 1, "b")
-    for number in range(KEPT_LINES):
-        live.feed(f"waiting for the others {number}", 0, "a")
-    assert live.finish().verdict in (verdict, "unknown")
-    assert any(line.text == "KeyError: 'x'" for line in live._definitive) is (verdict == "user-exception")
 
 
 # --- long logs ---

@@ -256,6 +256,6 @@ def test_the_nearest_multiples_are_below_and_above(number: int, both: tuple[int,
     ],
 )
 def test_a_live_run_is_judged_where_a_step_looks_bad(steps: list[str], codes: list[str]) -> None:
-    live = LiveDiagnosis(keeps_lines=False)
+    live = LiveDiagnosis()
     found = [live.feed(f"step {n} {text}", 0, "a") for n, text in enumerate(steps)]
     assert [warning.code for each in found for warning in each] == codes

@@ -245,7 +245,6 @@ def _record(
         launcher=launcher,
         program_kind=kind,
         program=line.words[program].text,
-        program_position=program,
         args=tuple(line.words[index].text for index in indices),
         request=_request(line, launcher),
         env=dict(line.env),

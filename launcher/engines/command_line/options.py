@@ -44,7 +44,6 @@ class LauncherOption:
     also: tuple[str, ...] = ()  # other spellings; dashes for underscores need none
     choices: tuple[str, ...] = ()
     is_label: bool = False  # of a log, and no more: left out where its value is not known
-    several: bool = False  # may be given several times, each with its own value
 
 
 Style: TypeAlias = Literal["argparse", "getopt"]

@@ -105,7 +105,6 @@ class ParsedCommand:
     launcher: LauncherKind
     program_kind: ProgramKind
     program: str  # path of the script, name of the module, or the executable
-    program_position: int  # in `words`
     args: tuple[str, ...]  # of the program, verbatim
     request: Request
     env: dict[str, str] = field(default_factory=dict)  # assignments that the ranks get

@@ -16,10 +16,10 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_file(path: str, data: str, mode: int = 0o600) -> None:
+def write_file(path: str, data: str) -> None:
     """Replace a file atomically: after a crash it has the old content or the new, never half of it."""
     fresh = "%s.%d.new" % (path, os.getpid())
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         write_all(fd, data.encode("utf-8", "surrogateescape"))
         os.fsync(fd)

@@ -80,14 +80,12 @@ def color(place: int, count: int) -> str:
     return f"h{place % HUES}" if count <= HUES else "many"
 
 
-def downsample(
-    xs: Sequence[float], ys: Sequence[float], most: int = MOST_POINTS
-) -> list[tuple[float, float]]:
+def downsample(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]:
     """Return the points to draw: of each share of a long series the lowest and the highest, in order."""
     points = list(zip(xs, ys, strict=True))
-    if len(points) <= most:
+    if len(points) <= MOST_POINTS:
         return points
-    shares = most // 2
+    shares = MOST_POINTS // 2
     found: list[tuple[float, float]] = []
     for number in range(shares):
         share = points[number * len(points) // shares : (number + 1) * len(points) // shares]
@@ -129,13 +127,13 @@ def bucketed(
     ]
 
 
-def mean_over(series: Sequence[Series], shares: int = SHARES) -> Series:
+def mean_over(series: Sequence[Series]) -> Series:
     """Return the mean of many series over the places that they cover."""
     points = [(x, y) for each in series for x, y in zip(each.xs, each.ys, strict=True) if math.isfinite(y)]
     if not points:
         return Series("mean", (), ())
     low, high = min(x for x, _ in points), max(x for x, _ in points)
-    shares = max(1, min(shares, max(len(each.xs) for each in series) // 2))
+    shares = max(1, min(SHARES, max(len(each.xs) for each in series) // 2))
     sums = [(0.0, 0.0, 0)] * shares
     for x, y in points:
         place = min(shares - 1, int((x - low) / ((high - low) or 1.0) * shares))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from launcher.host_checks.evaluation import PreflightResult
 from preflight.checks.finding import Finding, Severity
-from preflight.checks.registry import Check
+from preflight.checks.registry import Check, family_of
 from preflight.checks.runner import all_checks
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -44,11 +44,6 @@ class HeatRow:
 
     hosts: tuple[str, ...]
     cells: tuple[HeatCell, ...]
-
-
-def family_of(code: str) -> str:
-    """Return "PROC" of "PROC001"."""
-    return code.rstrip("0123456789")
 
 
 def families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:

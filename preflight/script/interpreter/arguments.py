@@ -40,7 +40,6 @@ class DeclaredOption:
     default: Value
     when_given: Value | None  # None: it takes a value
     kind: str  # "int", "float", "str", "bool", "" for other types
-    required: bool
     choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
 
     def is_local_rank(self) -> bool:
@@ -85,12 +84,12 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     required = call.get("required") == TRUE or not flags
     if switch is not None:
         default = given or Const(switch[0].value, call.place)
-        return DeclaredOption(flags, dest, default, switch[1], "", required=False)
+        return DeclaredOption(flags, dest, default, switch[1], "")
     if isinstance(action, ExternalName) and action.name == "argparse.BooleanOptionalAction":
         negative = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
-        return DeclaredOption((*flags, *negative), dest, given or NONE, TRUE, "", required=False)
+        return DeclaredOption((*flags, *negative), dest, given or NONE, TRUE, "")
     if text_of(action) == "store_const":
-        return DeclaredOption(flags, dest, given or NONE, call.get("const") or NONE, "", required=False)
+        return DeclaredOption(flags, dest, given or NONE, call.get("const") or NONE, "")
     typed = call.get("type")
     kind = (
         typed.name.removeprefix("builtins.")
@@ -100,7 +99,7 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     default = given if given is not None else (UNKNOWN if required else NONE)
     if call.get("nargs") is not None and given is None:
         default = NONE if text_of(call.get("nargs")) == "?" else default
-    return DeclaredOption(flags, dest, default, None, kind, required, _other_choice(call, default))
+    return DeclaredOption(flags, dest, default, None, kind, _other_choice(call, default))
 
 
 def _other_choice(call: Call, default: Value) -> str:

@@ -68,12 +68,11 @@ GENERAL: tuple[LauncherOption, ...] = (
     refused("--tpu_cluster", _TPU, _NO_TPU, values=0),
     owned("--no_tpu_cluster", "gpulaunch launches on no TPU", values=0),
     refused("--tpu_use_sudo", _TPU, _NO_TPU, values=0),
-    refused("--vm", _TPU, _NO_TPU, several=True),
+    refused("--vm", _TPU, _NO_TPU),
     refused(
         "--env",
         "accelerate sets these variables on TPU pods only",
         "write NAME=VALUE in front of the command, or env: in a run config",
-        several=True,
     ),
     owned("--main_training_function", "for notebooks and TPUs only: a script is run from its top"),
     kept("--downcast_bf16", values=0),

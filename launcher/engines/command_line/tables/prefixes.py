@@ -33,23 +33,21 @@ MPIRUN = Table(
             also=("-hostfile", "-machinefile", "--machinefile", "-f"),
             sets="hostfile",
         ),
-        owned("-x", _VARIABLE, kind="variables", several=True),
-        owned("-genv", _VARIABLE, kind="variables", values=2, also=("-env",), several=True),
+        owned("-x", _VARIABLE, kind="variables"),
+        owned("-genv", _VARIABLE, kind="variables", values=2, also=("-env",)),
         owned("-genvlist", _VARIABLE, kind="variables", also=("-envlist",)),
-        owned("--env", _VARIABLE, kind="variables", several=True),
+        owned("--env", _VARIABLE, kind="variables"),
         owned(
             "-genvall",
             "the ranks get the host's own environment",
             values=0,
             also=("-envall", "--envall", "--envnone"),
         ),
-        owned(
-            "-mca", _MPI, also=("--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca"), values=2, several=True
-        ),
+        owned("-mca", _MPI, also=("--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca"), values=2),
         owned(
             "-bind-to", _BIND, also=("--bind-to", "--cpu-bind", "--mem-bind", "--gpu-bind", "--depth", "-d")
         ),
-        owned("-map-by", _BIND, also=("--map-by", "-rank-by", "--rank-by", "-ppr", "--ppr"), several=True),
+        owned("-map-by", _BIND, also=("--map-by", "-rank-by", "--rank-by", "-ppr", "--ppr")),
         owned("--bind-to-core", _BIND, also=("-bind-to-core", "--bind-to-none", "-bind-to-none"), values=0),
         owned("--oversubscribe", FROM_PLAN, also=("-oversubscribe",), values=0),
         owned("--allow-run-as-root", _MPI, also=("-allow-run-as-root",), values=0),
