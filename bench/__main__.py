@@ -50,7 +50,6 @@ SCRIPTS = (
     Script("diagnose_logs", short=("--megabytes", "10")),
     Script("guard_steps", short=("--seconds", "1", "--sizes", "1", "10")),
     Script("run_import", short=("--rounds", "3")),
-    Script("warm_start"),
     Script("run_start", short=("--rounds", "1")),
     Script("follow_slow_terminal", short=("--megabytes", "20")),
     Script("supervisor_overhead", short=("--seconds", "10", "--rounds", "1")),

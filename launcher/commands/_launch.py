@@ -24,7 +24,6 @@ from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
-from launcher.follow.warm_start import WarmStarts
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.render_json import preflight_json
@@ -50,7 +49,7 @@ from launcher.text import one_line
 from launcher.transports.command_consent import consent_for
 
 
-def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
+def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
     """Return the launch that the options of `run` and `rehearse` describe."""
     return LaunchRequest(
         entries=what.entries,
@@ -64,7 +63,6 @@ def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | N
         width=what.ways.width,
         job_notice=what.ways.job_notice,
         shards=what.ways.shards if options.dry_run else None,
-        warm_starts=early,
         cache=None if options.max_age is None else FactCache(options.max_age),
     )
 

@@ -1,4 +1,4 @@
-"""What the options of `run` and `rehearse` ask for. Imports little: nodes start before the rest is loaded."""
+"""What the options of `run` and `rehearse` ask for."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,7 @@ from launcher.config.rank_counts import resolve_rank_counts
 from launcher.config.restart_options import RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import choose_code_transfer, config_for_script, lone_command
-from launcher.engines.base import FIXED_ENV, OWNED_ENV, UNSET, load_engine
-from launcher.engines.choice import guess_engine
 from launcher.errors import BadInput
-from launcher.follow.warm_start import WarmStarts
-from launcher.rundir.run_id import new_run_id
 from launcher.slurm.allocation import Allocation
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -142,27 +138,3 @@ def _in_step(config: RunConfig, job: str) -> RunConfig:
     """Return what holds in a job's step: nothing outlives it, and its nodes have the directory we are in."""
     sync = config.sync if config.sync is not None and config.sync.to else None
     return replace(config, disconnect=bound_to_step(config.disconnect, job), sync=sync)
-
-
-def warm_start_local(what: RunRequest) -> WarmStarts:
-    """Start on the hosts that need no connection for it: this machine."""
-    engine = load_engine(guess_engine(what.job, _script_text(what)))
-    early = WarmStarts(new_run_id(what.job.name), engine.launcher_module)
-    if not engine.launcher_module:
-        return early
-    for entry in what.entries:
-        if entry.is_local:
-            theirs = {**entry.env, **what.job.env}
-            env = {name: value for name, value in theirs.items() if name not in OWNED_ENV}
-            cwd = what.job.directory_in(entry.workdir)
-            early.start(entry, FIXED_ENV | env, UNSET, cwd, what.ways.open)
-    return early
-
-
-def _script_text(what: RunRequest) -> str:
-    """Return the text of a local script; "" where it does not, or is not a text."""
-    here = what.config.local_script or what.config.base / what.job.script_in_tree
-    try:
-        return here.read_text(encoding="utf-8-sig") if what.job.script else ""
-    except (OSError, ValueError):
-        return ""

@@ -130,27 +130,17 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     within --wait; 86: the guard stopped it; 124: it hung; 129: the terminal was closed, and the run
     continues; 130: Ctrl-C stopped it (SIGTERM everywhere; once more: SIGKILL).
     """
-    from launcher.commands._launch_request import (  # noqa: PLC0415 - --help needs none of it
-        LaunchOptions,
-        parse_run_request,
-        warm_start_local,
-    )
+    from launcher.commands import _launch, _launch_request  # noqa: PLC0415 - --help needs none of it
 
-    options = LaunchOptions(**given)
+    options = _launch_request.LaunchOptions(**given)
     if options.show_secrets and not options.dry_run:
         raise WrongUsage("--show-secrets is about what --dry-run prints", "add --dry-run, or leave it out")
-    what = parse_run_request(config, extra, options)
-    no_early = options.dry_run or options.rehearse or options.deep or options.wait is not None
-    early = None if no_early else warm_start_local(what)
+    what = _launch_request.parse_run_request(config, extra, options)
     try:
-        from launcher.commands import _launch  # noqa: PLC0415 - loads while the early starts do, too
-
-        launch = _launch.build_launch(what, options, early)
+        launch = _launch.build_launch(what, options)
         try:
             return _launch.launch_and_report(what, launch, options)
         finally:
             launch.connections.close()
     finally:
-        if early is not None:
-            early.close()
         what.ways.close()

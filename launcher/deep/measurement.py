@@ -92,7 +92,6 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         sent=ScriptFile(SCRIPT, source),
         script_after_sync=None,
         follow=replace(launch.follow, disconnect=attended, detach=False),
-        warm_starts=None,
         extra_files=(),
     )
     for _ in range(_ROUNDS):

@@ -32,8 +32,6 @@ CONFIG = "accelerate.yaml"
 class Accelerate:
     """Starts ranks by `accelerate launch`: by torch's elastic launcher, or one process as a world of one."""
 
-    launcher_module = MODULE
-
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
         # What accelerate's config file does not take.

@@ -132,10 +132,6 @@ class NodeSetup:
 class Engine(Protocol):
     """Starts the ranks of one node. Every method is pure."""
 
-    @property
-    def launcher_module(self) -> str:
-        """The module that its command runs as `python -m`, with a `main()`; "" where it runs none."""
-
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
 

@@ -1,6 +1,5 @@
 """Which engine starts the ranks: the one the user names, else the one the script is written for. Pure."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -11,10 +10,6 @@ from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job
 
-_BRINGS_ACCELERATE = re.compile(
-    r"^[ \t]*(?:import|from)[ \t]+(?:accelerate|transformers|trl)\b", re.MULTILINE
-)
-_FOR_TORCHRUN = re.compile(r"LOCAL_RANK|init_process_group|\.step\(")
 _OF_ACCELERATE = {"accelerate": "uses accelerate", "trainer": "uses transformers' Trainer", "trl": "uses trl"}
 
 
@@ -64,15 +59,6 @@ def _written_for(script: ScriptAnalysis) -> tuple[str, str, str]:
         why = "the script trains with torch alone, and uses no accelerate"
         return "torchrun", why, script.style_evidence or script.path
     return "", "", ""
-
-
-def guess_engine(job: Job, text: str) -> str:
-    """Return the engine that `choose_engine` will mostly choose, at a glance at the script's text."""
-    if job.engine is not None:
-        return job.engine.name
-    if _BRINGS_ACCELERATE.search(text) or not _FOR_TORCHRUN.search(text):
-        return "accelerate"
-    return "torchrun"
 
 
 def _installed(job: Job, hosts: Iterable[HostFacts]) -> tuple[str, str, str]:

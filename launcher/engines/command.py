@@ -19,8 +19,6 @@ from launcher.engines.base import RANK_PROGRAM, Engine, NodeSetup, World
 class Command:
     """Starts one program on each node."""
 
-    launcher_module = ""
-
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's command."""
         if node.options_at is None:

@@ -31,8 +31,6 @@ MODULE = "torch.distributed.run"
 class Torchrun:
     """Starts ranks by torch's elastic launcher."""
 
-    launcher_module = MODULE
-
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
         return (

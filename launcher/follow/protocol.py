@@ -6,6 +6,7 @@ and, for a header with `size`, that many raw bytes.
 """
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,21 +15,20 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.restart_spec import RestartSpec
-from launcher.planning.run_record import build_record_head, build_record_nodes, build_run_record
-from launcher.remote import supervisor_program
+from launcher.planning.run_record import build_record_head, build_record_nodes
 from launcher.remote.client_pack import PACK_NAME, client_pack
-from launcher.remote.programs import program_source
+from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-RUN-1 "
-
-command = supervisor_program.supervisor_argv
 
 PREAMBLE_KEPT = 4096
 REHEARSED_USAGE_S = 0.5
 """A rehearsal is over in seconds; at a run's own pace no sample would fall into its steps."""
 MAX_HEADER = 16 << 20
 MAX_SIZE = 64 << 20
+_LEVEL_EACH = 1
+"""Of compression, for what differs from host to host: a third of the size at a fifth of the time."""
 
 
 class ProtocolError(Exception):
@@ -43,9 +43,29 @@ class Frame:
     data: bytes
 
 
+def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
+    """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
+    return bootstrap_argv(python, "gpulaunch-supervisor", mode, run_id)
+
+
 def request(document: Mapping[str, Any]) -> bytes:
     """Return what is written to the command's stdin first."""
-    return supervisor_program.compress_supervisor("supervisor", json.dumps(document).encode())
+    return SharedStart(b"").frame(json.dumps(document).encode())
+
+
+class SharedStart:
+    """The start that the requests to many hosts have in common, compressed once for all of them."""
+
+    def __init__(self, start: bytes) -> None:
+        self._packer = zlib.compressobj(_LEVEL_EACH)
+        self._packed = self._packer.compress(start)
+
+    def frame(self, rest: bytes) -> bytes:
+        """Return the supervisor's program and a request with this start."""
+        packer = self._packer.copy()
+        request = b"".join((self._packed, packer.compress(rest), packer.flush()))
+        program = compress_program(program_source("supervisor"), "supervisor.py")
+        return program + b"%d\n" % len(request) + request
 
 
 class StartRequests:
@@ -71,67 +91,50 @@ class StartRequests:
         nodes = json.dumps(build_record_nodes(plan, entries))
         rank = json.dumps(program_source("rank").decode())
         start = f'{{"mode": "start", "spec": {{"rank_source": {rank}, "launch": {{"nodes": {nodes}, '
-        self._start = supervisor_program.SharedStart(start.encode())
+        self._start = SharedStart(start.encode())
 
     def of(self, node: NodePlan) -> bytes:
         """Return the request that starts one node."""
         head = json.dumps(build_record_head(self._plan, node))
-        spec = json.dumps(_spec(self._plan, node, self._disconnect, self._restart, digest=self._digest))
-        return self._start.frame("supervisor", f"{head[1:]}, {spec[1:]}}}".encode())
+        spec = json.dumps(self._spec(node))
+        return self._start.frame(f"{head[1:]}, {spec[1:]}}}".encode())
 
-
-def warm_start_order(
-    plan: Plan,
-    node: NodePlan,
-    disconnect: DisconnectOptions,
-    entries: Iterable[HostEntry] = (),
-    restart: RestartSpec | None = None,
-    *,
-    digest: bool = False,
-) -> bytes:
-    """Return what a node that has started early waits for."""
-    spec = _spec(plan, node, disconnect, restart, digest=digest)
-    spec |= {"launch": build_run_record(plan, node, entries), "rank_source": program_source("rank").decode()}
-    body = json.dumps({"mode": "start", "spec": spec}).encode()
-    return b"%d\n" % len(body) + body
-
-
-def _spec(
-    plan: Plan,
-    node: NodePlan,
-    disconnect: DisconnectOptions,
-    restart: RestartSpec | None = None,
-    *,
-    digest: bool = False,
-) -> dict[str, Any]:
-    """Return what the supervisor of a node is to do, without the launch's record and the rank's program."""
-    return {
-        "run_id": plan.run_id,
-        "job": plan.job_name,
-        "host": node.host,
-        "node_rank": node.node_rank,
-        "nodes": len(plan.nodes),
-        "first_rank": node.first_rank,
-        "ranks": len(node.ranks.slots),
-        "world_size": plan.world_size,
-        "argv": node.argv,
-        "env": node.env,
-        "unset": node.unset,
-        "cwd": node.cwd,
-        "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node), *_client(plan, restart)],
-        "on_disconnect": disconnect.policy,
-        "disconnect_timeout_s": disconnect.host_timeout_s,
-        "grace_s": disconnect.stop_s,
-        "before_stop": _before_stop(disconnect),
-        "slurm_job": disconnect.slurm_job,
-        "hang_timeout_s": plan.hang_timeout_s,
-        "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
-        "gpus": list(node.gpus) or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
-        "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
-        "digest": digest,
-        "restart": None if restart is None else restart.known,
-        "restart_order": restart.order if restart is not None and node.node_rank == 0 else None,
-    }
+    def _spec(self, node: NodePlan) -> dict[str, Any]:
+        """Return what the supervisor is to do, without the launch's record and the rank's program."""
+        plan, disconnect, restart = self._plan, self._disconnect, self._restart
+        return {
+            "run_id": plan.run_id,
+            "job": plan.job_name,
+            "host": node.host,
+            "node_rank": node.node_rank,
+            "nodes": len(plan.nodes),
+            "first_rank": node.first_rank,
+            "ranks": len(node.ranks.slots),
+            "world_size": plan.world_size,
+            "argv": node.argv,
+            "env": node.env,
+            "unset": node.unset,
+            "cwd": node.cwd,
+            "files": [
+                *node.files,
+                *_beside("gauge", "stacks", "cgroup"),
+                *_guard(node),
+                *_client(plan, restart),
+            ],
+            "on_disconnect": disconnect.policy,
+            "disconnect_timeout_s": disconnect.host_timeout_s,
+            "grace_s": disconnect.stop_s,
+            "before_stop": _before_stop(disconnect),
+            "slurm_job": disconnect.slurm_job,
+            "hang_timeout_s": plan.hang_timeout_s,
+            "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
+            "gpus": list(node.gpus)
+            or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
+            "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
+            "digest": self._digest,
+            "restart": None if restart is None else restart.known,
+            "restart_order": restart.order if restart is not None and node.node_rank == 0 else None,
+        }
 
 
 def _before_stop(disconnect: DisconnectOptions) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 import json
 import queue
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -48,7 +48,6 @@ from launcher.rundir.log_store import LogStore, run_directory
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
 from launcher.text import duration
-from launcher.transports.base import Connection
 
 _POLL_S = 0.1
 _JOB_ANSWER_S = 10.0
@@ -107,19 +106,11 @@ class Attempt:
 
     def _follower(self, node: NodePlan, entry: HostEntry) -> NodeClient:
         launch, plan = self._launch, self._plan
-        way = partial(launch.connections.acquire, entry)
-        early = launch.warm_starts.claim(node.host, plan.run_id) if launch.warm_starts else None
-        disconnect = launch.follow.disconnect
-        if early is None:
-            start = partial(self._requests.of, node)
-        else:
-            order = partial(protocol.warm_start_order, digest=self._digest)
-            start = partial(order, plan, node, disconnect, launch.entries, launch.restart)
         client = NodeClient(
             plan.run_id,
             node,
-            way if early is None else partial(_first, [early], way),
-            start,
+            partial(launch.connections.acquire, entry),
+            partial(self._requests.of, node),
             patience_s=float("inf")
             if launch.follow.disconnect.continues
             else launch.follow.disconnect.timeout_s + FAILURE_GRACE_S,
@@ -329,8 +320,3 @@ class Attempt:
                     pass
             except queue.Empty:
                 continue
-
-
-def _first(begun: list[Connection], way: Callable[[], Connection]) -> Connection:
-    """Return what has started already, once; a new connection after that."""
-    return begun.pop() if begun else way()

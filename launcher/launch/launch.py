@@ -39,11 +39,10 @@ class CheckedLaunch:
     def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
         """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
         hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
-        early = self.launch.warm_starts
         plan = build_plan(
             hosts,
             self.launch.job,
-            run_id=early.run_id if early and not avoid_ports else new_run_id(self.launch.job.name),
+            run_id=new_run_id(self.launch.job.name),
             script=self.script,
             sent=self.launch.sent,
             findings=self.result.findings,

@@ -8,7 +8,6 @@ from launcher.config.inventory import HostEntry
 from launcher.follow.detach_policy import NO_WORLD_TIMEOUT_S
 from launcher.follow.job_end import JobEndNotice
 from launcher.follow.phases import Phase
-from launcher.follow.warm_start import WarmStarts
 from launcher.host_checks.fact_cache import FactCache
 from launcher.launch.signals import InterruptChoice
 from launcher.planning.network import choose_main_address
@@ -53,7 +52,6 @@ class LaunchRequest:
     job_notice: JobEndNotice | None = None  # in a Slurm job: whether Slurm has announced its end
     shards: ShardAccess | None = None  # for a preflight whose connections no launch uses again
     cache: FactCache | None = None  # --max-age
-    warm_starts: WarmStarts | None = None  # nodes that have started already
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
     restart: RestartSpec | None = None  # how the run may be started again; None: not at all

@@ -22,9 +22,6 @@ class MemoryFinder:
     def __init__(self, package: str, sources: dict[str, str]) -> None:
         named = {"%s.%s" % (package, name): source for name, source in sources.items()}
         self._sources = {package: "", **named}
-        self.codes: dict[
-            str, CodeType
-        ] = {}  # by name, of imported modules; warm_start.py passes it to other processes
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return the spec of a module (importlib.abc.MetaPathFinder)."""
@@ -43,11 +40,8 @@ class MemoryFinder:
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - sent by the client, like the program
 
     def get_code(self, name: str) -> CodeType:
-        """Return a module's code, compiled once (importlib.abc.InspectLoader)."""
-        if name not in self.codes:
-            source = self._sources[name]
-            self.codes[name] = compile(source, self._file(name), "exec", dont_inherit=True)
-        return self.codes[name]
+        """Return a module's code (importlib.abc.InspectLoader)."""
+        return compile(self._sources[name], self._file(name), "exec", dont_inherit=True)
 
     def get_source(self, name: str) -> str:
         """Return a module's source, for the lines in tracebacks (importlib.abc.InspectLoader)."""

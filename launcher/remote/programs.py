@@ -14,9 +14,6 @@ _LEVEL = 6
 
 _TOP = Path(__file__).parents[2]
 _ON_HOST = _TOP / "launcher" / "onhost"
-_DOORS = {"warm_start": _ON_HOST / "supervisor" / "warm_start.py"}
-"""Doors of a program besides its main.py: they share its other modules."""
-
 _SHARED = ("answer", "nvml", "procfs")
 """Modules of launcher/onhost/ that travel with every program that imports them, beside its own modules."""
 
@@ -56,16 +53,13 @@ exec(compile(zlib.decompress(data), "{name}", "exec"), {{"__name__": "__main__"}
 
 @cache
 def program_source(name: str) -> bytes:
-    """Return a program as one source text: launcher/onhost/NAME.py, or the folder of that name.
-
-    A folder's main.py is what runs. A warm start runs another module of the supervisor's folder.
-    """
-    door = _DOORS.get(name, _ON_HOST / name / "main.py")
+    """Return a program as one source text: launcher/onhost/NAME.py, or the folder whose main.py runs."""
+    door = _ON_HOST / name / "main.py"
     if not door.exists():
         door = _ON_HOST / f"{name}.py"
         return bundle(name, door, ()) if _SHARED_IMPORT.search(door.read_text()) else door.read_bytes()
-    doors = {door.with_name("main.py"), *_DOORS.values(), door.with_name("__init__.py")}
-    return bundle(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in doors])
+    left_out = {door, door.with_name("__init__.py")}
+    return bundle(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in left_out])
 
 
 @cache

@@ -279,7 +279,6 @@ class RestartLoop(Closing):
         begun = (*self._launch.earlier_phases, Phase(f"attempt {len(self._starts)}", outcome.seconds))
         last = replace(
             self._launch,
-            warm_starts=None,
             extra_files=self._first.extra_files,
             job=self._job,
             earlier_phases=begun,

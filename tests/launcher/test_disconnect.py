@@ -105,7 +105,7 @@ def test_the_first_screen_says_what_ctrl_c_a_closed_terminal_and_a_lost_link_do(
 
 def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> None:
     def spec(disconnect: DisconnectOptions) -> dict[str, Any]:
-        return protocol._spec(plan(CPU), plan(CPU).nodes[0], disconnect)
+        return protocol.StartRequests(plan(CPU), disconnect)._spec(plan(CPU).nodes[0])
 
     still_running, ends = spec(DisconnectOptions()), spec(DisconnectOptions("stop", 60.0, 7.0))
     assert (still_running["on_disconnect"], still_running["disconnect_timeout_s"]) == (

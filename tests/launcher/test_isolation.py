@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.follow.warm_start import early_request
+from launcher.follow import protocol
 from launcher.onhost import find_interpreters
-from launcher.remote import supervisor_program as running
 from launcher.remote.programs import bootstrap_argv, command_with_stdin, program_source
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
@@ -123,16 +122,11 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     facts = json.loads(done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")[2].partition(b"\n")[2])
     assert isinstance(facts["processes"]["processes"], list)
 
-    listed = running.compress_supervisor("supervisor", json.dumps({"mode": "list"}).encode())
-    begun = early_request(
-        "accelerate.commands.launch", "r1", python=sys.executable, env={}, unset=[], cwd=str(hostile.parent)
+    command, request = protocol.command(sys.executable, "list", "r1"), protocol.request({"mode": "list"})
+    done = subprocess.run(
+        command, input=request, cwd=hostile, env=env, capture_output=True, timeout=60, check=False
     )
-    for mode, request in (("list", listed), ("start", begun)):
-        command = running.supervisor_argv(sys.executable, mode, "r1")
-        done = subprocess.run(
-            command, input=request, cwd=hostile, env=env, capture_output=True, timeout=60, check=False
-        )
-        assert (done.returncode, ran(hostile)) == (0, ""), done.stderr
+    assert (done.returncode, ran(hostile)) == (0, ""), done.stderr
 
 
 @pytest.mark.parametrize(

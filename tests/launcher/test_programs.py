@@ -1,15 +1,12 @@
 """A program of several modules travels as one text."""
 
 import ast
-import marshal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from launcher.onhost.loader import MemoryFinder
 from launcher.remote.programs import (
     agent_source,
     bundle,
@@ -93,16 +90,8 @@ def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes)
 PROGRAMS = {
     "agent": ("preflight/agent.py", "preflight/probes", 0),
     **{
-        name: (f"launcher/onhost/{folder}/{door}.py", f"launcher/onhost/{folder}", left_out)
-        for name, folder, door, left_out in (
-            ("supervisor", "supervisor", "main", 3),
-            ("warm_start", "supervisor", "warm_start", 3),
-            ("sync", "sync", "main", 2),
-            ("gauge", "gauge", "main", 2),
-            ("rank", "rank", "main", 2),
-            ("guard", "guard", "main", 2),
-            ("deep", "deep", "main", 2),
-        )
+        name: (f"launcher/onhost/{name}/main.py", f"launcher/onhost/{name}", 2)
+        for name in ("supervisor", "sync", "gauge", "rank", "guard", "deep")
     },
 }
 
@@ -139,16 +128,6 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
         assert program(text) == program(with_shared_nearer(file.read_text())), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
-
-
-def test_what_one_process_has_compiled_another_does_not_compile_again() -> None:
-    first = MemoryFinder("p", {"a": "answer = 42\n"})
-    first.exec_module(ModuleType("p.a"))
-    second = MemoryFinder("p", {"a": "this is no Python"})
-    second.codes.update(marshal.loads(marshal.dumps(first.codes)))
-    module = ModuleType("p.a")
-    second.exec_module(module)
-    assert module.answer == 42
 
 
 def imported(text: str) -> set[str]:

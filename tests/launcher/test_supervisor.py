@@ -69,6 +69,21 @@ def test_the_environment_is_scrubbed_then_set(run: Driver) -> None:
     assert run.log().decode() == f"None $x {run.run_dir} r1\n"
 
 
+def test_the_launcher_starts_as_from_a_shell_in_a_session_of_its_own(run: Driver) -> None:
+    told = (
+        "grep SigIgn: /proc/self/status; umask; ls -l /proc/self/fd/0; cut -d' ' -f6 /proc/$$/stat; echo $$"
+    )
+    before = os.umask(0o027)
+    try:
+        run.start("", argv=["bash", "-c", told])
+    finally:
+        os.umask(before)
+    run.ended()
+    ignored, mask, stdin, session, pid = run.log("launcher.log").decode().splitlines()
+    assert int(ignored.split()[1], 16) == 0
+    assert (int(mask, 8), stdin.split()[-1], session) == (0o027, "/dev/null", pid)
+
+
 def test_exit_codes_of_ranks_are_seen(run: Driver) -> None:
     run.start("import os, sys, time; n = int(os.environ['RANK']); time.sleep(n); sys.exit(7 * n)", ranks=2)
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 7}

@@ -16,11 +16,7 @@ def drop_variables(env: dict[str, str], patterns: Iterable[str]) -> dict[str, st
     return {name: value for name, value in env.items() if name not in names and not name.startswith(starts)}
 
 
-def run_markers(run_id: str, run_dir: str = "") -> dict[str, str]:
-    """Return the variables that identify the run's processes.
-
-    Processes started early have no run directory yet.
-    """
-    place = {"GPULAUNCH_RUN_DIR": run_dir} if run_dir else {}
+def run_markers(run_id: str, run_dir: str) -> dict[str, str]:
+    """Return the variables that identify the run's processes."""
     me = mark_of(os.getpid(), ticks_of(os.getpid()))
-    return {"GPULAUNCH_RUN_ID": run_id, **place, "GPULAUNCH_SUPERVISOR": me}
+    return {"GPULAUNCH_RUN_ID": run_id, "GPULAUNCH_RUN_DIR": run_dir, "GPULAUNCH_SUPERVISOR": me}

@@ -24,17 +24,21 @@ import sys
 import time
 from typing import Any, Callable
 
-from .protocol import read_message, request_of, run_handler, send_header
+from .protocol import REFUSED, RequestRefused, read_request, send_header
 from .run_dir import find_run, is_alive, read_state
 
 
 def main() -> int:
-    """Handle the request in the JSON document that follows this program on stdin."""
-    return run_handler(lambda: serve(json.loads(request_of(read_message()))))
+    """Handle the request that follows this program on stdin; return the exit code of this process."""
+    try:
+        return serve(json.loads(read_request()))
+    except RequestRefused as refusal:
+        send_header({"refused": str(refusal)})
+        return REFUSED
 
 
 def serve(request: dict[str, Any]) -> int:
-    """Handle one request; return the exit code of the process at the client's end. Raises RequestRefused."""
+    """Handle one request; return the exit code. Raises RequestRefused."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C of a local terminal
     mode = request["mode"]
     if mode == "start":

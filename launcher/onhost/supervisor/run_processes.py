@@ -59,7 +59,7 @@ def supervisor_mark(run_dir: str) -> str:
 def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
     """Return whether the environment of a process has this run's markers (readable only for the user's own).
 
-    An id alone could be that of a run in another home; a process started early has no directory.
+    An id alone could be that of a run in another home.
     """
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
@@ -73,8 +73,7 @@ def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
         mark == known or (known[-1:] == b":" and mark.startswith(known)) for mark in marks
     ):
         return False
-    theirs = [mark for mark in marks if mark.startswith(b"GPULAUNCH_RUN_DIR=")]
-    return theirs in ([], [b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir)])
+    return b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir) in marks
 
 
 def end_all(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> list[int]:

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 from ..cgroup_loader import group_of
 from ..events import write_event
@@ -18,52 +18,17 @@ from ..node import node_location
 from ..protocol import RequestRefused
 from ..run_dir import EVENTS, RESERVE, STATE, read_state
 from ..run_processes import end_all
-from .daemonize import daemonize, run_and_exit
-from .launcher import WarmInterpreter
+from .daemonize import daemonize
 from .run_state import SupervisedRun
 from .supervisor import supervise
 
 
-class WarmSupervisor(WarmInterpreter, Protocol):
-    """Processes started before the plan, as guardian and supervisor know them (warm_start.WarmStart)."""
-
-    link: Any  # the socket to the supervisor, or to the guardian
-    interpreter_in: int
-
-    def pass_on(self, message: list[Any], descriptors: list[int]) -> int:
-        """Send the waiting supervisor its start order; return its pid."""
-
-
-def run_guardian(
-    spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None = None
-) -> NoReturn:
-    """Start the supervisor and outlive it.
+def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
+    """Start the supervisor and outlive it; return the guardian's exit code, in its child the supervisor's.
 
     The supervisor's first state is written to the descriptor `done`.
     """
-    run_and_exit(lambda: run(spec, run_dir, done, early))
-
-
-def run_warm_supervisor(
-    message: list[Any], descriptors: list[int], done: int, early: WarmSupervisor
-) -> NoReturn:
-    """Run as the supervisor that started before the plan.
-
-    `message` and descriptors come from the guardian.
-    """
-
-    def live_early() -> int:
-        spec, run_dir, paths, problem = message
-        daemonize(spec, run_dir, {done, early.interpreter_in, *descriptors})
-        run = SupervisedRun(spec, run_dir, os.getppid())
-        return supervise(run, done, dict(zip(paths, descriptors)), problem, early)  # noqa: B905 - Python 3.9
-
-    run_and_exit(live_early)
-
-
-def run(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None) -> int:
-    """Return the exit code of the guardian, and in its child that of the supervisor."""
-    daemonize(spec, run_dir, {done} if early is None else {done, early.link.fileno()})
+    daemonize(spec, run_dir, {done})
     try:
         claims, problem = acquire_claims(spec)
     except RequestRefused as refusal:
@@ -71,12 +36,9 @@ def run(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | N
         return 1
     hold_order(spec)
     me = os.getpid()
-    if early is not None:
-        pid = early.pass_on([spec, run_dir, list(claims), problem], list(claims.values()))
-    else:
-        pid = os.fork()
+    pid = os.fork()
     if pid == 0:
-        return supervise(SupervisedRun(spec, run_dir, me), done, claims, problem, None)
+        return supervise(SupervisedRun(spec, run_dir, me), done, claims, problem)
     os.close(done)
     guard(run_dir, pid, spec)
     release_claims(claims)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Any, Protocol
+from typing import Any
 
 from ..cgroup_loader import CgroupLike
 from ..environment import drop_variables, run_markers
@@ -20,15 +20,6 @@ SIMPLE_SAYS = re.compile(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status
 ELASTIC_SAYS = re.compile(rb"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\d+)")
 
 
-class WarmInterpreter(Protocol):
-    """Interpreter that has imported the launcher before the plan arrived (warm_start.WarmStart)."""
-
-    interpreter_pid: int
-
-    def launch(self, argv: list[str], env: dict[str, str], cwd: str, log: str) -> int:
-        """Continue as the launcher; return its pid, 0 when it does not fit the plan."""
-
-
 class Launcher:
     """Process that starts the ranks of this node."""
 
@@ -38,22 +29,13 @@ class Launcher:
         self.pid = 0
         self.code: int | None = None
 
-    def start(self, early: WarmInterpreter | None) -> None:
-        """Start the launcher, or turn the waiting interpreter into it. Raises RequestRefused."""
+    def start(self) -> None:
+        """Start the launcher. Raises RequestRefused."""
         spec = self._run.spec
         argv, env = command(spec, self._run.dir), environment(spec, self._run.dir)
         cwd = os.path.expanduser((spec.get("cwd") or "~").replace("{run_dir}", self._run.dir))
-        self.pid = self._hatch(early, argv, env, cwd) if early is not None else 0
-        if self.pid:
-            self._run.state["early"] = True
-        else:
-            self.pid = self._fork(argv, env, cwd)
+        self.pid = self._fork(argv, env, cwd)
         self._run.state["launcher"] = [self.pid, ticks_of(self.pid)]
-
-    def _hatch(self, early: WarmInterpreter, argv: list[str], env: dict[str, str], cwd: str) -> int:
-        if self._group is not None and early.interpreter_pid:  # before it can start anything
-            self._group.add(early.interpreter_pid)
-        return early.launch(argv, env, cwd, self._run.path(LAUNCHER_LOG))
 
     def _fork(self, argv: list[str], env: dict[str, str], cwd: str) -> int:
         failed, report = os.pipe2(os.O_CLOEXEC)
@@ -85,8 +67,9 @@ class Launcher:
         log = os.open(self._run.path(LAUNCHER_LOG), os.O_WRONLY | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        for number in range(1, signal.SIGSYS + 1):  # Python ignores SIGPIPE and SIGXFSZ, the supervisor more
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         os.umask(self._run.spec["umask"])
         os.execvpe(argv[0], argv, env)  # noqa: S606 - deliberately without a shell
 

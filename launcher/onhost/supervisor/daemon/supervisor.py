@@ -19,7 +19,7 @@ from ..run_dir import RESERVE
 from .client_liveness import ClientLiveness
 from .hang import FAILURE_GRACE_S, HangHandler
 from .housekeeping import Housekeeping
-from .launcher import Launcher, WarmInterpreter, codes_in_its_log
+from .launcher import Launcher, codes_in_its_log
 from .oom_watch import OomWatch
 from .ranks import EndedRank, RankTable
 from .restore_run_dir import RunDirRestorer
@@ -51,14 +51,14 @@ class Supervisor:
         self._rescue = RunDirRestorer(run, self._attachment)
         self._ending = Shutdown(run, self._group, self._launcher, self._ranks, self._gauge)
 
-    def run(self, done: int, early: WarmInterpreter | None) -> int:
+    def run(self, done: int) -> int:
         """Run until the run has ended and none of its processes remain; return the process's exit code.
 
         `done` is the descriptor for the first state, or for the reason why it is missing.
         """
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
-            self._launcher.start(early)
+            self._launcher.start()
         except RequestRefused as refusal:
             self._finish()
             os.write(done, json.dumps({"refused": str(refusal)}).encode())
@@ -192,13 +192,11 @@ class Supervisor:
         return port_is_free(port)
 
 
-def supervise(
-    run: SupervisedRun, done: int, claims: dict[str, int], problem: str, early: WarmInterpreter | None
-) -> int:
+def supervise(run: SupervisedRun, done: int, claims: dict[str, int], problem: str) -> int:
     """Run as the supervisor, with its claims or the problem of taking them; return the exit code."""
     if problem:
         run.emit_failure("claim the GPUs", problem)
-    return Supervisor(run, claims).run(done, early)
+    return Supervisor(run, claims).run(done)
 
 
 def create_cgroup(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:

@@ -8,10 +8,11 @@ import json
 import os
 import shutil
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from ..client_files import StopRequest, record_heartbeat, request_stop
-from ..daemon.guardian import WarmSupervisor, run_guardian
+from ..daemon.daemonize import run_and_exit
+from ..daemon.guardian import run_guardian
 from ..files import read_json, write_file
 from ..next_start import ENDED, RESTARTED, read_next, write_next
 from ..node import MAX_TWINS, is_on_this_node, node_location
@@ -35,22 +36,11 @@ MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
 """Of the spec: what is in files of its own, and what may be secret."""
 
 
-class WarmStartHandle(WarmSupervisor, Protocol):
-    """Processes started before the plan, as the client's end knows them (warm_start.WarmStart)."""
-
-    def start(self, spec: dict[str, Any], run_dir: str) -> int:
-        """Send the plan; return the descriptor on which the supervisor's first state arrives."""
-
-
-def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
-    """Start a run and follow it. Raises RequestRefused.
-
-    With `early`, guardian and supervisor already wait, and the launcher's interpreter has started to import.
-    """
+def start(spec: dict[str, Any]) -> int:
+    """Start a run and follow it. Raises RequestRefused."""
     before = previous_start(spec)
     run_dir = make_run_dir(spec)
-    ready = early.start(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
-    state = first_state(ready, run_dir)
+    state = first_state(fork_guardian(spec, run_dir), run_dir)
     if before:
         succeed(before, run_dir)
     send_header({"state": state, "t": time.time()})
@@ -171,7 +161,7 @@ def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
         try:
             os.setsid()
             os.close(ready)
-            run_guardian(spec, run_dir, done)
+            run_and_exit(lambda: run_guardian(spec, run_dir, done))
         finally:
             os._exit(1)
     os.close(done)
