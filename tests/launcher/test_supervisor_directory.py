@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +12,13 @@ import pytest
 from tests.launcher.onhost_driver import WAIT, Driver, pids_of, up
 
 pytestmark = pytest.mark.slow
+
+
+def talks(run: Driver) -> None:
+    """Follow until the rank has said something, and the supervisor holds its log."""
+    run.until(lambda: run.log() == b"before\n")
+    place = Path(f"/proc/{pids_of(run.answer)[0]}/fd")
+    run.until(lambda: any(path.resolve() == run.run_dir / "rank-0.log" for path in place.iterdir()))
 
 
 def delete(run: Driver) -> None:
@@ -59,7 +65,7 @@ def test_what_ranks_write_after_their_directory_was_deleted_is_there_under_its_n
     run: Driver, tmp_path: Path
 ) -> None:
     run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
-    run.until(lambda: run.log() == b"before\n")
+    talks(run)
     delete(run)
     run.until((run.run_dir / "state.json").exists)
     (tmp_path / "go").touch()
@@ -70,9 +76,7 @@ def test_what_ranks_write_after_nfs_has_renamed_their_deleted_logs_is_there_too(
     run: Driver, tmp_path: Path
 ) -> None:
     run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
-    run.until(lambda: run.log() == b"before\n")
-    run.event("rank")
-    time.sleep(0.5)  # a look around or two, in which the supervisor learns which file is which
+    talks(run)
     for number, path in enumerate(sorted(run.run_dir.iterdir())):
         if path.suffix == ".log":
             path.rename(path.with_name(f".nfs{number:024x}"))  # what an NFS client makes of unlink(2)
@@ -85,7 +89,7 @@ def test_what_ranks_write_after_nfs_has_renamed_their_deleted_logs_is_there_too(
 
 def test_a_deletion_that_takes_what_was_put_back_already_loses_nothing(run: Driver, tmp_path: Path) -> None:
     run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
-    run.until(lambda: run.log() == b"before\n")
+    talks(run)
     last = ["state.json", "rank-0.log", "events.jsonl"]
     for path in run.run_dir.iterdir():
         if path.name not in last:
@@ -102,7 +106,7 @@ def test_a_run_that_ends_just_after_its_directory_was_deleted_leaves_its_end_the
     run: Driver, tmp_path: Path
 ) -> None:
     run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
-    run.until(lambda: run.log() == b"before\n")
+    talks(run)
     (tmp_path / "go").touch()
     delete(run)
     ranks = run.ended()["exit"]["ranks"]

@@ -107,7 +107,7 @@ class Supervisor:
         request = self._hang.check(stopping=self._ending.started)
         if request is not None:
             self._ending.start(request)
-        if self._rescue.check([*self._ranks.living, self._launcher.pid, self._gauge.pid]):
+        if self._rescue.check():
             self._bell.watch_files()
         self._records.run()
 
