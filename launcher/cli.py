@@ -109,6 +109,26 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
 COMMANDS: dict[str, CommandEntry] = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
+OTHER_NAMES = {
+    **dict.fromkeys(("launch", "start", "exec", "train"), "run"),
+    **dict.fromkeys(("status", "list", "ls", "jobs", "runs", "queue", "squeue"), "ps"),
+    **dict.fromkeys(("kill", "cancel", "down", "scancel"), "stop"),
+    **dict.fromkeys(("check", "doctor", "validate"), "preflight"),
+    **dict.fromkeys(("smi", "nvidia-smi", "nvitop", "gpus", "monitor"), "top"),
+    **dict.fromkeys(("clean", "zombies", "cleanup"), "clean-zombies"),
+    **dict.fromkeys(("delete", "remove"), "rm"),
+    **dict.fromkeys(("download", "pull", "cp"), "fetch"),
+    **dict.fromkeys(("follow", "reattach"), "attach"),
+    "sbatch": "submit",
+    **dict.fromkeys(("tunnel", "port-forward", "tensorboard"), "forward"),
+    **dict.fromkeys(("py-spy", "dump", "trace"), "stacks"),
+    "tail": "logs",
+    "help": "--help",
+    "version": "--version",
+}
+"""What other tools call these commands."""
+
+
 class LazyGroup(click.Group):
     """Lists commands from the table, so that --help and completion import none of them."""
 
@@ -129,6 +149,14 @@ class LazyGroup(click.Group):
             raise TypeError(f"{row.module}.command is not a click command")
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; without any word, print the help as a mistake: nothing was done."""
+        if not args and not ctx.resilient_parsing:
+            for line in self.get_help(ctx).splitlines():
+                echo(line, err=True)
+            ctx.exit(ExitCode.USAGE)
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -140,7 +168,8 @@ class LazyGroup(click.Group):
             from launcher.commands._usage_errors import WrongUsage  # noqa: PLC0415 - as above
 
             close = get_close_matches(name, COMMANDS, n=1)
-            fix = f"did you mean {close[0]}?" if close else f"{ctx.command_path} --help"
+            meant = OTHER_NAMES.get(name.lower()) or next(iter(close), "")
+            fix = f"did you mean {meant}?" if meant else f"{ctx.command_path} --help"
             raise WrongUsage(f'gpulaunch has no command "{one_line(name, 100)}"', fix, ctx)
         found = super().resolve_command(ctx, args)
         if (

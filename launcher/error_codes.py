@@ -22,9 +22,14 @@ def read_codes(words: Iterable[str]) -> frozenset[str]:
     from preflight.checks.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
     codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
-    unknown = sorted(codes - known_codes(host_codes())) if codes else []
+    known = known_codes(host_codes()) if codes else frozenset[str]()
+    unknown = sorted(codes - known)
     if unknown:
-        raise BadInput(f"--ignore: no check {', '.join(unknown)}", "gpulaunch checks lists them")
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+        near = get_close_matches(unknown[0], sorted(known), n=1, cutoff=0.6)
+        fix = f"did you mean {near[0]}?" if near else "gpulaunch checks lists them"
+        raise BadInput(f"--ignore: no check {', '.join(unknown)}", fix)
     return codes
 
 

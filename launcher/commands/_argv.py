@@ -3,7 +3,8 @@ belong.
 """
 
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ _CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
 _VERY_CLOSE = 0.85
 """How alike an option is to a key of a run config; `--mode` and `module` are less."""
+_SHORT = len("-x")
 _HOSTS = "--hosts A,B names the hosts, the first being the main one; ranks and addresses follow from it"
 _GPUS = (
     "--gpus N: as many ranks on each host (by default one for each of its GPUs);"
@@ -74,9 +76,24 @@ class LaunchCommand(click.Command):
         except click.NoSuchOption as error:
             if error.option_name == "-p":  # the same for all commands
                 raise
-            raise WrongUsage(*_place(error, given, ctx.command_path), ctx) from None
+            raise WrongUsage(*_place(error, given, ctx), ctx) from None
+        _refuse_two_scripts(given, ctx)
         ctx.params["pasted"] = _is_command(given, ctx.params)
         return left
+
+
+def _refuse_two_scripts(given: list[str], ctx: click.Context) -> None:
+    """Raise WrongUsage for a script beside a run config, whose script would get it as an argument."""
+    words = ctx.params.get("extra") or ()
+    config, ours = ctx.params.get("config"), given[: given.index("--")] if "--" in given else given
+    if config is None or not words or words[0] not in ours or not words[0].endswith(".py"):
+        return
+    raise WrongUsage(
+        f"a script and a run config: {one_line(words[0], 100)} and {one_line(config, 100)}",
+        f"leave one out; an argument of the config's script goes after --: -c {one_line(config, 100)} --"
+        f" {one_line(words[0], 100)}",
+        ctx,
+    )
 
 
 def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
@@ -94,9 +111,11 @@ def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
     return len(given) - first - 1 == len(words)
 
 
-def _place(error: click.NoSuchOption, given: list[str], command: str) -> tuple[str, str]:
+def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> tuple[str, str]:
     """Return what is wrong with an option that gpulaunch does not have, and where it belongs."""
-    name = one_line(error.option_name, 100)
+    command = ctx.command_path
+    option, at = _typed(error.option_name, given)
+    name = one_line(option, 100)
     wrong = f"{command} has no option {name}"
     launcher = next((word for word in given if word in LAUNCHERS), "")
     if launcher:
@@ -108,10 +127,30 @@ def _place(error: click.NoSuchOption, given: list[str], command: str) -> tuple[s
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
     if close:
         return wrong, f"did you mean {close[0]}?"
-    script = next((one_line(word) for word in given if word.endswith(".py")), "...")
-    fix = f"options of the script go last, after --: {command} {script} -- {name}"
+    known = [spelling for param in ctx.command.params for spelling in param.opts]
+    fix = f"options of the script go last, after --: {command} {_split_line(given, at, known)}"
     setting = _setting(name)
     return wrong, f"{fix}; for the run config: --set {setting}" if setting else fix
+
+
+def _typed(option: str, given: list[str]) -> tuple[str, int]:
+    """Return an option as it was typed, and its place: click reads `-lr` as `-l -r`."""
+    for place, word in enumerate(given):
+        name = word.partition("=")[0]
+        if name == option or (len(option) == _SHORT and name.startswith(option)):
+            return name, place
+    return option, len(given)
+
+
+def _split_line(given: list[str], at: int, known: Collection[str]) -> str:
+    """Return the words with `--` before the first option of the script."""
+    ours, theirs = given[:at], given[at:]
+    if {word.partition("=")[0] for word in theirs[1:]}.intersection({"--", *known}):
+        theirs = theirs[:1]  # which of the rest are the script's only the user knows
+    script = next((word for word in given if word.endswith(".py")), "")
+    if script not in ours and not {"-c", "--config"}.intersection(ours):
+        ours, theirs = [script] if script else [], theirs[:1]
+    return one_line(f"{shlex.join(ours) or '...'} -- {shlex.join(theirs)}", 200)
 
 
 def _setting(option: str) -> str:

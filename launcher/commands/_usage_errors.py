@@ -8,6 +8,23 @@ from launcher.text import one_line
 
 _VALUE = r"(?s)'?(.*?)'? is not (?:a valid|in the range|one of)"
 _EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
+_OF_COMMANDS = frozenset(
+    (
+        "-i",
+        "--inventory",
+        "--json",
+        "--hosts",
+        "-c",
+        "--config",
+        "--gpus",
+        "-n",
+        "--dry-run",
+        "-y",
+        "--yes",
+        "-v",
+    )
+)
+"""What several commands take, and gpulaunch before its command does not."""
 _SHOWN = 100  # characters of a word of the command line
 
 
@@ -54,6 +71,11 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
             return f"{path} has no option -p", "write a port with its host: user@host:port"
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
+        if error.option_name in _OF_COMMANDS and path == "gpulaunch":
+            fix = f"options go after the command: gpulaunch COMMAND {error.option_name}"
+            return f"gpulaunch has no option {error.option_name}", fix
+        if error.option_name == "-V":
+            return f"{path} has no option -V", "gpulaunch --version"
         close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
         name = one_line(error.option_name, _SHOWN)
         return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line

@@ -77,5 +77,7 @@ def _unknown(code: str) -> BadInput:
     near = get_close_matches(code, list(all_codes()), n=3, cutoff=0.6)
     return BadInput(
         f"no finding {code}",
-        f"did you mean {', '.join(near)}?" if near else "gpulaunch checks lists them",
+        f"did you mean {', '.join(near)}?"
+        if near
+        else "gpulaunch checks lists those of preflight; gpulaunch lint, diagnose and the guard name theirs",
     )

@@ -1,5 +1,6 @@
 """hosts.yaml: the known hosts and how to reach each; and what a host word on the command line means."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -27,6 +28,7 @@ ALL = "all"
 MAX_JUMPS = 8
 MAX_MEMBERS = 200_000  # of all groups together
 _DEEPEST_GROUP = 24
+_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Inventory:
 
     def suggest(self, name: str) -> str:
         """Return the listed host or group whose name is most like `name`, or an empty string."""
-        names = [*self.hosts, *self.groups]
+        names = [each for each in (*self.hosts, *self.groups) if not _numbered_alike(each, name)]
         begun = [each for each in names if each.startswith(name)]
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
@@ -144,9 +146,15 @@ class Inventory:
         if word.startswith("@") and not host_ranges.has_operator(word):
             raise BadInput(f"{word}: no such group" + nearest(word[1:], tuple(self.groups)))
         parts = host_ranges.split_ranges(word)
-        if len(parts) > 1:
+        if parts and parts != [word]:
             return tuple(name for part in parts for name in self._expand(part))
         return host_ranges.expand_ranges(word, self.groups | {ALL: tuple(self.hosts)})
+
+
+def _numbered_alike(name: str, other: str) -> bool:
+    """Whether only the numbers in two names differ: `l40s-02` is not a misspelling of `l40s-04`."""
+    numbers = [[number.lstrip("0") for number in _NUMBER.findall(each)] for each in (name, other)]
+    return numbers[0] != numbers[1] and _NUMBER.sub("", name) == _NUMBER.sub("", other)
 
 
 def load_inventory(path: Path | None) -> Inventory:

@@ -1,7 +1,11 @@
 """A launch of a script without a run config: what is meant by a word, and how the code gets to the hosts."""
 
+import os
 import posixpath
+import re
+import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,6 +19,9 @@ SYNC_ROOT = "~/gpulaunch"
 """Where the trees of scripts without a run config are kept on hosts that have no workdir."""
 
 _NAMED = 3
+_LONGEST_SHEBANG = 256
+_SHELL = re.compile(rb"\b(?:ba|da|z|k)?sh\b")
+_SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm"})
 _MOST_BESIDE = 1000
 _SYNC = (
     "--sync sends this directory (to {target} where hosts.yaml has no workdir);"
@@ -33,10 +40,16 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
         )
     script, *args = words
     config = config_from_script(script, replace(overrides, extra_args=tuple(args)))
+    _refuse_shell_script(script)
     if config.job.send_script or _explicit(overrides):
         return config
     if script.endswith(SUFFIXES) or (not Path(script).exists() and script in known_configs()):
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
+    if Path(script).is_dir():
+        raise BadInput(
+            f"{script} is a directory, expected a script",
+            f"name a script in it: {script.rstrip('/')}/train.py",
+        )
     if not Path(script).is_file():
         raise BadInput(
             f"{script}: no such script locally",
@@ -44,6 +57,23 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
             " lies on the hosts only, add --set send_script=false",
         )
     return config
+
+
+def _refuse_shell_script(script: str) -> None:
+    """Raise BadInput for a local file that a shell runs: Python would report a syntax error in it."""
+    path = Path(script)
+    if not path.is_file():
+        return
+    with suppress(OSError), path.open("rb") as file:
+        first = file.readline(_LONGEST_SHEBANG)
+        shebang = first if first.startswith(b"#!") else b""
+        if _SHELL.search(shebang) if shebang else path.suffix in _SHELL_SUFFIXES:
+            word = shlex.quote(script)
+            raise BadInput(
+                f"{script} is a shell script, expected a Python script",
+                f"gpulaunch run -- bash {word} starts it on each host;"
+                f' gpulaunch run -- "$(cat {word})" reads the launch in it',
+            )
 
 
 def _near(script: Path) -> str:
@@ -66,6 +96,12 @@ def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
             f"cd {folder}: no such local directory",
             "start gpulaunch where the command is typed today; or, where the code lies on the hosts only, add"
             " --set send_script=false",
+        )
+    program = config.job.command.executable
+    if "/" in program and Path(program).is_file() and not os.access(program, os.X_OK):
+        raise BadInput(
+            f"{program} is not executable",
+            f"chmod +x {shlex.quote(program)}; or name its interpreter: -- bash {shlex.quote(program)}",
         )
     if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
         raise BadInput(

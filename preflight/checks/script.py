@@ -33,7 +33,7 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
     for finding in result.findings:
         severity = severities.get(finding.level)
         if severity is not None:
-            message = f"{finding.place} {finding.code}: {finding.message}"
+            message = f"{finding.code}: {finding.message}"
             yield Problem(message, finding.fix, str(finding.place), severity)
     if result.problems and not result.errors:
         prefix = f"not judged: {result.problems[0]}"
@@ -71,7 +71,7 @@ def lightning_counts_as_the_launch_does(
         what = "/".join(map(str, sorted({devices * size.nodes for devices in each})))
         equal = len(set(counts.values())) == 1
         yield Problem(
-            f"{size.place}: {size.call} with {said} and num_nodes={size.nodes} is a world of {what}, and this"
+            f"{size.call} with {said} and num_nodes={size.nodes} is a world of {what}, and this"
             f" launch has {world} ranks on {many} host{'s' * (many != 1)}: Lightning ends every rank",
             f"{size.call}(devices={world // many}, num_nodes={many})"
             if equal

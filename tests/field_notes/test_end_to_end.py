@@ -152,7 +152,7 @@ def test_lint_names_the_line_and_preflight_refuses_it(tmp_path: Path, tiny_model
     assert code == 1
     assert document["would_use"]["precision"] == note.precision, document["would_use"]
     (stopping,) = [
-        each for each in document["findings"] if each["blocks_launch"] and place in each["message"]
+        each for each in document["findings"] if each["blocks_launch"] and place in each["subject"]
     ]
     assert stopping["code"] == "SCR001"
     assert note.rule in stopping["message"]

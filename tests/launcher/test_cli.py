@@ -63,6 +63,17 @@ print([m for m in sys.modules if m in {HEAVY!r} or m.startswith(("launcher.comma
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_without_a_command_the_help_is_the_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.execute([]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[0]) == ("", "Usage: gpulaunch [OPTIONS] COMMAND [ARGS]...")
+
+
+def test_what_other_tools_call_a_command_means_one_that_exists() -> None:
+    assert set(cli.OTHER_NAMES.values()) <= {*cli.COMMANDS, "--help", "--version"}
+    assert not cli.OTHER_NAMES.keys() & cli.COMMANDS.keys()
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_row_names_a_command(name: str) -> None:
     command = import_module(cli.COMMANDS[name].module).command

@@ -179,6 +179,16 @@ def test_an_unknown_group_is_named_with_the_nearest(cluster: Inventory) -> None:
         cluster.resolve(["@soem"])
 
 
+def test_a_host_of_another_number_is_no_misspelling() -> None:
+    inventory = Inventory(hosts={name: HostEntry(name) for name in ("l40s-01", "l40s-02")})
+    assert [inventory.suggest(word) for word in ("l40s-04", "l40s-1", "l40-01")] == ["", "l40s-01", "l40s-01"]
+
+
+@pytest.mark.parametrize("word", ["titan,", ",titan", "titan, "])
+def test_a_comma_too_many_changes_no_host(word: str) -> None:
+    assert names(Inventory(hosts={"titan": HostEntry("titan")}).resolve([word])) == ["titan"]
+
+
 def test_the_nearest_listed_name_can_be_asked_for(cluster: Inventory) -> None:
     assert cluster.suggest("tital") == "titan"
     assert cluster.suggest("10.0.0.9") == ""

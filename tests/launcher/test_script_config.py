@@ -29,6 +29,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "shapes.py").write_text("Toy = 1\n")
     (folder / "src/deep.py").write_text("print(1)\n")
     (folder / "broken.py").write_text("def\n")
+    (folder / "job.sh").write_text("torchrun alone.py\n")
+    (folder / "go").write_text("#!/usr/bin/env bash\ntorchrun alone.py\n")
+    (folder / "python.sh").write_text("#!/usr/bin/env python3\nprint(1)\n")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return folder
@@ -52,6 +55,7 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
     )
     assert (config.job.gpus, config.job.precision, config.hosts) == ("auto", "fp16", ("titan",))
     assert config_for_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
+    assert config_for_script(["python.sh"], Overrides()).job.script == "python.sh"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,9 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
             "did you mean train.py? Otherwise name a local file",
         ),
         (("far.py",), "far.py: no such script locally", "--set send_script=false"),
-        (("src",), "src: no such script locally", "name a local file"),
+        (("src",), "src is a directory, expected a script", "name a script in it"),
+        (("job.sh",), "job.sh is a shell script, expected a Python script", "gpulaunch run -- bash job.sh"),
+        (("go",), "go is a shell script, expected a Python script", 'gpulaunch run -- "$(cat go)" reads'),
     ],
 )
 def test_a_word_that_is_no_script_is_told_with_what_it_may_mean(
@@ -136,16 +142,23 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
     [
         (
             "alone.py --epochs 2",
-            "options of the script go last, after --: gpulaunch run alone.py -- --epochs",
+            "options of the script go last, after --: gpulaunch run alone.py -- --epochs 2\n",
         ),
-        ("-c x --epochs 2", "options of the script go last, after --: gpulaunch run ... -- --epochs"),
+        ("-c x --epochs 2", "go last, after --: gpulaunch run -c x -- --epochs 2\n"),
+        ("--epochs 2", "go last, after --: gpulaunch run ... -- --epochs\n"),
+        ("--epochs=2 alone.py", "go last, after --: gpulaunch run alone.py -- --epochs=2\n"),
+        (
+            "alone.py -lr 1",
+            "has no option -lr; options of the script go last, after --: gpulaunch run alone.py -- -lr 1\n",
+        ),
+        ("alone.py --lr 1 --hosts titan", "go last, after --: gpulaunch run alone.py -- --lr\n"),
         (
             "alone.py --processes 2",
-            "run alone.py -- --processes; for the run config: --set processes_per_host=VALUE",
+            "run alone.py -- --processes 2; for the run config: --set processes_per_host=VALUE",
         ),
         ("alone.py --main-port 1", "for the run config: --set main_port=29500"),
-        ("alone.py --mode fast", "go last, after --: gpulaunch run alone.py -- --mode\n"),
-        ("alone.py --env A=1", "go last, after --: gpulaunch run alone.py -- --env\n"),
+        ("alone.py --mode fast", "go last, after --: gpulaunch run alone.py -- --mode fast\n"),
+        ("alone.py --env A=1", "go last, after --: gpulaunch run alone.py -- --env A=1\n"),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
             "--num_processes 2 alone.py",
@@ -161,6 +174,13 @@ def test_an_option_of_the_script_or_of_another_launcher_is_told_where_it_belongs
     done = CliRunner().invoke(run_command, words.split(), prog_name="gpulaunch run")
     assert done.exit_code == 2
     assert message in done.output
+
+
+@pytest.mark.parametrize("words", ["-c x alone.py", "alone.py --config x -- --lr 1"])
+def test_a_script_beside_a_run_config_is_no_argument_of_the_configs_script(words: str) -> None:
+    done = CliRunner().invoke(run_command, words.split(), prog_name="gpulaunch run")
+    assert done.exit_code == 2
+    assert "a script and a run config: alone.py and x; leave one out" in done.output
 
 
 def test_no_option_of_ours_is_told_as_another_launchers() -> None:

@@ -13,7 +13,13 @@ from launcher.cli import execute
     [
         ("frobnicate", 'gpulaunch has no command "frobnicate"', "gpulaunch --help"),
         ("preflihgt a", 'gpulaunch has no command "preflihgt"', "did you mean preflight?"),
+        ("status", 'gpulaunch has no command "status"', "did you mean ps?"),
+        ("help", 'gpulaunch has no command "help"', "did you mean --help?"),
         ("--nope", "gpulaunch has no option --nope", "gpulaunch --help"),
+        ("--json ps", "gpulaunch has no option --json", "options go after the command: gpulaunch COMMAND"),
+        ("-V", "gpulaunch has no option -V", "gpulaunch --version"),
+        ("explain FOO", "no finding FOO", "gpulaunch checks lists those of preflight"),
+        ("preflight a --ignore PROC01", "--ignore: no check PROC01", "did you mean PROC001?"),
         (
             "preflight -p 22 a",
             "gpulaunch preflight has no option -p",
