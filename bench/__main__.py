@@ -56,6 +56,7 @@ SCRIPTS = (
     Script("sync_tree", short=("--rounds", "1", "--files", "500", "--megabytes", "20")),
     Script("sync_carriers"),
     Script("top_hosts"),
+    Script("silent_hosts"),
     Script("preflight_hosts", long=("--loopback", "100", "--replay")),
     Script("follow_output"),
 )

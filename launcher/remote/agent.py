@@ -22,6 +22,7 @@ from launcher.errors import (
     MalformedFacts,
     ProgramNotStarted,
 )
+from launcher.local.places import PROGRAM, released_place
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
@@ -182,19 +183,21 @@ def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> 
 def read_document(stream: Stream, host: str, python: str, deadline: float) -> bytes:
     """Return the answer of an agent that was sent, undecoded. Raises as `query_agent`."""
     answer, stderr = _Answer(host), bytearray()
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise _too_slow(host, answer, bytes(stderr))
-        data = stream.read(min(left_s, _STDERR_TURN_S))
-        stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
-        if data == b"":
-            status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
+    with released_place(PROGRAM) as wait:
+        while True:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise _too_slow(host, answer, bytes(stderr))
+            data = stream.read(min(left_s, _STDERR_TURN_S))
             stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
-            raise _ended_early(host, python, answer, status, bytes(stderr))
-        document = answer.add(data) if data else None
-        if document is not None:
-            return document
+            if data == b"":
+                status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
+                stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+                raise _ended_early(host, python, answer, status, bytes(stderr))
+            document = answer.add(data) if data else None
+            if document is not None:
+                wait.note_answer()
+                return document
 
 
 def decode_document(

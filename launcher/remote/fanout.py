@@ -8,6 +8,7 @@ from contextlib import nullcontext, suppress
 from typing import Generic, TypeAlias, TypeVar
 
 from launcher.errors import DescriptorsExhausted, GpulaunchError
+from launcher.local import places
 from launcher.local.deferral import Deferral, Deferred
 from launcher.local.descriptors import is_exhausted, raise_descriptor_limit, spare_descriptors
 from launcher.local.places import Places
@@ -21,8 +22,6 @@ WIDTH = 64
 """Hosts spoken to at once: enough to hide latency, few enough for one client's sockets and threads."""
 MOST_WAITS = 2048
 """Threads that may wait for silent hosts beside those at work, where a wait takes one: about 40 kB."""
-_LONG_WAIT_S = 0.5
-"""A wait that is worth another host; an answer from one that lives comes sooner as a rule."""
 _GROWTH = 2
 """Hosts for each one that has waited for long: if all are silent, their number doubles."""
 _EACH_AT_WORK = 4
@@ -117,12 +116,12 @@ class _Crew(Generic[Item, Value]):
 
     def fill_places(self) -> None:
         """Start threads for places that are free because others wait, as long as there are items."""
-        waits = self._places.count_long_waits(_LONG_WAIT_S)
+        waits = self._places.count_long_waits()
         now = time.monotonic()
         if now - self._counted >= _TURN_S:  # not for each of thousands of hosts that end together
             self._counted = now
             waiting = tuple(self._deferred.values())
-            self._long_deferred = sum(began <= now - _LONG_WAIT_S for began in waiting)
+            self._long_deferred = sum(began <= now - places.PATIENCE_S for began in waiting)
         threads = self._places.width + min(_GROWTH * waits, MOST_WAITS)
         self._room = min(threads + _GROWTH * self._long_deferred, self._most)
         fresh = min(self._pending.qsize(), self._room - self._open)

@@ -11,6 +11,7 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
+from launcher.local.places import PROGRAM, released_place
 from launcher.remote.programs import command_with_stdin, program_source
 from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.text import one_line
@@ -72,6 +73,12 @@ class Answers:
 
     def next(self, timeout_s: float) -> dict[str, Any]:
         """Return the next one. Raises AgentTimedOut, and what `call` raises once the program has ended."""
+        with released_place(PROGRAM) as wait:
+            answer = self._await(timeout_s)
+            wait.note_answer()
+        return answer
+
+    def _await(self, timeout_s: float) -> dict[str, Any]:
         host, python, name = self._who
         deadline = time.monotonic() + timeout_s
         while True:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
+from launcher.local.places import PROGRAM, released_place
 from launcher.transports.base import Closing, CommandResult, Stream
 
 _STDERR_TURN_S = 0.25
@@ -77,20 +78,22 @@ def run_to_completion(
         # A command that writes before it has read everything would otherwise wait for us as we wait for it.
         threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
     stdout, stderr = bytearray(), bytearray()
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
+    with released_place(PROGRAM) as wait:
+        while True:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
+            data = stream.read(min(_STDERR_TURN_S, left_s))
+            stderr += stream.read_stderr()
+            stdout += data or b""
+            if len(stdout) > max_output or len(stderr) > max_output:
+                raise OutputTooLarge(host, f"a command sent more than {max_output} bytes")
+            if data == b"":
+                break
+        status = stream.wait(deadline - time.monotonic())
+        if status is None:
             raise CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
-        data = stream.read(min(_STDERR_TURN_S, left_s))
-        stderr += stream.read_stderr()
-        stdout += data or b""
-        if len(stdout) > max_output or len(stderr) > max_output:
-            raise OutputTooLarge(host, f"a command sent more than {max_output} bytes")
-        if data == b"":
-            break
-    status = stream.wait(deadline - time.monotonic())
-    if status is None:
-        raise CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
+        wait.note_answer()
     stderr += stream.read_stderr()
     return CommandResult(status, bytes(stdout), bytes(stderr))
 

@@ -10,10 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
 
+from bench.mute_hosts import STAGES, MuteHosts
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import HostError
+from launcher.local import places
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
 from launcher.runs.search import search
@@ -86,7 +89,7 @@ def details(endpoints: list[Endpoint], width: int) -> list[str]:
 def test_silent_hosts_wait_at_the_same_time_whatever_the_width(
     greeting: bytes, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.01)
+    monkeypatch.setattr(places, "PATIENCE_S", 0.01)
     with Silent.up(30, greeting) as silent:
         hosts = [
             Endpoint(f"h{n}", "ssh", "127.0.0.1", silent.port, connect_timeout_s=60.0) for n in range(30)
@@ -169,7 +172,7 @@ def asked(endpoints: list[Endpoint], width: int) -> tuple[list[str], int]:
 def test_silent_hosts_cost_one_time_out_and_few_threads_for_any_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.02)
+    monkeypatch.setattr(places, "PATIENCE_S", 0.02)
     with Silent.up(400) as silent:
         hosts = [
             Endpoint(f"h{n}", "ssh", "127.0.0.1", silent.port, connect_timeout_s=60.0) for n in range(400)
@@ -210,7 +213,7 @@ def saying(*said: bytes, hangs_up: bool = False) -> Iterator[int]:
 def test_hosts_of_every_kind_are_said_the_same_of_whether_their_waits_take_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.02)
+    monkeypatch.setattr(places, "PATIENCE_S", 0.02)
     with (
         Sshd.up(tmp_path / "sshd") as sshd,
         Silent.up(99) as silent,
@@ -275,6 +278,36 @@ def test_the_addresses_of_a_name_are_tried_in_turn(tmp_path: Path, monkeypatch: 
     assert said == ["h0\n", "h1\n", "h2\n"]
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_hosts_that_go_silent_at_any_stage_delay_no_host_that_answers(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "PATIENCE_S", 0.02)
+    order: list[str] = []
+    with (
+        Sshd.up(tmp_path / "sshd") as sshd,
+        MuteHosts.up(stage, paramiko.Ed25519Key(filename=str(sshd.folder / "host_ed25519"))) as mute,
+    ):
+        good = replace(sshd.endpoint, host_key_alias="127.0.0.1")
+        stalled = replace(good, port=mute.port, new_host_keys="accept", connect_timeout_s=20.0)
+        hosts = [replace(stalled, name=f"s{n}") for n in range(12)]
+        hosts += [replace(good, name=f"g{n}") for n in range(20)]
+
+        def one(endpoint: Endpoint) -> str:
+            with open_endpoint(endpoint, OpenOptions()) as opened:
+                return opened.run(("echo", endpoint.name), timeout_s=20.0).stdout.decode().strip()
+
+        def note(endpoint: Endpoint, result: object) -> None:
+            order.append(result if isinstance(result, str) else "failed")
+            if len(order) == 20:
+                mute.hang_up()
+
+        fanout(one, hosts, width=4, reopens=True, on_done=note)
+        assert mute.accepted == 12
+    assert sorted(order[:20]) == sorted(f"g{n}" for n in range(20))
+    assert order[20:] == ["failed"] * 12
+
+
 WITHOUT_DESCRIPTORS = """
 import resource, sys
 from launcher.config.inventory import HostEntry, Inventory
@@ -315,7 +348,7 @@ def test_runs_and_gpus_of_silent_hosts_are_asked_for_without_threads(
     ask: Callable[[list[HostEntry], Callable[[HostEntry], Connection]], list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.02)
+    monkeypatch.setattr(places, "PATIENCE_S", 0.02)
     monkeypatch.setattr(module, "MOST_WAITS", 0)
     with Silent.up(60) as silent:
         entries = [HostEntry(f"h{n}", address="127.0.0.1", port=silent.port) for n in range(60)]

@@ -18,6 +18,7 @@ from paramiko.ssh_exception import PartialAuthentication
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
+from launcher.local.places import LOGIN, await_in_place, released_place
 from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts
 from launcher.transports.ssh.certificates import certified_key
@@ -292,7 +293,8 @@ def _offer(
 def _none(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts) -> bool:
     """Ask for the methods; return False where the host lets us in without any."""
     try:
-        transport.auth_none(endpoint.user)
+        with released_place(LOGIN):
+            transport.auth_none(endpoint.user)
     except paramiko.BadAuthenticationType as refusal:
         attempts.methods = tuple(refusal.allowed_types)
     except paramiko.SSHException:
@@ -315,7 +317,8 @@ def _by_password(
             return False
         attempts.tried.append(method)
         try:
-            transport.auth_password(endpoint.user, password, fallback=True)
+            with released_place(LOGIN):
+                transport.auth_password(endpoint.user, password, fallback=True)
         except paramiko.SSHException:
             _still_there(transport, endpoint, attempts)
         if transport.is_authenticated():
@@ -329,9 +332,8 @@ def _by_password(
 def _await(
     transport: paramiko.Transport, endpoint: Endpoint, done: threading.Event, attempts: _Attempts
 ) -> bool:
-    if not done.wait(
-        max(endpoint.connect_timeout_s, AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0)
-    ):
+    of_agent_s = AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0
+    if not await_in_place(done, max(endpoint.connect_timeout_s, of_agent_s), LOGIN):
         raise ConnectionTimedOut(
             endpoint.name, "no answer to the authentication in time", "Is its sshd overloaded?"
         )

@@ -21,7 +21,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.local.descriptors import is_exhausted, raise_if_exhausted
-from launcher.local.places import released_place
+from launcher.local.places import SESSION, released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
 from launcher.transports.command import run_to_completion
 from launcher.transports.quoting import quoted
@@ -81,7 +81,9 @@ class SshConnection(Closing):
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
         limit_s = self._endpoint.connect_timeout_s
         try:
-            channel = self._wire.open_channel("session", timeout=limit_s)
+            with released_place(SESSION) as wait:
+                channel = self._wire.open_channel("session", timeout=limit_s)
+                wait.note_answer()
             self._wire.execute(channel, command.encode("utf-8", "surrogateescape"), limit_s)
         except (paramiko.SSHException, OSError, EOFError) as failure:
             if "timeout" in str(failure).lower():

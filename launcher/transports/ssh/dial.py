@@ -13,7 +13,7 @@ from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
 from launcher.local.descriptors import is_exhausted, raise_if_exhausted
-from launcher.local.places import released_place
+from launcher.local.places import CONNECTION, released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.lookups import Address, Lookups
@@ -49,8 +49,9 @@ def _connect(family: socket.AddressFamily, address: object, timeout_s: float) ->
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout_s)
-        with released_place():
+        with released_place(CONNECTION) as wait:
             sock.connect(address)  # type: ignore[arg-type]  # what getaddrinfo returned for this family
+            wait.note_answer()
         notice_death(sock)
     except BaseException:
         sock.close()

@@ -18,7 +18,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from launcher.errors import ConnectionLost, HostError
-from launcher.local.places import released_place
+from launcher.local.places import GREETING, KEYS, SESSION, await_in_place, released_place
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import ProxySocket, handshake_timeout
 
@@ -202,9 +202,10 @@ class SshTransport(paramiko.Transport):
         self.start_client(event=done)
         limit_s = endpoint.connect_timeout_s
         deadline = time.monotonic() + limit_s
-        with released_place():
-            self._answered.wait(limit_s)
-        finished = done.wait(max(0.0, deadline - time.monotonic()))
+        with released_place(GREETING) as wait:
+            if self._answered.wait(limit_s):
+                wait.note_answer()
+        finished = await_in_place(done, max(0.0, deadline - time.monotonic()), KEYS)
         if finished and self.is_active():
             return
         failure = self.get_exception()
@@ -238,7 +239,7 @@ class SshTransport(paramiko.Transport):
         message.add_string(command)
         requesting._event_pending()
         cast("Any", self)._send_user_message(message)
-        if not requesting.event.wait(limit_s):
+        if not await_in_place(requesting.event, limit_s, SESSION):
             self.close()
             raise TimeoutError("timeout")
         requesting._wait_for_event()
