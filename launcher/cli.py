@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT_ERRNOS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOTDIR}
 )
-_COLUMNS = 80
+COLUMNS = 80
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -87,7 +87,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         ),
         "fetch": CommandEntry("launcher.commands.fetch", "Copy a run's logs and output to this machine."),
         "rm": CommandEntry("launcher.commands.rm", "Delete a run's logs and records from its hosts."),
-        "prune": CommandEntry("launcher.commands.prune", "The same for all runs that ended long ago."),
+        "prune": CommandEntry("launcher.commands.prune", "Delete those of all runs that ended long ago."),
     },
     "Look things up": {
         "explain": CommandEntry(
@@ -298,8 +298,8 @@ def _help_width() -> int:
     try:
         columns = int(given) if given.isdigit() and int(given) else os.get_terminal_size(1).columns
     except OSError:
-        columns = _COLUMNS
-    return max(min(columns or _COLUMNS, _COLUMNS) - 2, 50)
+        columns = COLUMNS
+    return max(min(columns or COLUMNS, COLUMNS) - 2, 50)
 
 
 def _wants_json(argv: Sequence[str]) -> bool:

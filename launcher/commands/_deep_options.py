@@ -16,28 +16,35 @@ deep_flag = click.option(
     is_flag=True,
     help="Also measure every free GPU and the links between hosts: a launch of about a minute.",
 )
-seconds_option = click.option(
-    "--seconds",
-    type=FiniteRange(SHORTEST_S, LONGEST_S),
-    default=20.0,
-    show_default=True,
-    metavar="N",
-    help="With --deep: how long the matrix products take.",
-)
-step_timeout_option = click.option(
-    "--step-timeout",
-    type=DurationParam(min=1, max=3600),
-    default="60s",
-    show_default=True,
-    help="With --deep: end a step that takes so much longer than its time, and name who hangs.",
-)
-save_expect_option = click.option(
-    "--save-expect",
-    is_flag=True,
-    help="With --deep: write what was measured, less 5 %, to `expect:` of the hosts in hosts.yaml.",
-)
 
 
-def deep_options(function: Function) -> Function:
-    """Add --seconds, --step-timeout and --save-expect to a command."""
-    return save_expect_option(step_timeout_option(seconds_option(function)))
+def deep_options(prefix: str = "With --deep: ") -> Callable[[Function], Function]:
+    """Return what adds --seconds, --step-timeout and --save-expect to a command.
+
+    `prefix` starts the help of each.
+    """
+
+    def help_text(text: str) -> str:
+        return prefix + text if prefix else text[0].upper() + text[1:]
+
+    seconds = click.option(
+        "--seconds",
+        type=FiniteRange(SHORTEST_S, LONGEST_S),
+        default=20.0,
+        show_default=True,
+        metavar="N",
+        help=help_text("how long the matrix products take."),
+    )
+    step_timeout = click.option(
+        "--step-timeout",
+        type=DurationParam(min=1, max=3600),
+        default="60s",
+        show_default=True,
+        help=help_text("end a step that takes this much longer than it should, and name who hangs."),
+    )
+    save_expect = click.option(
+        "--save-expect",
+        is_flag=True,
+        help=help_text("write what was measured, less 5 %, to `expect:` of the hosts in hosts.yaml."),
+    )
+    return lambda function: save_expect(step_timeout(seconds(function)))

@@ -43,7 +43,8 @@ def host_access_options(function: Function) -> Function:
             type=click.IntRange(1, 1024),
             default=WIDTH,
             show_default=True,
-            help="Hosts at once; a preflight of very many takes more unless this is given.",
+            metavar="N",
+            help="Hosts at once; from 512 hosts on a preflight takes more, without it.",
         ),
         click.option(
             "--accept-new-host-keys",
@@ -66,7 +67,7 @@ LONGEST_AGE_S = 86400.0
 max_age_option = click.option(
     "--max-age",
     type=DurationParam(min=0, max=LONGEST_AGE_S),
-    help="Take what cannot have changed since (same boot and driver, same packages) from a check not older.",
+    help="Reuse what an earlier check read, at most this old, where it cannot have changed since.",
 )
 
 

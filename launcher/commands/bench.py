@@ -49,7 +49,7 @@ class BenchOptions(HostOptions):
 @hosts_argument
 @click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or a list of indices or UUIDs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@deep_options
+@deep_options("")
 @transport_option
 @host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:

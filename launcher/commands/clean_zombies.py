@@ -47,6 +47,13 @@ from preflight.leftovers.selection import CleanFilter, CleanSelection
 
 RECHECK_DELAY_S = 5.0  # long enough for a live rank to use some CPU
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch clean-zombies titan -n
+  gpulaunch clean-zombies titan --gpu 0 --gpu 1
+  gpulaunch clean-zombies all --yes
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class _Host:
@@ -72,18 +79,33 @@ class CleanZombiesOptions(HostOptions):
     as_json: bool
 
 
-@click.command("clean-zombies")
+@click.command("clean-zombies", epilog=_EXAMPLES)
 @hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
 @click.option("--dry-run", "-n", is_flag=True, help="Only show; end nothing.")
 @click.option(
-    "--gpu", "gpus", type=click.IntRange(0), multiple=True, help="Only holders of this GPU index. Repeatable."
+    "--gpu",
+    "gpus",
+    type=click.IntRange(0),
+    multiple=True,
+    metavar="N",
+    help="Only holders of this GPU index; repeatable.",
 )
 @click.option(
-    "--port", "ports", type=click.IntRange(1, 65535), multiple=True, help="Only holders of this port."
+    "--port",
+    "ports",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    metavar="N",
+    help="Only holders of this port; repeatable.",
 )
 @click.option(
-    "--pid", "pids", type=click.IntRange(1), multiple=True, help="Only this process; may be one that lives."
+    "--pid",
+    "pids",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="PID",
+    help="Only this process; may be one that lives; repeatable.",
 )
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")

@@ -13,8 +13,15 @@ from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch diagnose
+  gpulaunch diagnose slurm-4711.out
+  kubectl logs trainer-0 | gpulaunch diagnose -
+"""
 
-@click.command("diagnose")
+
+@click.command("diagnose", epilog=_EXAMPLES)
 @click.argument("logs", nargs=-1, metavar="[FILE|RUN|-]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @logs_option("Where `gpulaunch run` kept its logs.", "runs")

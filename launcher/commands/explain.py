@@ -10,8 +10,14 @@ from launcher.terminal.output import echo_json, echo_lines
 from preflight.checks.explain import explanation
 from preflight.checks.lookup import find_check_text
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch explain PROC001
+  gpulaunch explain P101 S44 G1
+"""
 
-@click.command()
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("codes", nargs=-1, metavar="CODE...", shell_complete=complete_codes)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(

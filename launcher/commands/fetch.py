@@ -26,6 +26,13 @@ from launcher.text import counted, one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch fetch
+  gpulaunch fetch paper_r64 --path 'checkpoint-5*'
+  gpulaunch fetch last --logs-only --to ~/logs
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions(FoundRunOptions):
@@ -38,11 +45,14 @@ class FetchOptions(FoundRunOptions):
     as_json: bool
 
 
-@click.command("fetch")
+@click.command("fetch", epilog=_EXAMPLES)
 @run_argument
 @click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Default: gpulaunch-runs/RUN.")
 @click.option(
-    "--host", default="", help="Only this node's files, for an output directory that all nodes share."
+    "--host",
+    default="",
+    metavar="HOST",
+    help="Only this node's files, for an output directory that all nodes share.",
 )
 @click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
 @click.option(

@@ -38,7 +38,7 @@ class ForwardOptions(FoundRunOptions):
 @click.command("forward", epilog=_EXAMPLES)
 @run_argument
 @click.argument("port", default=str(TENSORBOARD_PORT), metavar="[[LOCAL:]PORT]")
-@click.option("--host", default="", help="This node of the run, not its main one.")
+@click.option("--host", default="", metavar="HOST", help="This node of the run, not its main one.")
 @click.option(
     "--tensorboard",
     is_flag=True,

@@ -35,6 +35,13 @@ from preflight.script.target import RankTarget
 _PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch lint train.py
+  gpulaunch lint train.py --capability 7.5 --processes 4
+  gpulaunch lint train.py --args "--fp16 --epochs 3" --fix
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
@@ -54,7 +61,7 @@ class LintOptions:
     as_sarif: bool
 
 
-@click.command()
+@click.command(epilog=_EXAMPLES)
 @click.argument("scripts", nargs=-1, metavar="SCRIPT...", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "-c",

@@ -77,7 +77,7 @@ Examples:
 )
 @max_age_option
 @deep_flag
-@deep_options
+@deep_options()
 @transport_option
 @host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:

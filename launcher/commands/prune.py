@@ -17,6 +17,12 @@ from launcher.runs.search import search, search_hosts
 from launcher.text import counted
 from preflight.frozen import dataclass
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch prune titan --older-than 7d
+  gpulaunch prune all --yes
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PruneOptions(HostOptions):
@@ -27,7 +33,7 @@ class PruneOptions(HostOptions):
     as_json: bool
 
 
-@click.command("prune")
+@click.command("prune", epilog=_EXAMPLES)
 @hosts_argument
 @click.option(
     "--older-than",

@@ -17,8 +17,14 @@ from launcher.local.atomic_write import write_atomic
 from launcher.remote.recording import record_json
 from preflight.job import Job
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch record titan -o titan.json --mask
+  gpulaunch preflight --from titan.json
+"""
 
-@click.command()
+
+@click.command(epilog=_EXAMPLES)
 @hosts_argument
 @click.option(
     "-o",

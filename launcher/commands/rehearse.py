@@ -1,5 +1,6 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -27,12 +28,37 @@ _NOT_HERE = (
     "no_restart",
     "show_secrets",
 )
-_SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
+
+_EXAMPLES = """\b
+Examples:
+  gpulaunch rehearse train.py --hosts titan --sync
+  gpulaunch rehearse -c paper_r64 --steps 20 -- --lr 1e-4
+"""
 
 
-@click.command("rehearse", cls=LaunchCommand, params=_SHARED, options_metavar="[OPTIONS] {SCRIPT | -c NAME}")
+def _shared() -> list[click.Parameter]:
+    """Return the options of `run` that a rehearsal takes, without what they say of a dry run."""
+    shared = [copy(each) for each in run_command.params if each.name not in _NOT_HERE]
+    for option in shared:
+        if option.name == "verbose" and isinstance(option, click.Option):
+            option.help = "All that the checks of the hosts found."
+    return shared
+
+
+@click.command(
+    "rehearse",
+    cls=LaunchCommand,
+    epilog=_EXAMPLES,
+    params=_shared(),
+    options_metavar="[OPTIONS] {SCRIPT | -c NAME}",
+)
 @click.option(
-    "--steps", type=click.IntRange(2, 1000), default=DEFAULT_STEPS, show_default=True, help="Optimizer steps."
+    "--steps",
+    type=click.IntRange(2, 1000),
+    default=DEFAULT_STEPS,
+    show_default=True,
+    metavar="N",
+    help="Optimizer steps.",
 )
 @click.option("--fit", is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`).")
 def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool, **given: Any) -> int:

@@ -14,8 +14,14 @@ from launcher.rundir.layout import RunFiles, read_run
 from launcher.rundir.log_files import find_local_run
 from launcher.terminal.output import echo, echo_json, echo_lines, no_utf8
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch report
+  gpulaunch report paper_r64 --html report.html
+"""
 
-@click.command("report")
+
+@click.command("report", epilog=_EXAMPLES)
 @run_argument
 @click.option(
     "--html",

@@ -51,7 +51,7 @@ Examples:
     help="Submit on this login node by SSH, after the tree was sent to it.",
 )
 @set_option
-@logs_option("With --login: what the tree goes without.")
+@logs_option("With --login: this directory of the tree is not sent.")
 @json_option
 @host_access_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")

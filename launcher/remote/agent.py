@@ -316,8 +316,12 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
         return refusal
     said = last_lines(stderr)
     if status == 0 and not answer.begun:
-        message = f"{python} answered nothing of ours" + (f", but: {answer.noise}" if answer.noise else "")
-        return AgentProtocolError(host, message, f"Check with: {ssh_command(host, python, '-V')}")
+        message = f"{python} ran nothing of gpulaunch" + (f", but: {answer.noise}" if answer.noise else "")
+        fix = (
+            f"{ssh_command(host, python, '-V')} must print a version and ask nothing: a start-up file that"
+            " asks, or a forced command, takes what gpulaunch sends"
+        )
+        return AgentProtocolError(host, message, fix)
     if status == _EXIT_BAD_PAYLOAD:
         return AgentCrashed(host, f"the request did not arrive whole: {said}")
     ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"

@@ -31,7 +31,7 @@ def no_answer(
         words = last_lines(noise) or "it said nothing"
         return LoginShellDisabled(
             host,
-            f"{python} ran nothing of gpulaunch (exit status  {status}): {words}",
+            f"{python} ran nothing of gpulaunch (exit status {status}): {words}",
             f"Check with: {ssh_command(host, python, '-V')};"
             " an account whose login shell is nologin runs no programs",
         )
@@ -43,7 +43,7 @@ def no_python(host: str, python: str, said: str) -> PythonNotFound:
     fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
-    return PythonNotFound(host, f"{python} cannot be started on the host:  {said}", fix)
+    return PythonNotFound(host, f"{python} cannot be started on the host: {said}", fix)
 
 
 def last_lines(output: bytes, count: int = 3) -> str:

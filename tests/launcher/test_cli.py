@@ -3,6 +3,8 @@
 import ast
 import errno
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -79,6 +81,32 @@ def test_every_row_names_a_command(name: str) -> None:
     command = import_module(cli.COMMANDS[name].module).command
     assert isinstance(command, click.Command)
     assert command.help
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_names_every_value_and_only_options_of_the_command(name: str) -> None:
+    command = import_module(cli.COMMANDS[name].module).command
+    context = click.Context(command, info_name=f"gpulaunch {name}")
+    text = " ".join(command.get_help(context).split())
+    assert not {"INTEGER", "TEXT", "FLOAT", "RANGE"}.intersection(re.split(r"\W+", text))
+    ours = {spelling for param in command.params for spelling in param.opts if spelling.startswith("--")}
+    condition = r"\b[Ww]ith (--[a-z-]+)"
+    assert set(re.findall(condition, text)) <= ours
+    assert max(map(len, command.get_help(context).split("Examples:")[0].splitlines())) <= cli.COLUMNS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        match[0]
+        for entry in cli.COMMANDS.values()
+        for match in re.finditer(r"gpulaunch [^|;>\n]*", import_module(entry.module).command.epilog or "")
+    ],
+)
+def test_examples_in_help_use_options_that_exist(line: str) -> None:
+    name, *words = shlex.split(line.split("   ", maxsplit=1)[0])[1:]
+    command = import_module(cli.COMMANDS[name].module).command
+    click.Command.make_parser(command, click.Context(command)).parse_args(words)
 
 
 def test_every_command_has_its_row() -> None:

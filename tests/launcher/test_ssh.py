@@ -186,5 +186,9 @@ def test_a_secret_never_shows_in_an_error(sshd: Sshd, tmp_path: Path) -> None:
 
 def test_an_endpoint_without_a_key_says_so(sshd: Sshd, tmp_path: Path) -> None:
     endpoint: Endpoint = replace(sshd.endpoint, identity_files=(str(tmp_path / "none"),))
-    with pytest.raises(AuthenticationFailed, match="not let in as"):
+    with pytest.raises(AuthenticationFailed, match="not let in as") as raised:
         SshOpener(OpenOptions())(endpoint)
+    assert "does not exist: correct identity_file" in raised.value.fix
+    with pytest.raises(AuthenticationFailed, match="tried nothing: no agent, no key file") as raised:
+        SshOpener(OpenOptions())(replace(endpoint, identity_files=()))
+    assert f"ssh-copy-id -p {endpoint.port}" in raised.value.fix

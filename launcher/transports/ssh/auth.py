@@ -359,7 +359,10 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
     tried = "; ".join(attempts.tried) or "nothing: no agent, no key file"
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
-    fix = f"Try it by hand: ssh -v -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+    fix = (
+        "Name a key that the host knows (identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or add"
+        f" yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+    )
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
     if absent:
         fix = f"{absent[0]} does not exist: correct identity_file in hosts.yaml or IdentityFile in ssh_config"

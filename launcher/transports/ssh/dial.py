@@ -128,7 +128,11 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
         return ConnectionRefused(endpoint.name, message, "Is sshd running on it, and is this its port?")
     said = failures[-1].strerror or str(failures[-1])
     if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
-        return HostError(endpoint.name, f"no way to {where}: {said}", "Check the network and its routes")
+        return HostError(
+            endpoint.name,
+            f"no way to {where}: {said}",
+            "Is the host up? If so, check the network and its routes",
+        )
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
 
