@@ -19,7 +19,9 @@ MAX_POINTS = 200_000
 
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))"
 _LEARNING_RATE = re.compile(
-    r"(?<![\w.])(?:learning[_ ]rate|lr)(?:[_/-]?(?:group)?\w{0,12})?['\"]?\s*[:=]\s*['\"]?\[?" + _NUMBER,
+    r"(?<![\w.])(?:learning[_ ]rate|lr)(?:(?:[_/-]?(?:group)?\w{0,12})?['\"]?\s*[:=]\s*['\"]?\[?"
+    + _NUMBER
+    + r"|[ \t]+(\d*\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.]))",  # not `lr 3 groups`
     re.IGNORECASE,
 )
 _UNITS = {"it": "steps", "step": "steps", "sample": "samples", "example": "samples", "seq": "sequences"}
@@ -121,7 +123,7 @@ def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
         _add(found.norm, Sample(at, offset, point.norm, epoch))
     rate = _LEARNING_RATE.search(text)
     if rate is not None:
-        _add(found.learning_rate, Sample(at, offset, float(rate[1]), epoch))
+        _add(found.learning_rate, Sample(at, offset, float(rate[1] or rate[2]), epoch))
     for unit, value in _rates(text) if not beside else ():
         _add(found.rates.setdefault(unit, []), Sample(at, offset, value, epoch))
 

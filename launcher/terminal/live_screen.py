@@ -79,6 +79,8 @@ class LiveScreen(Screen):
         if count:
             self.notify(
                 f"{count} lines of other ranks repeat what was shown: in the logs, and with --all-ranks"
+                if count > 1
+                else "1 line of another rank repeats what was shown: in the log, and with --all-ranks"
             )
             self.clear()
 

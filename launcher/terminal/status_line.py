@@ -6,7 +6,7 @@ from dataclasses import field
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, text_width
 from launcher.terminal.progress import ProgressValues
-from launcher.text import clock, gib
+from launcher.text import clock, counted, gib
 from preflight.checks.helpers import format_duration
 from preflight.frozen import dataclass
 
@@ -114,7 +114,7 @@ def _cpus_together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
 
 def _folded(count: int) -> Iterator[list[Span]]:
     if count:
-        yield [(_DIM, f"{count} lines folded")]
+        yield [(_DIM, f"{counted(count, 'line')} folded")]
 
 
 def _field(name: str, value: str) -> list[Span]:

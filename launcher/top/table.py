@@ -58,6 +58,8 @@ _COLUMNS = (
 _BARS_FROM = 130
 _LONG_RUNS_FROM = 170
 _ALIGNED_FROM = 60
+"""From so many columns on every name has its place; in fewer a long name moves what follows it."""
+_NAME_SHARE = 3
 _AS_AT_START = RowOptions()
 _FOLDED_TITLES = ("GPUS", "USE", "MEMORY", "TEMP", "THR", "USER", "")
 _RIGHT = (1, 2)
@@ -153,7 +155,8 @@ def _host_lines(
     """Return the lines of hosts by their key, and a title for them: folded ones as a table."""
     hosts = [row.host for row in rows if row.gpu is None]
     folded = {host.name: cells.fold_cells(host) for host in hosts if host.current and options.folds(host)}
-    names = max((text_width(_name(row.host)) for row in rows), default=0) if width >= _ALIGNED_FROM else 0
+    names = max((text_width(_name(row.host)) for row in rows), default=0)
+    names = names if width >= _ALIGNED_FROM else min(names, width // _NAME_SHARE)
     titled = len(hosts) == len(rows)
     table = [*(row for row, _ in folded.values()), *([_FOLDED_TITLES] if titled else [])]
     widths = [max(text_width(cell) for cell in column) for column in zip(*table, strict=True)]

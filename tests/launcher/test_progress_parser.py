@@ -1,5 +1,7 @@
 """Where a training stands, by what it has printed last."""
 
+from dataclasses import replace
+
 import pytest
 
 from launcher.terminal.progress import ProgressParser, ProgressValues
@@ -82,6 +84,7 @@ def test_fields_that_do_not_fit_go_below() -> None:
         "run 12:31  step 40/120  loss 2.312  grad_norm 1.2  lr 2e-05  12.1k tokens/s  ETA 0:24"
         "  3 lines folded"
     )
+    assert text(replace(status, folded=1))[0].endswith("  1 line folded")
     assert len(text(status, 40)) == 3
     assert all(len(each) <= 40 for each in text(status, 40))
 

@@ -1,5 +1,6 @@
 """The report of a run, made from files as a run leaves them."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -52,6 +53,9 @@ def read(text: str) -> Metrics:
             "{'train_runtime': 7.9, 'train_samples_per_second': 97.3, 'train_loss': 5.0}",
             (None, None, None, None, {"samples": 97.3}),
         ),
+        ("step 30 loss 1.6 grad_norm 0.37 lr 5.00e-04", (30, 1.6, 0.37, 5e-4, {})),
+        ("iter 3, learning rate 0.001, loss 2.5", (3, 2.5, None, 1e-3, {})),
+        ("lr 3 groups, lr 2x, lr 0.1.2", (None, None, None, None, {})),
         ("100 MB/s read, colours, all right, allre: 3", (None, None, None, None, {})),
     ],
     ids=[
@@ -63,6 +67,9 @@ def read(text: str) -> Metrics:
         "k tokens",
         "words",
         "Trainer's last",
+        "a rate behind a space",
+        "a rate in words",
+        "no rate",
         "other numbers",
     ],
 )
@@ -212,6 +219,19 @@ def test_a_run_without_an_outcome_or_a_plan_is_told_as_such(tmp_path: Path) -> N
     parsed(page)
     assert "No outcome is kept locally" in page
     assert "No log holds a loss" in page
+
+
+def test_a_page_names_its_columns_and_the_reasons_before_their_sources(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    plan = json.loads((run / "plan.json").read_text())
+    finding = {"severity": "info", "code": "SYS002", "hosts": ["titan"], "message": "load 9"}
+    reason = {"text": "all ranks run on the CPU", "source": "gpus: none"}
+    (run / "plan.json").write_text(json.dumps({**plan, "findings": [finding], "reasons": [reason]}))
+    page = render_page(read_run(run))
+    assert "<th>event</th>" in page
+    assert "<th>finding</th>" in page
+    assert '<td class="short">SYS002</td>' in page
+    assert page.index("all ranks run on the CPU") < page.index("gpus: none")
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,13 @@ def test_a_narrow_window_keeps_whole_words_and_the_way_to_help() -> None:
         assert lines[-1].startswith("q quit  ? help  o order")
 
 
+@pytest.mark.parametrize("width", [40, 59, 80])
+def test_what_folded_hosts_have_is_below_each_other_in_a_narrow_window_too(width: int) -> None:
+    view = fleet(IDLE, host("longer-name", gpu(0)))
+    shown = text(gpu_lines(build_rows(view, RowOptions()), width))
+    assert len({line.find("all free") for line in shown[1:]}) == 1
+
+
 def test_bytes_of_a_terminal_become_keys() -> None:
     assert decode_keys(b"\x1b[A\x1b[B\x1bOAjk\r \x1b[5~\x1b[6~\x1b[H\x1b[F") == [
         *["up", "down", "up", "down", "up", "enter", "space", "page-up", "page-down", "home", "end"]

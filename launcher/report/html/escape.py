@@ -7,6 +7,8 @@ from typing import Any
 
 from launcher.text import sanitize
 
+_SHORT = 24
+
 
 def text(value: object) -> str:
     """Return anything as text that is only text in HTML, without what steers terminals and bidi readers."""
@@ -27,6 +29,12 @@ def pairs(rows: Iterable[tuple[object, object]]) -> str:
     return f"<dl>{cells}</dl>"
 
 
+def reasons(rows: Iterable[tuple[object, object]]) -> str:
+    """Return sentences as a list, each with its source behind it."""
+    items = (f'<li>{text(what)} <span class="soft">{text(source)}</span></li>' for what, source in rows)
+    return f"<ul>{''.join(items)}</ul>"
+
+
 def tiles(rows: Iterable[tuple[object, object]]) -> str:
     """Return names and values side by side."""
     cells = "".join(f"<div><span>{text(name)}</span><b>{text(value)}</b></div>" for name, value in rows)
@@ -36,8 +44,14 @@ def tiles(rows: Iterable[tuple[object, object]]) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table, which scrolls on its own where the window is narrow."""
     top = "".join(f"<th>{text(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(value: object) -> str:
+    """Return a cell; what is short, such as a code, a time or a size, stays on one line."""
+    kind = ' class="short"' if len(str(value)) <= _SHORT else ""
+    return f"<td{kind}>{text(value)}</td>"
 
 
 def ends_by_rank(outcome: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.config.templates import templates_dir
 from launcher.report.html.charts import MOST_EVENTS, render_charts
-from launcher.report.html.escape import clock, ends_by_rank, mappings, pairs, table, text, tiles
+from launcher.report.html.escape import clock, ends_by_rank, mappings, pairs, reasons, table, text, tiles
 from launcher.rundir.layout import RankLog, RunFiles, best_metrics_log
 from launcher.rundir.usage_series import RankSeries
 from launcher.text import duration, gib
@@ -119,7 +119,7 @@ def _events(run: RunFiles) -> Iterator[str]:
         (number, clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
         for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     ]
-    yield table(("", "at", "after", "field"), rows)
+    yield table(("", "at", "after", "event"), rows)
     if len(run.events) > MOST_EVENTS:
         yield f'<p class="soft">{len(run.events) - MOST_EVENTS} more.</p>'
 
@@ -188,7 +188,7 @@ def _plan(run: RunFiles) -> Iterator[str]:
     else:
         yield "<p>Nothing was changed.</p>"
     because = mappings(run.plan.get("reasons"))
-    yield pairs((each.get("source", ""), each.get("text", "")) for each in because)
+    yield reasons((each.get("text", ""), each.get("source", "")) for each in because)
     for node in mappings(run.plan.get("nodes")):
         yield f"<details><summary>{text(node.get('host', '?'))}: command</summary>"
         yield f"<pre>{text(node.get('command', ''))}</pre></details>"
@@ -204,7 +204,7 @@ def _findings(run: RunFiles) -> Iterator[str]:
         (each.get("severity"), each.get("code"), ", ".join(map(str, each.get("hosts") or ())), _said(each))
         for each in found
     ]
-    yield table(("severity", "code", "hosts", "field"), rows)
+    yield table(("severity", "code", "hosts", "finding"), rows)
 
 
 def _said(finding: Mapping[str, Any]) -> str:
