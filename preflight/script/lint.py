@@ -92,8 +92,8 @@ def lint_for(
     text: str, path: str, targets: Sequence[RankTarget], *, certain: bool, find: Finder | None = None
 ) -> LintResult:
     """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
+    parser = Parser()
     try:
-        parser = Parser()
         fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, parser)
         if any(target.processes is None for target in targets):
             source = fresh().add(path, text)
@@ -114,7 +114,7 @@ def lint_for(
     sources = readings[0].sources
     with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
     merged += [item for item in with_switches if (item.code, item.place) not in _places(merged)]
-    merged += _notebook_lines(sources)
+    merged += [*_notebook_lines(sources), *_newer_syntax(parser)]
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
     problems = [*sources.problems, *(item for reading in readings for item in reading.excesses)]
@@ -183,6 +183,17 @@ def _notebook_lines(sources: Sources) -> list[LintFinding]:
     message, fix = "cannot be read by Python: a line of a notebook", "remove it, or export without magics"
     title = RULES["P100"].title
     return [LintFinding("P100", Level.ERROR, place, title, message, fix) for place in sources.magics]
+
+
+def _newer_syntax(parser: Parser) -> list[LintFinding]:
+    """Return where a file needs a newer Python than the one that reads it: the training may run on one."""
+    found = []
+    for path, error in parser.newer.items():
+        place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
+        message = f"Python 3.12 or newer reads this, and an older one stops at it: {error.msg}"
+        fix = "Python 3.12 or newer on the hosts, or the older spelling"
+        found.append(LintFinding("P100", Level.INFO, place, RULES["P100"].title, message, fix))
+    return found
 
 
 def _position(place: CodeLocation) -> tuple[str, int, int]:

@@ -79,6 +79,9 @@ class Parser:
         self._programs: dict[int, frozenset[str] | None] = {}
         self._nodes: dict[int, list[ast.AST]] = {}
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
+        self.newer: dict[
+            str, SyntaxError
+        ] = {}  # files that only a newer Python reads, with what stops this one
 
     def parse(self, path: str, text: str) -> ast.Module:
         """Return the tree of a text. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
@@ -91,8 +94,24 @@ class Parser:
             if self._most_words > MAX_WORDS:
                 self._count()
             with no_collections():
-                self._trees[path, text] = ast.parse(text, filename=path)
+                self._trees[path, text] = self._tree(path, text)
         return self._trees[path, text]
+
+    def _tree(self, path: str, text: str) -> ast.Module:
+        try:
+            return ast.parse(text, filename=path)
+        except SyntaxError as error:
+            from preflight.script.newer_syntax import replace_newer_syntax  # noqa: PLC0415 - few scripts need it
+
+            plain = replace_newer_syntax(text)
+            if plain == text:
+                raise
+            try:
+                tree = ast.parse(plain, filename=path)
+            except SyntaxError:
+                raise error from None
+            self.newer[path] = error
+            return tree
 
     def _count(self) -> None:
         """Replace the bound by a count."""

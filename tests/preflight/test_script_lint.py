@@ -93,12 +93,34 @@ def test_one_process_needs_no_placement() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["print 'python 2'\n", "def f(:\n", "\x00", "while True\n"],
+    ["print 'python 2'\n", "def f(:\n", "\x00", "while True\n", "f'{'\n", "print f'{'a'}'\n"],
 )
 def test_what_is_not_python_is_a_problem_and_not_a_pass(text: str) -> None:
     result = lint(text, "t.py")
     assert result.problems
     assert [(f.code, f.level) for f in result.findings] == [("P100", Level.ERROR)] or "\x00" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        """name = f"{args["name"]} of {", ".join(args)}\"""",
+        "name = f'{'a' + f'{args['x']:>{args['w']}}'} {{}}'",
+        """name = f"{\n    args  # all\n}\"""",
+        "def last[T: (int, str)](items: list[T]) -> T: return items[-1]",
+        "class Store[K, V](dict): pass",
+        "type Pair[T] = tuple[T, T]",
+    ],
+)
+def test_what_a_newer_python_reads_is_no_error_and_the_rest_is_judged(line: str) -> None:
+    text = f"import torch\n{line}\nmodel = torch.nn.Linear(4, 4).to('cuda:0')\n"
+    result = lint(text, "t.py", [RankTarget(capability=(8, 0), processes=2)])
+    assert [(f.code, f.level) for f in result.findings if f.level is not Level.INFO] == [
+        ("D201", Level.ERROR)
+    ]
+    assert {f.code for f in result.findings} <= {"D201", "P100"}  # P100 where this Python is too old
+    assert result.findings[-1].place.line == text.count("\n")
+    assert not result.problems
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 @rule("P100")
 def not_python(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
-    """The script cannot be read: it is not Python.
+    """The script cannot be read: it is not Python, or not that of every version.
 
     A launch would stop at the same line. Lines of a notebook (`!pip install`, `%matplotlib`) are passed over
-    and the rest is judged; after any other mistake nothing is.
+    and the rest is judged; after any other mistake nothing is. Syntax that came with Python 3.12 (f-strings
+    within their own quotes, type parameters) is an info where an older Python reads the script.
     Source: Python's own parser.
     """
     del it, event
