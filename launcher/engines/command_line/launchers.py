@@ -22,6 +22,7 @@ from launcher.engines.command_line.words import require_known, without_values
 from launcher.errors import CommandRefused
 
 _PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")
+_SHELL = re.compile(r"(?:ba|z|da|k|c|tc|fi)?sh")
 _PROGRAMS: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
     ("torchrun",): ("torchrun", TORCHRUN),
     ("accelerate", "launch"): ("accelerate", ACCELERATE),
@@ -91,8 +92,23 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     refuse_setup(line.words[start:])
     if [word.text for word in line.words[start : start + 2]] == ["tune", "run"]:
         return _read_tune(line, start)
+    _refuse_no_program(name, [word.text for word in line.words[start + 1 :]])
     record = _record(line, "opaque", "executable", start)
     return replace(record, remarks=_unchanged_counts(record))
+
+
+def _refuse_no_program(name: str, args: Sequence[str]) -> None:
+    """Raise CommandRefused for the rest of a command, and for a shell that waits for a person."""
+    if name.startswith("-"):
+        raise CommandRefused(
+            f"the line starts with {name}, an option: its program is missing",
+            "paste it from torchrun, accelerate or python on, to its end",
+        )
+    if _SHELL.fullmatch(name) and all(word.startswith("-") for word in args):
+        raise CommandRefused(
+            f"{name} would wait for a terminal on every host",
+            f"write what to start in {name}: {name} train.sh",
+        )
 
 
 def _longest(known: Iterable[tuple[str, ...]], words: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -9,7 +9,11 @@ import json
 import re
 import shlex
 
+from launcher.engines.command_line.editor_text import command_of_editor
+from launcher.engines.command_line.makefile_text import recipe
+from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
+from launcher.engines.command_line.shell_functions import without_functions
 
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
@@ -21,11 +25,12 @@ _PROMPT = re.compile(
 _SHELL_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\$)[ \t]+")
 _ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={_LAUNCH}\b)")
 _LAUNCH_LINE = re.compile(rf"^[ \t]*{_LAUNCH}\b", re.MULTILINE)
-_FUNCTION = re.compile(
-    r"^(?:function[ \t]+(?P<name>[\w-]+)[ \t]*(?:\(\))?|(?P<other>[\w-]+)[ \t]*\(\))\s*"
-    r"\{[ \t]*\n(?P<body>.*?)^\}[ \t]*$",
-    re.MULTILINE | re.DOTALL,
+_LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){_PROGRAMS}\b")
+_HISTORY = re.compile(
+    r"^(?::[ \t]\d{9,11}:\d+;|[ \t]*\d{1,6}\*?[ \t]{1,3}"
+    r"(?:\d{4}-\d\d-\d\d[ \t]+\d\d:\d\d(?::\d\d)?[ \t]+)?(?=[A-Za-z_./]))"
 )
+_HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
 _FENCE = re.compile(
     r"^[ \t]*(?:(?:```|~~~)[^`~\n]*|\"{3}|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
 )
@@ -39,7 +44,9 @@ _INVISIBLE = {
 
 _LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE)
 _LABEL = re.compile(
-    rf"^[ \t]*(?:[A-Z][\w -]{{0,30}}:|command:|CMD|ENTRYPOINT)[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE
+    rf"^[ \t]*(?:- )?(?:[A-Z][\w -]{{0,30}}:|(?:command|run|cmd|script):|CMD|ENTRYPOINT|RUN)[ \t]+"
+    rf"(?=`?{_LAUNCH}\b)",
+    re.MULTILINE,
 )
 _WORDS = re.compile(
     r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
@@ -49,8 +56,6 @@ _QUOTED_ITEM = re.compile(r"^([\"'])(.*)\1$")
 _REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
-_TARGET = re.compile(r"^[\w./-]+:[^=\n]*\n(?=\t)", re.MULTILINE)
-"""A comment behind the sign for a continued line, and a target of a Makefile: no shell would take them so."""
 
 _HERE_TEXT = re.compile(
     r"^(?P<head>[^\n]*?)<<-?[ \t]*(?P<quote>['\"]?)(?P<tag>[A-Za-z_]\w*)(?P=quote)(?P<rest>[^\n]*)\n"
@@ -71,15 +76,14 @@ _MAGICS = (
 
 
 def commands_text(text: str) -> str:
-    """Return the commands of a text that was copied from a page, a terminal or a notebook.
-
-    Functions of a script that launch nothing are left out: a launch that needs one lacks a value then.
-    """
-    text = _argv_text(text.translate(_INVISIBLE))
+    """Return the commands of a text that was copied from a page, a terminal or a notebook."""
+    text = text.translate(_INVISIBLE)
+    document = command_of_editor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
+    text = recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
     code = _CODE.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
-    text = _without_functions(text)
+    text = without_functions(text, _LAUNCH_LINE)
     root = _ROOT_PROMPT.match(text)
     typed = text[root.end() :] if root is not None else ""
     if typed and _is_one_command(typed) and not _LAUNCH_LINE.search(typed.partition("\n")[2]):
@@ -87,7 +91,7 @@ def commands_text(text: str) -> str:
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
     text = _TO_PROCESS.sub("> log", text)
-    text = _TARGET.sub("", _COMMENT_BEHIND.sub(r"\\", text))
+    text = _COMMENT_BEHIND.sub(r"\\", text)
     return _HERE_TEXT.sub(_as_assignment, _without_prompts(_typed_lines(shell_of_cell(text))))
 
 
@@ -107,19 +111,6 @@ def _argv_text(text: str) -> str:
     items = [_QUOTED_ITEM.sub(r"\2", line[2:].strip()) for line in lines if line.startswith("- ")]
     is_command = len(items) == len(lines) > 1 and not any(char.isspace() for char in items[0])
     return shlex.join(items) if is_command else text
-
-
-def _without_functions(text: str) -> str:
-    """Leave out functions that launch nothing, and the commands that call them."""
-    idle = [found for found in _FUNCTION.finditer(text) if not _LAUNCH_LINE.search(found["body"])]
-    for found in idle:
-        text = text.replace(found[0], "", 1)
-    names = [found["name"] or found["other"] for found in idle]
-    for name in names:
-        text = re.sub(
-            rf"^[ \t]*{re.escape(name)}(?:[ \t](?:[^\n]*\\\n)*[^\n]*)?$", "", text, flags=re.MULTILINE
-        )
-    return text
 
 
 def _without_prompts(text: str) -> str:
@@ -161,9 +152,23 @@ def _is_one_command(text: str) -> bool:
     return True
 
 
+def _without_numbers(text: str) -> str:
+    """Leave out what `history` and the file of zsh's history put in front of every command."""
+    lines = text.split("\n")
+    starts = [line for above, line in zip(["", *lines], lines, strict=False) if not _CONTINUED.search(above)]
+    if not any(map(_HISTORY.match, starts)) or any(
+        line.strip() and not _HISTORY.match(line) for line in starts
+    ):
+        return text
+    return "\n".join(_HISTORY.sub("", line) for line in lines)
+
+
 def _typed_lines(text: str) -> str:
     """Return the lines that were typed, where prompts distinguish them from what the terminal printed."""
     lines = text.strip("\n").split("\n")
+    first = next((number for number, line in enumerate(lines) if _SHELL_PROMPT.match(line)), 0)
+    if all(map(_HEADING.fullmatch, lines[:first])):
+        lines = lines[first:]
     if not _SHELL_PROMPT.match(lines[0]):
         return text
     typed: list[str] = []

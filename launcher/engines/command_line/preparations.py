@@ -268,7 +268,7 @@ def only_one(found: Sequence[FoundCommand]) -> tuple[str, ...]:
         return (
             f"{_shown(first.words)}: the text has it for {len(found)} nodes, and gpulaunch for each host",
         )
-    if others[0].ended == "|":
+    if others[0].ended == "|" and _is_launch(first.words):
         raise several(first.words, others[0].words, "|")
     trains = [one for one in others if not is_setup(one.words)]
     other = next((one for one in others if _is_launch(one.words)), (trains or others)[0])

@@ -27,6 +27,9 @@ _CALCULATED = re.compile(
     re.ASCII,
 )
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
+_SUBMITTED = re.compile(
+    r"\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_SUBCWD|PJM_O_WORKDIR)\}?(?:/+(?P<inside>.*))?"
+)
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
@@ -289,6 +292,9 @@ class _Shell:
                 self.values[name] = str(number)
 
     def _change_directory(self, to: Word) -> None:
+        submitted = _SUBMITTED.fullmatch(to.text) if len(to.unresolved) == 1 else None
+        if submitted is not None:  # the directory that a batch script is submitted in, where it is pasted
+            self.directory, to = "", Word(submitted["inside"] or ".")
         require_known(to, "cd")
         if to.text == "-":
             self.directory, self.before = self.before, self.directory

@@ -9,7 +9,7 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 # `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
-_CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*\r?\n")
+_CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*(?:\r?\n|\Z)")
 _PLACEHOLDER = re.compile(
     r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
     r"|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"

@@ -154,6 +154,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "salloc": ("salloc asks Slurm for hosts", "run gpulaunch inside of the allocation"),
     "tmux": ("tmux keeps a terminal for the command", "leave it out: --detach lets the run continue"),
     "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run continue"),
+    "script": ("script keeps a terminal for the command", "leave it out: every rank has a log of its own"),
+    "ipython": ("ipython is for a person at a terminal", "write python in place of it"),
     "timeout": (
         "timeout would end a launcher and leave ranks behind",
         "leave it out; gpulaunch stop ends a run",

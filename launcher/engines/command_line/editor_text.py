@@ -1,0 +1,85 @@
+"""The command of a configuration of an editor: `launch.json` and `tasks.json` of Visual Studio Code. Pure."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.errors import CommandRefused
+
+_LOOKS = re.compile(r"\"(?:module|program|command)\"[ \t]*:")
+_COMMENT = re.compile(r"^[ \t]*//[^\n]*$|(?<=[,\[{])[ \t]*//[^\n\"]*$", re.MULTILINE)
+_LAST_COMMA = re.compile(r",(?=\s*[}\]])")
+_FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}(?=/|$)")
+_OWN_VARIABLE = re.compile(r"\$\{(?:file\w*|input:\w+|command:[\w.]+|relativeFile\w*)\}")
+_LONGEST = 50_000
+
+
+def command_of_editor(text: str) -> str | None:
+    """Return the one command of a configuration; None for a text that is none.
+
+    Raises CommandRefused for a file of several.
+    """
+    if len(text) > _LONGEST or not text.lstrip().startswith(("{", "[")) or not _LOOKS.search(text):
+        return None
+    try:
+        tree = json.loads(_LAST_COMMA.sub("", _COMMENT.sub("", text)))
+    except (ValueError, RecursionError):
+        return None
+    commands = dict(_commands(tree, 0))
+    if len(set(commands.values())) > 1:
+        raise CommandRefused(
+            f"the file has {len(commands)} configurations: {', '.join(list(commands)[:8])}",
+            "paste one of them",
+        )
+    return next(iter(commands.values()), None)
+
+
+def _commands(tree: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the name and the command of each configuration."""
+    if depth > 4:
+        return
+    if isinstance(tree, list):
+        for one in tree:
+            yield from _commands(one, depth + 1)
+    elif isinstance(tree, dict):
+        command = _command(tree)
+        if command:
+            yield str(tree.get("name", tree.get("label", "one without a name"))), command
+            return
+        for one in tree.values():
+            yield from _commands(one, depth + 1)
+
+
+def _command(one: dict[str, Any]) -> str:
+    start = next((key for key in ("module", "program", "command") if isinstance(one.get(key), str)), "")
+    given = one.get("args", [])
+    if not start or not isinstance(given, list | str):
+        return ""
+    head = _quoted(one[start]) if start != "command" else _filled(one[start])
+    python = one.get("python") if isinstance(one.get("python"), str) else "python"
+    before = {"module": f"{python} -m {head}", "program": f"{python} {head}"}.get(start, head)
+    words = given if isinstance(given, str) else " ".join(_quoted(word) for word in given)
+    lines = [f"export {name}={shlex.quote(str(value))}" for name, value in _environment(one)]
+    if isinstance(one.get("cwd"), str) and _filled(one["cwd"]) != ".":
+        lines.append(f"cd {shlex.quote(_filled(one['cwd']))}")
+    return "\n".join((*lines, f"{before} {words}".strip()))
+
+
+def _environment(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    options = one.get("options")
+    found = one.get("env", options.get("env") if isinstance(options, dict) else None)
+    for name, value in found.items() if isinstance(found, dict) else ():
+        if re.fullmatch(r"[A-Za-z_]\w*", name) and isinstance(value, str | int):
+            yield name, _filled(str(value))
+
+
+def _quoted(word: object) -> str:
+    """Return an argument in quotes; a variable that the editor fills in has no value."""
+    text = _filled(str(word))
+    return text if text != str(word) and "<" in text else shlex.quote(text)
+
+
+def _filled(text: str) -> str:
+    return _OWN_VARIABLE.sub("<a variable of the editor>", _FOLDER.sub(".", text)).removeprefix("./")

@@ -1,0 +1,191 @@
+"""The command in a manifest: of a container of Kubernetes or Compose, of a step of CI, of a task. Pure.
+
+Only the keys that hold commands are looked for, so a part of a manifest is read as the whole is.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+_KEY = re.compile(
+    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|entrypoint|cmd|env|environment)"
+    r"[ \t]*:(?:[ \t]+(?P<value>.*?))?[ \t]*"
+)
+_BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
+_ITEM = re.compile(r"(?P<indent>[ ]*)-[ \t]+(?P<value>.*?)[ \t]*")
+_NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
+_VALUE = re.compile(r"[ ]*value:[ \t]*(?P<value>.+?)[ \t]*")
+_PAIR = re.compile(r"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>.*?)[ \t]*")
+_BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s][^,\]\"]*?)[ \t]*(?=[,\]])")
+_SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
+_SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
+_TEXT_KEYS = ("run", "script", "commands", "cmd")
+_MOST_LINES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key that holds a command, and its value: one text or several words."""
+
+    name: str
+    indent: int
+    line: int  # index of its own line
+    end: int  # index of the first line behind its value
+    text: str | None
+    words: tuple[str, ...] = ()
+
+
+def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
+    """Return the one command of a manifest that launches something; None for any other text.
+
+    `launch` matches a launch. Raises CommandRefused for a manifest of several.
+    """
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES or not any(_KEY.fullmatch(line) for line in lines):
+        return None
+    keys = list(_keys(lines))
+    found: dict[str, None] = {}
+    for number, key in enumerate(keys):
+        command = _command(key, keys[number + 1 : number + 2])
+        if command is not None and launch.search(command):
+            found["".join((*_environment(keys, key, lines), command))] = None
+    if len(found) > 1:
+        raise CommandRefused(
+            f"the manifest has {len(found)} commands that launch something", "paste one of them"
+        )
+    return next(iter(found), None)
+
+
+def _command(key: _Key, following: list[_Key]) -> str | None:
+    """Return what a key runs as a text of a shell: `args` belong to the `command` beside them."""
+    if key.name in ("env", "environment"):
+        return None
+    if key.name in _TEXT_KEYS and key.words:
+        return "\n".join(key.words)
+    if key.text is not None:
+        return key.text
+    words = key.words
+    if key.name in ("command", "entrypoint") and following:
+        beside = following[0]
+        if beside.name in ("args", "command") and beside.indent == key.indent and beside.line == key.end:
+            words += beside.words or (() if beside.text is None else (beside.text,))
+    if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
+        return words[-1]
+    return shlex.join(words) if len(words) > 1 else "".join(words)
+
+
+def _keys(lines: list[str]) -> Iterator[_Key]:
+    at = 0
+    while at < len(lines):
+        found = _KEY.fullmatch(lines[at])
+        if found is None:
+            at += 1
+            continue
+        indent, value = len(found["indent"]), found["value"] or ""
+        block = _BLOCK.fullmatch(value)
+        if block is not None:
+            body, end = _block(lines, at + 1, indent)
+            yield _Key(found["key"], indent, at, end, _joined(body, block["kind"]))
+        elif value:
+            listed = _flow(value)
+            end = at + 1
+            yield _Key(found["key"], indent, at, end, None if listed else _scalar(value), listed)
+        else:
+            words, end = _items(lines, at + 1, indent)
+            yield _Key(found["key"], indent, at, end, None, words)
+        at = max(end, at + 1)
+
+
+def _block(lines: list[str], start: int, indent: int) -> tuple[list[str], int]:
+    """Return the lines that are deeper than `indent`, without what they have in common."""
+    end = start
+    while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > indent):
+        end += 1
+    body = lines[start:end]
+    common = min((_indent(line) for line in body if line.strip()), default=0)
+    return [line[common:] for line in body], end
+
+
+def _joined(body: list[str], kind: str) -> str:
+    if kind == "|":
+        return "\n".join(body)
+    return "\n".join(" ".join(part.split("\n")) for part in "\n".join(body).strip("\n").split("\n\n"))
+
+
+def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], int]:
+    """Return the words of a list below a key: each a line, a block or a quoted text."""
+    words: list[str] = []
+    at = start
+    while at < len(lines):
+        item = _ITEM.fullmatch(lines[at])
+        if item is None or len(item["indent"]) + 2 < indent:
+            break
+        block = _BLOCK.fullmatch(item["value"])
+        if block is not None:
+            body, at = _block(lines, at + 1, len(item["indent"]))
+            words.append(_joined(body, block["kind"]))
+        else:
+            words.append(_scalar(item["value"]))
+            at += 1
+    return tuple(words), at
+
+
+def _flow(value: str) -> tuple[str, ...]:
+    """Return the words of `[a, "b"]`; () for any other value."""
+    if not value.startswith("["):
+        return ()
+    quoted = _BARE_WORD.sub(lambda one: json.dumps(one[1]), _SINGLE_QUOTED.sub(r'"\1"', value))
+    try:
+        words = json.loads(quoted)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
+
+
+def _scalar(value: str) -> str:
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        inner = value[1:-1]
+        return inner.replace("''", "'") if value[0] == "'" else re.sub(r"\\([\"\\])", r"\1", inner)
+    return value
+
+
+def _environment(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[str]:
+    """Yield the variables that are set beside a command, as assignments of a shell."""
+    for key in keys:
+        if key.name not in ("env", "environment") or key.indent != command.indent:
+            continue
+        first, last = sorted((key.line, command.line))
+        if any(line.strip() and _indent(line) < key.indent for line in lines[first + 1 : last + 1]):
+            continue
+        for name, value in _variables(lines, key):
+            yield f"export {name}={shlex.quote(_scalar(value))}\n"
+
+
+def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
+    at = key.line + 1
+    named = ""
+    while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) >= key.indent):
+        line, at = lines[at], at + 1
+        name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
+        if _KEY.fullmatch(line):
+            return
+        if name is not None:
+            named = _scalar(name["name"])
+        elif value is not None and named:
+            yield named, value["value"]
+            named = ""
+        elif pair is not None and pair["value"] and pair["name"].isupper():
+            yield pair["name"], pair["value"]
+
+
+def _indent(line: str) -> int:
+    """Return the column of a line's first key: behind `- `, as YAML counts it."""
+    return (
+        len(line) - len(line.lstrip(" -"))
+        if line.lstrip(" ").startswith("- ")
+        else len(line) - len(line.lstrip(" "))
+    )
