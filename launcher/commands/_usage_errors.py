@@ -7,6 +7,10 @@ import click
 from launcher.text import one_line
 
 _VALUE = r"(?s)'?(.*?)'? is not (?:a valid|in the range|one of)"
+_PATH = (
+    r"(?s)(?i:file|directory|path) '(.*)'"
+    r" (does not exist|is a directory|is a file|is not readable|is not writable)"
+)
 _EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
 _OF_COMMANDS = frozenset(
     (
@@ -81,6 +85,11 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
         return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line
     if isinstance(error, click.MissingParameter):
         return f"{path} needs {_parameter(error)}", help_line
+    path_error = re.match(_PATH, error.message) if isinstance(error, click.BadParameter) else None
+    if path_error is not None and isinstance(error, click.BadParameter):
+        return f"{_parameter(error)}: {one_line(path_error[1], _SHOWN)} {path_error[2]}", _path_fix(
+            error, path_error[2]
+        )
     if isinstance(error, click.BadParameter):
         return f"{_parameter(error)}: {_value(error)}", help_line
     if isinstance(error, click.BadOptionUsage) and "requires" in error.message:
@@ -89,6 +98,20 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
     if extra is not None:
         return f"{path} takes no further argument, got {one_line(extra[1], _SHOWN)}", help_line
     return _plain(error.message), help_line
+
+
+def _path_fix(error: click.BadParameter, what: str) -> str:
+    """Return what to type in place of a path that cannot be used."""
+    if "directory" in what:
+        return "name a file"
+    if "is a file" in what:
+        return "name a directory"
+    if "does not exist" not in what:
+        return "name a file that you may read and write"
+    listed = error.param is not None and error.param.name == "inventory"
+    return (
+        "gpulaunch init writes a hosts.yaml; or name one that exists" if listed else "name a file that exists"
+    )
 
 
 def _parameter(error: click.BadParameter) -> str:

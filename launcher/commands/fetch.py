@@ -75,6 +75,7 @@ def command(run: str, **given: Any) -> int:
     """
     options = FetchOptions(**given)
     _require_paths(options)
+    _require_directory(options.to)
     ways, found, to = open_named_run(run, options)
     plan = to.plan
     nodes = list(zip(plan.nodes, to.entries, strict=True))
@@ -121,6 +122,17 @@ def _require_paths(options: FetchOptions) -> None:
         raise BadInput("--logs-only leaves out what --path asks for", "give one of the two")
     if not all(path.strip() for path in options.paths):
         raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
+
+
+def _require_directory(directory: Path | None) -> None:
+    """Raise BadInput for a --to that cannot take any file: each file of each host would report it."""
+    if directory is None:
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or str(error)
+        raise BadInput(f"--to {directory}: {reason}", "name a directory that you can write to") from None
 
 
 def _absent_paths(paths: tuple[str, ...], results: list[FetchResult | GpulaunchError]) -> list[str]:

@@ -40,7 +40,7 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
         )
     script, *args = words
     config = config_from_script(script, replace(overrides, extra_args=tuple(args)))
-    _refuse_shell_script(script)
+    refuse_shell_script(script, "run")
     if config.job.send_script or _explicit(overrides):
         return config
     if script.endswith(SUFFIXES) or (not Path(script).exists() and script in known_configs()):
@@ -59,8 +59,11 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
     return config
 
 
-def _refuse_shell_script(script: str) -> None:
-    """Raise BadInput for a local file that a shell runs: Python would report a syntax error in it."""
+def refuse_shell_script(script: str, command: str) -> None:
+    """Raise BadInput for a local file that a shell runs: Python would report a syntax error in it.
+
+    `command` is the command of gpulaunch that has been typed.
+    """
     path = Path(script)
     if not path.is_file():
         return
@@ -71,8 +74,8 @@ def _refuse_shell_script(script: str) -> None:
             word = shlex.quote(script)
             raise BadInput(
                 f"{script} is a shell script, expected a Python script",
-                f"gpulaunch run -- bash {word} starts it on each host;"
-                f' gpulaunch run -- "$(cat {word})" reads the launch in it',
+                f"gpulaunch {command} -- bash {word} starts it on each host;"
+                f' gpulaunch {command} -- "$(cat {word})" reads the launch in it',
             )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
-from launcher.rundir.run_id import started_text
+from launcher.rundir.run_id import names_run, started_text
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
@@ -54,7 +54,7 @@ def _named(word: str, runs: Path) -> list[Log]:
 
 
 def find_local_run(word: str, runs: Path) -> Path:
-    """Return the directory of the run whose id is, or starts with, a word; "last" was started last.
+    """Return the directory of the run that a word means, as `names_run` has it; "last" was started last.
 
     Raises BadInput.
     """
@@ -64,7 +64,7 @@ def find_local_run(word: str, runs: Path) -> Path:
     if word == LAST and kept:
         return max(kept, key=_started)
     exact = [path for path in kept if path.name == word]
-    found = exact or [path for path in kept if path.name.startswith(word)]
+    found = exact or [path for path in kept if names_run(word, path.name)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -5,6 +5,7 @@ import re
 import time
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_CHANCE = re.compile(r"[0-9a-f]{6}", re.ASCII)
 _FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
 
 
@@ -17,6 +18,16 @@ def new_run_id(name: str) -> str:
 def is_run_id(word: object) -> bool:
     """Return whether it has the form of a run's name: a plain name of a directory, and of no module."""
     return isinstance(word, str) and _FORM.fullmatch(word) is not None
+
+
+def is_run_suffix(word: str) -> bool:
+    """Return whether a word may be the last part of a run's name, which chance alone makes unique."""
+    return _CHANCE.fullmatch(word) is not None
+
+
+def names_run(word: str, run_id: str) -> bool:
+    """Return whether a word means a run: its name, the first characters of it, or its last part."""
+    return run_id.startswith(word) or (is_run_suffix(word) and run_id.endswith(f"-{word}"))
 
 
 def started_text(run_id: str) -> str:

@@ -9,7 +9,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
 from launcher.planning.run_record import RunRecord, read_record
 from launcher.rundir.end_state import _WORST, RunStatus, condition_after, describe_end, why_ended
-from launcher.rundir.run_id import is_run_id
+from launcher.rundir.run_id import is_run_id, names_run
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -349,7 +349,7 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
 def select_run(
     runs: Iterable[RemoteRun], word: str, last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None
 ) -> RemoteRun:
-    """Return the run that a word means: `last`, a whole id, or the start of exactly one.
+    """Return the run that a word means: `last`, a whole id, the start of exactly one, or its last part.
 
     `last` says which of them that word means; the newest where nothing is said. Raises BadInput.
     """
@@ -360,7 +360,7 @@ def select_run(
     if word == LAST:
         return _believed(runs[-1] if last is None else last(runs))
     exact = [run for run in runs if run.run_id == word]
-    begun = exact or [run for run in runs if run.run_id.startswith(word)]
+    begun = exact or [run for run in runs if names_run(word, run.run_id)]
     if len(begun) == 1:
         return _believed(begun[0])
     if not begun:

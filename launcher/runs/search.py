@@ -11,6 +11,7 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.planning.run_record import saved_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
+from launcher.rundir.run_id import is_run_suffix, names_run
 from launcher.rundir.state_schema import valid_runs
 from launcher.runs.model import LAST, RemoteRun, merge_node_runs, select_run
 from launcher.runs.request import send_request
@@ -102,12 +103,12 @@ def find_in_runs(
     `search`; `last` chooses where the word is "last".
     """
     hosts = tuple(entries)
-    wanted: dict[str, object] = {} if word == LAST else {"prefix": word}
+    wanted: dict[str, object] = {} if word == LAST or is_run_suffix(word) else {"prefix": word}
     found = search(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))
     for run_id, strays in found.strays.items():
-        if word == LAST or run_id.startswith(word):
+        if word == LAST or names_run(word, run_id):
             for words in strays:
                 warn(f"{run_id}: {words}")
     try:

@@ -248,3 +248,12 @@ def test_a_file_that_does_not_exist_is_no_command(home: Path, name: str) -> None
     with pytest.raises(BadInput, match="no such script locally"):
         CliRunner().invoke(command, [name], catch_exceptions=False)
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "words"), [("src", "is a directory"), ("go.sh", "is a shell script")])
+def test_what_python_does_not_run_gets_no_run_config(home: Path, name: str, words: str) -> None:
+    Path("src").mkdir()
+    Path("go.sh").write_text("torchrun train.py\n")
+    with pytest.raises(BadInput, match=words):
+        CliRunner().invoke(command, [name], catch_exceptions=False)
+    assert not Path("gpulaunch").exists()

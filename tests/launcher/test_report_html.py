@@ -267,6 +267,8 @@ def test_last_is_the_run_that_was_started_last(tmp_path: Path) -> None:
     assert find_local_run("last", tmp_path).name == "a"
     with pytest.raises(BadInput, match="no such run"):
         find_local_run("c", tmp_path)
+    (tmp_path / "job-20261125-210248-4fc2de").mkdir()
+    assert find_local_run("4fc2de", tmp_path).name == "job-20261125-210248-4fc2de"
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:

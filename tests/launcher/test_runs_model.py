@@ -8,6 +8,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import build_run_record, read_record
+from launcher.rundir.run_id import names_run
 from launcher.rundir.state_schema import valid_runs
 from launcher.runs.logs import LogSelection, parse_since
 from launcher.runs.model import merge_node_runs, select_run
@@ -139,6 +140,14 @@ def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() 
         select_run(runs, "z")
     with pytest.raises(BadInput, match="no run was found"):
         select_run((), "last")
+
+
+@pytest.mark.parametrize(
+    ("word", "means"),
+    [("job", True), ("job-2026", True), ("4fc2de", True), ("fc2de", False), ("4fc2d", False), ("2de", False)],
+)
+def test_a_run_is_named_by_its_first_characters_or_its_last_part(word: str, means: bool) -> None:  # noqa: FBT001
+    assert names_run(word, "job-20261125-210248-4fc2de") is means
 
 
 def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
