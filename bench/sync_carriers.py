@@ -62,7 +62,9 @@ def carried(loopback: Loopback, root: Path, *, by_rsync: bool) -> Cost:
     os.environ["PATH"] = path if by_rsync else ""
     try:
         started, before = time.monotonic(), cpu_s()
-        found = send_tree(SyncJob(tree, {loopback.names[0]: str(target)}), entries, opener, lambda _: None)
+        found = send_tree(
+            SyncJob(lambda: tree, {loopback.names[0]: str(target)}), entries, opener, lambda _: None
+        )
         cost = Cost(cpu_s() - before, time.monotonic() - started)
     finally:
         os.environ["PATH"] = path

@@ -45,8 +45,10 @@ class Sides:
         entries = [replace(each, python=sys.executable) for each in inventory.resolve(self.loopback.names)]
         opener = opener_for(inventory, OpenOptions(), self.loopback.ssh_config)
         started, before = time.monotonic(), cpu_s()
-        tree = read_tree(self.root, exclude=(), max_mib=4096)
-        send_tree(SyncJob(tree, {self.loopback.names[0]: str(target)}), entries, opener, lambda _: None)
+        job = SyncJob(
+            lambda: read_tree(self.root, exclude=(), max_mib=4096), {self.loopback.names[0]: str(target)}
+        )
+        send_tree(job, entries, opener, lambda _: None)
         return Cost(cpu_s() - before, time.monotonic() - started)
 
     def theirs(self, target: Path) -> Cost:

@@ -55,6 +55,7 @@ class SyncClient(Closing):
         self._root = ""
         self._rsync = ""
         self._batch = bytearray()
+        self._is_clean = False  # the host has removed what was for this sync alone
 
     def close(self) -> None:
         """End it; idempotent. Waits a moment, so that the host has removed what was not committed."""
@@ -62,23 +63,29 @@ class SyncClient(Closing):
         if stream is not None:
             try:
                 stream.close_stdin()
-                stream.wait(_LAST_WORDS_S)
+                if not self._is_clean:
+                    stream.wait(_LAST_WORDS_S)
             except (GpulaunchError, OSError):
                 pass  # the connection is gone; the host sees that too
             finally:
                 stream.close()
         self._connection.close()
 
-    def begin(self, target: str, nonce: str) -> str:
-        """Open the directory on the host; return its real path. Raises SyncFailed, HostError."""
-        line = line_of({"target": target, "nonce": nonce})
-        argv, stdin = command_with_stdin(self._python, program_source("sync"), line, name="sync.py")
+    def start(self) -> None:
+        """Start the program on the host, which changes nothing before `begin`. Raises HostError."""
+        argv, stdin = command_with_stdin(self._python, program_source("sync"), b"", name="sync.py")
         try:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
             raise no_python(self.host, self._python, failure.why) from None
         self._answers = Answers(self._stream, self.host, self._python, "the receiver")
-        answer = self._answer_to(stdin, "root", START_S)
+        self._send(stdin)
+
+    def begin(self, target: str, nonce: str) -> str:
+        """Open the directory on the host; return its real path. Raises SyncFailed, HostError."""
+        if self._stream is None:
+            self.start()
+        answer = self._answer_to(line_of({"target": target, "nonce": nonce}), "root", START_S)
         self._nonce, self._root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
         return self._root
 
@@ -152,7 +159,9 @@ class SyncClient(Closing):
 
     def commit(self) -> SyncResult:
         """Put all in place."""
-        return self._fit(SyncResult, self._answer_to(line_of({"commit": True}), "written", ANSWER_S))
+        answer = self._answer_to(line_of({"commit": True}), "written", ANSWER_S)
+        self._is_clean = True
+        return self._fit(SyncResult, answer)
 
     def _ask(self, kind: type[Value], data: bytes, key: str, timeout_s: float) -> Value:
         return self._fit(kind, self._answer_to(data, key, timeout_s)[key])

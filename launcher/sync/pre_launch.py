@@ -33,19 +33,27 @@ class SyncHosts:
 def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
     """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
     targets = target_dirs(spec, job, ways.entries)
-    tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
-    _refuse_without_script(tree, spec, job)
-    version = git.git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
-    say(_tree_words(tree, version))
-    for note in tree.notes[:_NAMED]:
-        say(f"sync: {note}")
+    known: list[tuple[SourceTree, git.GitState]] = []
+
+    def read() -> SourceTree:
+        tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
+        _refuse_without_script(tree, spec, job)
+        version = git.git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
+        known.append((tree, version))
+        say(_tree_words(tree, version))
+        for note in tree.notes[:_NAMED]:
+            say(f"sync: {note}")
+        return tree
+
     try:
-        found = send_tree(SyncJob(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
+        found = send_tree(SyncJob(read, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
     except SyncFailed:
-        HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds
+        for tree, _ in known:
+            HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds
         raise
     for line in render_sync(found):
         say(line)
+    ((tree, version),) = known
     return source_text(source_json(tree, version, found))
 
 

@@ -18,11 +18,14 @@ from launcher.sync.nfs_cache import await_sight, tree_stamps
 from launcher.sync.rsync import MIN_BYTES
 from launcher.sync.tree import STATE, SourceTree
 from launcher.text import counted
+from launcher.transports.base import Closing
 from preflight.frozen import dataclass
 
 LOCAL = "local"
 PROGRESS_S = 3.0
 _SHOWN_ERRORS = 4
+_CLOSE_S = 1.0
+"""How long the end waits for hosts that are being connected to."""
 _LAST_STEP = "; on other hosts the tree may be in place already"
 
 Say = Callable[[str], None]
@@ -44,9 +47,9 @@ class HostSync:
 
 @dataclass(frozen=True, slots=True)
 class SyncJob:
-    """One tree, and where it goes: host name -> directory on it."""
+    """One tree, and where it goes: host name -> directory on it. `read` reads the tree."""
 
-    tree: SourceTree
+    read: Callable[[], SourceTree]
     targets: Mapping[str, str]
     delete: bool = False
     width: int = WIDTH
@@ -58,23 +61,22 @@ def send_tree(
     """Send the tree; return what became of each host, in their order.
 
     Raises SyncFailed with what every failed host said, or the HostError of the only one: then no host has
-    anything new in place, unless a host failed in the very last step, which is said.
+    anything new in place, unless a host failed in the very last step, which is said. Raises what `read`
+    raises: then no host has opened its directory.
     """
-    receivers: list[SyncClient] = []
-    try:
-        opened = _open(sync, entries, opener, receivers)
-        leaders = _leaders(sync.tree.root, opened)
+    with _Receivers(entries, opener, sync.width) as receivers:
+        tree = sync.read()  # while the hosts start
+        opened = _open(sync, receivers.wait())
+        leaders = _leaders(tree.root, opened)
         found = {each.entry.name: HostSync(each.root, leaders[each.entry.name]) for each in opened}
         lead = [each for each in opened if not leaders[each.entry.name]]
         with _Progress(say, len(lead)).reporting() as progress:
-            staged = _all(lambda each: _stage(sync, each, progress), lead, sync.width)
+            staged = _all(lambda each: _stage(sync, tree, each, progress), lead, sync.width)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
         for each, host, done in zip(lead, staged, committed, strict=True):
             found[each.entry.name] = replace(host, done=done)
-        _await_sight(sync, opened, leaders, say)
+        _await_sight(sync, tree, opened, leaders, say)
         return found
-    finally:
-        fanout(SyncClient.close, receivers, width=sync.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +87,59 @@ class _OpenHost:
     root: str
 
 
-def _open(
-    sync: SyncJob, entries: Sequence[HostEntry], opener: OpenConnection, receivers: list[SyncClient]
-) -> list[_OpenHost]:
-    """Open the directory on every host; `receivers` gets each as soon as it has to be closed."""
+class _Receivers(Closing):
+    """The program that receives, started on every host by a thread while this one has something to do."""
 
-    def one(entry: HostEntry) -> _OpenHost:
-        receiver = SyncClient(opener(entry), entry.python)
-        receivers.append(receiver)
+    def __init__(self, entries: Sequence[HostEntry], opener: OpenConnection, width: int) -> None:
+        self._entries = entries
+        self._opener = opener
+        self._width = width
+        self._all: list[SyncClient] = []
+        self._started: list[tuple[HostEntry, SyncClient]] = []
+        self._failure: BaseException | None = None
+        self._is_over = False
+        self._thread = threading.Thread(target=self._start_all, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> "list[tuple[HostEntry, SyncClient]]":
+        """Return the started ones. Raises what went wrong with any."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return self._started
+
+    def close(self) -> None:
+        """Close those that have started, and each of the others as soon as it has."""
+        self._is_over = True
+        self._thread.join(_CLOSE_S)
+        fanout(SyncClient.close, tuple(self._all), width=self._width)
+
+    def _start_all(self) -> None:
+        try:
+            self._started = _all(self._start, self._entries, self._width)
+        except BaseException as failure:  # noqa: BLE001 - it is raised in the caller's thread
+            self._failure = failure
+
+    def _start(self, entry: HostEntry) -> tuple[HostEntry, SyncClient]:
+        if self._is_over:
+            raise HostError(entry.name, "the sync is over")
+        receiver = SyncClient(self._opener(entry), entry.python)
+        self._all.append(receiver)
+        receiver.start()
+        if self._is_over:
+            receiver.close()
+        return entry, receiver
+
+
+def _open(sync: SyncJob, receivers: "Sequence[tuple[HostEntry, SyncClient]]") -> list[_OpenHost]:
+    """Open the directory on every host."""
+
+    def one(started: tuple[HostEntry, SyncClient]) -> _OpenHost:
+        entry, receiver = started
         nonce = os.urandom(16).hex()
         return _OpenHost(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
 
-    return _all(one, entries, sync.width)
+    return _all(one, receivers, sync.width)
 
 
 def _leaders(root: Path, opened: Sequence[_OpenHost]) -> dict[str, str]:
@@ -116,27 +159,28 @@ def _leaders(root: Path, opened: Sequence[_OpenHost]) -> dict[str, str]:
     return leaders
 
 
-def _await_sight(sync: SyncJob, opened: Sequence[_OpenHost], leaders: Mapping[str, str], say: Say) -> None:
+def _await_sight(
+    sync: SyncJob, tree: SourceTree, opened: Sequence[_OpenHost], leaders: Mapping[str, str], say: Say
+) -> None:
     """Wait until each host that shares a directory sees its content."""
     sharing = [each for each in opened if leaders[each.entry.name]]
     owners = {leaders[each.entry.name] for each in sharing}
-    paths = [entry.path for entry in sync.tree.entries]
+    paths = [entry.path for entry in tree.entries]
     stamps_of = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
 
     def one(each: _OpenHost) -> None:
         owner = leaders[each.entry.name]
         if owner == LOCAL:
-            await_sight(each.at, sync.tree, lambda: tree_stamps(sync.tree), "the tree itself", say)
+            await_sight(each.at, tree, lambda: tree_stamps(tree), "the tree itself", say)
         else:
-            await_sight(each.at, sync.tree, lambda: stamps_of[owner], owner, say)
+            await_sight(each.at, tree, lambda: stamps_of[owner], owner, say)
 
     _all(one, sharing, sync.width)
 
 
-def _stage(sync: SyncJob, each: _OpenHost, progress: "_Progress") -> HostSync:
+def _stage(sync: SyncJob, tree: SourceTree, each: _OpenHost, progress: "_Progress") -> HostSync:
     """Send one host what it lacks."""
     started = time.monotonic()
-    tree = sync.tree
     needed = each.at.compare(tree.entries, delete=sync.delete)
     size = sum(tree.entries[index].size for index in needed)
     progress.expect(size)

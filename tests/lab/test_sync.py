@@ -45,7 +45,7 @@ class Synced:
     def send(self, target: str = TARGET, *, delete: bool = False) -> dict[str, HostSync]:
         tree = read_tree(self.source, exclude=(), max_mib=64)
         targets = {entry.name: target for entry in self.entries}
-        return send_tree(SyncJob(tree, targets, delete), self.entries, self.open, lambda _: None)
+        return send_tree(SyncJob(lambda: tree, targets, delete), self.entries, self.open, lambda _: None)
 
     def there(self, name: str) -> list[str]:
         return [host.path(f"{TARGET}/{name}").read_text() for host in self.lab.hosts]

@@ -47,7 +47,7 @@ def sync(
     targets = {ENTRY.name: str(target)} | {name: str(path) for name, path in others.items()}
     entries = [replace(ENTRY, name=name) for name in targets]
     tree = read_tree(source, exclude=exclude, max_mib=16)
-    return send_tree(SyncJob(tree, targets, delete), entries, opener, lambda _: None)
+    return send_tree(SyncJob(lambda: tree, targets, delete), entries, opener, lambda _: None)
 
 
 def receiver(target: Path) -> SyncClient:

@@ -61,7 +61,7 @@ def test_a_tree_for_all_nodes_passes_through_their_step_once(tmp_path: Path) -> 
     running.start()
     entries = [HostEntry(node, alias=node, python=sys.executable) for node in NODES]
     source = read_tree(tree, exclude=(), max_mib=16)
-    job = SyncJob(source, {node: str(tmp_path / node) for node in NODES})
+    job = SyncJob(lambda: source, {node: str(tmp_path / node) for node in NODES})
     found = send_tree(job, entries, lambda entry: StepConnection(running, entry.alias, entry.name), print)
     running.close()
     assert [host.done.written for host in found.values()] == [301] * len(NODES)

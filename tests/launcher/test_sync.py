@@ -308,7 +308,7 @@ def test_no_python_there_is_told_with_what_to_set(here: Path, there: Path) -> No
     tree = read_tree(here, exclude=(), max_mib=1)
     entry = replace(ENTRY, python="/nonexistent/python")
     with pytest.raises(HostError, match="cannot be started") as failure:
-        send_tree(SyncJob(tree, {"titan": str(there)}), [entry], opener, lambda _: None)
+        send_tree(SyncJob(lambda: tree, {"titan": str(there)}), [entry], opener, lambda _: None)
     assert "hosts.yaml" in failure.value.fix
 
 

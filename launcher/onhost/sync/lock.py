@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import time
 from contextlib import suppress
 
 from .errors import SyncRefused
 from .paths import STATE
 from .safe_dir import SafeDirectory
+from .staging import remove_tree
 
 LOCK_WAIT_S = 60.0
 OLD_S = 86400.0
@@ -51,7 +51,7 @@ def remove_stale(directory: SafeDirectory, *, is_locked: bool) -> None:
         path = os.path.join(directory.root, STATE, name)
         kind, _, nonce = name.partition("-")
         if kind == "incoming" and (is_old(path) or (is_locked and is_of_this_boot(directory, nonce))):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         elif kind == "nonce" and is_old(path):
             with suppress(OSError):
                 os.unlink(path)

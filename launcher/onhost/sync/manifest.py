@@ -28,14 +28,18 @@ class Manifest:
                 path: list(row) for path, row in data["files"].items() if len(row) == 6 and is_inside(path)
             }
             self.dirs = [path for path in data["dirs"] if is_inside(path)]
+        self._saved = dict(self.rows), list(self.dirs)
 
     def save(self) -> None:
-        """Write it atomically."""
+        """Write it atomically, where it has changed."""
+        if self._saved == (self.rows, self.dirs):
+            return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         data = json.dumps({"files": self.rows, "dirs": sorted(set(self.dirs))}).encode()
         with open(os.open("record.new", flags, 0o600, dir_fd=self._state), "wb") as file:
             file.write(data)
         os.rename("record.new", "record.json", src_dir_fd=self._state, dst_dir_fd=self._state)
+        self._saved = dict(self.rows), list(self.dirs)
 
     def add(self, path: str, identity: str, found: os.stat_result | None, *, ours: bool) -> None:
         """Record the content of a path; without `found` it is too fresh to be trusted."""

@@ -8,12 +8,13 @@ from .errors import SyncRefused
 
 STATE = ".gpulaunch-sync"
 FORBIDDEN = (".git", STATE)
+_NO_COMPONENTS = frozenset(("", ".", "..", *FORBIDDEN))
 
 
 def parts_of(path: str) -> list[str]:
     """Return the components of a writable path. Raises SyncRefused for every other one."""
     parts = path.split("/")
-    if "\0" in path or any(part in ("", ".", "..") or part in FORBIDDEN for part in parts):
+    if "\0" in path or not _NO_COMPONENTS.isdisjoint(parts):
         raise SyncRefused("%r is not a path inside the directory; nothing was written" % path)
     return parts
 

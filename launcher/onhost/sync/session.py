@@ -121,7 +121,7 @@ class SyncSession:
         for path, mode, found in here.modes:
             set_mode(here, path, mode, found)
         dropped = drop_stale(here, {entry.path for entry in self._entries}, delete=self._delete)
-        now_ns = self._incoming.read_clock()
+        now_ns = self._incoming.read_clock() if needed else 0
         for index, entry in needed:
             if index in self._incoming.written_ns:
                 here.trust(entry, self._incoming.device, self._incoming.written_ns[index], now_ns)
@@ -135,10 +135,14 @@ class SyncSession:
 
 def refuse_overlaps(paths: list[str]) -> None:
     """Raise SyncRefused for a path that is repeated, is below another one, or may not be written."""
-    known = set(paths)
+    known, fine = set(paths), {""}
     if len(known) != len(paths):
         raise SyncRefused("one path is named twice; nothing was written")
     for path in paths:
-        parts = parts_of(path)
-        if any("/".join(parts[:count]) in known for count in range(1, len(parts))):
-            raise SyncRefused("%r lies below a file or a link; nothing was written" % path)
+        parts_of(path)
+        above = path.rpartition("/")[0]
+        while above not in fine:
+            if above in known:
+                raise SyncRefused("%r lies below a file or a link; nothing was written" % path)
+            fine.add(above)
+            above = above.rpartition("/")[0]
