@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 
+_INTERRUPTED = 130  # as launcher.exit_codes has it
 _OURS = frozenset({"launcher", "preflight"})
 _TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - pathlib is slow to import
 
@@ -26,6 +27,9 @@ class OwnPackages:
 def main() -> None:
     """Run the command."""
     sys.meta_path.insert(0, OwnPackages)
-    from launcher.cli import main as run  # noqa: PLC0415 - not before it is known which one
+    try:
+        from launcher.cli import main as run  # noqa: PLC0415 - not before it is known which one
 
-    run()
+        run()
+    except KeyboardInterrupt:  # while the modules are imported: the handler of all errors is one of them
+        sys.exit(_INTERRUPTED)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.exit_codes import ExitCode
 from launcher.local.installed_version import installed_version
 from launcher.transports.ssh.paramiko_import import _VersionAlone
 
@@ -114,3 +115,19 @@ def test_a_version_is_taken_from_a_folder_only_where_there_is_one(
     monkeypatch.syspath_prepend(tmp_path)
     assert installed_version("odd") == expected
     assert installed_version("odd_and_absent") == ""
+
+
+def test_a_ctrl_c_while_modules_are_imported_prints_no_traceback() -> None:
+    code = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name == "launcher.terminal":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+import gpulaunch
+sys.argv = ["gpulaunch", "checks"]
+gpulaunch.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
