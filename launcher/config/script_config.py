@@ -19,7 +19,7 @@ SYNC_ROOT = "~/gpulaunch"
 """Where the trees of scripts without a run config are kept on hosts that have no workdir."""
 
 _NAMED = 3
-_LONGEST_SHEBANG = 256
+_LONGEST_HEAD = 4096
 _SHELL = re.compile(rb"\b(?:ba|da|z|k)?sh\b")
 _SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm"})
 _MOST_BESIDE = 1000
@@ -68,15 +68,20 @@ def refuse_shell_script(script: str, command: str) -> None:
     if not path.is_file():
         return
     with suppress(OSError), path.open("rb") as file:
-        first = file.readline(_LONGEST_SHEBANG)
-        shebang = first if first.startswith(b"#!") else b""
-        if _SHELL.search(shebang) if shebang else path.suffix in _SHELL_SUFFIXES:
-            word = shlex.quote(script)
-            raise BadInput(
-                f"{script} is a shell script, expected a Python script",
+        head = file.read(_LONGEST_HEAD)
+        shebang = head.partition(b"\n")[0] if head.startswith(b"#!") else b""
+        if not (_SHELL.search(shebang) if shebang else path.suffix in _SHELL_SUFFIXES):
+            return
+        word = shlex.quote(script)
+        if command == "run" and b"\n#SBATCH " in head:
+            what, fix = "batch script of Slurm", f"gpulaunch init {word} makes a run config of it"
+        else:
+            what = "shell script"
+            fix = (
                 f"gpulaunch {command} -- bash {word} starts it on each host;"
-                f' gpulaunch {command} -- "$(cat {word})" reads the launch in it',
+                f' gpulaunch {command} -- "$(cat {word})" reads the launch in it'
             )
+        raise BadInput(f"{script} is a {what}, expected a Python script", fix)
 
 
 def _near(script: Path) -> str:

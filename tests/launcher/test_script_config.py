@@ -30,6 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "src/deep.py").write_text("print(1)\n")
     (folder / "broken.py").write_text("def\n")
     (folder / "job.sh").write_text("torchrun alone.py\n")
+    (folder / "job.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun torchrun alone.py\n")
     (folder / "go").write_text("#!/usr/bin/env bash\ntorchrun alone.py\n")
     (folder / "python.sh").write_text("#!/usr/bin/env python3\nprint(1)\n")
     monkeypatch.chdir(folder)
@@ -73,6 +74,11 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
         (("far.py",), "far.py: no such script locally", "--set send_script=false"),
         (("src",), "src is a directory, expected a script", "name a script in it"),
         (("job.sh",), "job.sh is a shell script, expected a Python script", "gpulaunch run -- bash job.sh"),
+        (
+            ("job.sbatch",),
+            "job.sbatch is a batch script of Slurm, expected a Python script",
+            "gpulaunch init job.sbatch makes a run config",
+        ),
         (("go",), "go is a shell script, expected a Python script", 'gpulaunch run -- "$(cat go)" reads'),
     ],
 )
