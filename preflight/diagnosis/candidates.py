@@ -187,9 +187,9 @@ def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
 
 
 def _chains(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
-    by_chain: dict[tuple[str, int | None, int], list[ParsedException]] = {}
+    by_chain: dict[tuple[object, int], list[ParsedException]] = {}
     for each in raised:
-        by_chain.setdefault((each.line.source, each.line.rank, each.chain), []).append(each)
+        by_chain.setdefault((each.line.stream, each.chain), []).append(each)
     return list(by_chain.values())
 
 

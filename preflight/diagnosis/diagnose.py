@@ -77,7 +77,7 @@ def _weigh_later_failures(found: Sequence[Candidate], raised: Sequence[ParsedExc
         first = candidate.first
         return first.order in chains and any(
             each.first.order > first.order
-            and (each.first.source, each.first.rank) == (first.source, first.rank)
+            and each.first.stream == first.stream
             and chains[each.first.order] != chains[first.order]
             and each.cause.slug != candidate.cause.slug
             for each in firm
@@ -97,9 +97,9 @@ def _failed(context: Context | None) -> bool:
 
 def _from_series(lines: Sequence[Line]) -> list[Candidate]:
     """Return the series that went bad, of all ranks the first."""
-    by_rank: dict[tuple[str, int | None], list[Point]] = {}
+    by_rank: dict[object, list[Point]] = {}
     for point in read_points(lines):
-        by_rank.setdefault((point.line.source, point.line.rank), []).append(point)
+        by_rank.setdefault(point.line.stream, []).append(point)
     bad = [found for points in by_rank.values() if (found := trends.detect_anomalies(points)) is not None]
     if not bad:
         return []

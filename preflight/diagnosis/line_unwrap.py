@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 NARROWEST, WIDEST = 60, 250
 """Columns between which a width is believed to be a terminal's."""
@@ -29,25 +29,26 @@ _BAR = re.compile(r"\d%\||(?:it/s|s/it)\b.{0,120}\]?$")
 _INDENTED_CODE = re.compile(r"\s{2,}\S")
 
 
-def unwrap_lines(lines: Iterable[tuple[int, str, int]]) -> Iterator[tuple[int, str, int]]:
-    """Return (number, text, count) of lines with those put together that were one: number and count of its first part."""
-    whole = list(lines)
-    texts = [text for _, text, _ in whole]
+def unwrap_lines(texts: Sequence[str], begins: Sequence[bool]) -> Iterator[tuple[int, str]]:
+    """Return (place of its first part, text) of lines with those put together that were one.
+
+    `begins`: which lines start with a prefix, and so are none's continuation.
+    """
     width = _width(texts)
     after_box = _box_widths(texts)
-    index = 0
-    while index < len(whole):
-        number, text, count = whole[index]
+    place = 0
+    while place < len(texts):
+        text = texts[place]
         taken = 1
-        while index + taken < len(whole) and taken < _MOST_JOINED:
-            last, following = whole[index + taken - 1][1], whole[index + taken][1]
-            glue = _glue(last, following, width, after_box.get(index + taken - 1, 0))
+        while place + taken < len(texts) and taken < _MOST_JOINED and not begins[place + taken]:
+            last, following = texts[place + taken - 1], texts[place + taken]
+            glue = _glue(last, following, width, after_box.get(place + taken - 1, 0))
             if glue is None:
                 break
             text = text.rstrip("\n") + glue + following.lstrip() if glue else text + following
             taken += 1
-        yield number, text, count
-        index += taken
+        yield place, text
+        place += taken
 
 
 def _width(texts: Sequence[str]) -> int:
@@ -74,7 +75,7 @@ def _alike(last: str, following: str) -> bool:
     return last.lstrip()[:_BEGINNING].translate(_ONES) == following.lstrip()[:_BEGINNING].translate(_ONES)
 
 
-def _box_widths(texts: list[str]) -> dict[int, int]:
+def _box_widths(texts: Sequence[str]) -> dict[int, int]:
     """Return {line: width} for lines below the lower edge of a rich box, which breaks those at words."""
     found: dict[int, int] = {}
     for index, text in enumerate(texts):

@@ -5,15 +5,18 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from preflight.diagnosis.folded_tracebacks import prefix_lengths, unfold, without_numbers
+from preflight.diagnosis.folded_tracebacks import unfold
 from preflight.diagnosis.line_unwrap import unwrap_lines
+from preflight.diagnosis.paste_marks import without_marks
+from preflight.diagnosis.prefix_templates import find_prefixes
+from preflight.diagnosis.structured_records import printed_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
 MAX_LINE = 8192
 """Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its start."""
 
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 # Colours that were pasted without their escape character.
 _BARE_COLOUR = re.compile(r"(?<![\w\]])\[(?:\d{1,2};){0,3}\d{1,2}m")
 _BACKSPACES = re.compile("\b+")
@@ -51,7 +54,7 @@ _WRAPPER = re.compile(
     re.VERBOSE,
 )
 # In a prefix that only the tracebacks behind it show.
-_NAMED_RANK = re.compile(r"\brank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
+_NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
 _PREFIXED = re.compile(r"[\[\d(>\w]")
 # A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ..."
@@ -70,7 +73,8 @@ class Line:
     """One line. `number` counts the lines of its text from 1; `order` those of all logs that are read together.
 
     `rank` is None where nothing says it; `at` is its stamp, or the one before it in the same log. `stands_for`: how many
-    lines of the same shape it is left of, where a long log was condensed.
+    lines of the same shape it is left of, where a long log was condensed. `label`: what a collector names as its printer,
+    where lines of several are in one log.
     """
 
     number: int
@@ -81,6 +85,12 @@ class Line:
     order: int = 0
     at: float | None = None
     stands_for: int = 1
+    label: str = ""
+
+    @property
+    def stream(self) -> tuple[str, str, int | None]:
+        """What a line has in common with those that the same process printed."""
+        return self.source, self.label, self.rank
 
 
 class KeptLine(NamedTuple):
@@ -121,18 +131,40 @@ def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
 def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
-    lines = log.kept or map(KeptLine, itertools.count(1), without_numbers(log.text.split("\n")))
-    read = [(each, unwrap(each[1])) for each in unwrap_lines(_physical(lines))]
-    before = prefix_lengths([bare for _, (_, _, bare) in read])
-    for ((number, raw, count), (rank, bar, bare)), length in zip(read, before, strict=True):
+    lines = list(_physical(_printed(log)))
+    prefixes = find_prefixes([line.text for line in lines])
+    for place, raw in unwrap_lines([line.text for line in lines], [bool(prefix) for prefix, _ in prefixes]):
+        number, _, count = lines[place]
+        prefix, label = prefixes[place]
         if stamped:
             at = parse_timestamp(raw) or at
-        own, text = _unprefixed(bare[length:]) if length else (None, bare)
-        shown = _NAMED_RANK.search(bare[:length]) if length else None
-        own = int(shown[1]) if own is None and shown else own
+        outer = _rank_in(prefix) if prefix else None
+        rank, bar, text = unwrap(raw[len(prefix) :])
+        rank = _first_known(rank, outer, log.rank)
         for part in (bar, *unfold(text)) if bar else unfold(text):
-            yield Line(number, part, _first_known(rank, own, log.rank), name, log.host, order, at, count)
+            yield Line(number, part, rank, name, log.host, order, at, count, label)
             order += 1
+
+
+def _printed(log: Log) -> Iterable[KeptLine]:
+    """Return the lines that programs printed, out of the records and the paste that hold them."""
+    lines = log.kept or tuple(map(KeptLine, itertools.count(1), log.text.split("\n")))
+    texts = [line.text for line in lines]
+    entries = printed_lines(texts)
+    if entries is not None:
+        lines = tuple(lines[place]._replace(text=text) for place, text in entries)
+        texts = [text for _, text in entries]
+    bare = without_marks(texts)
+    if bare is texts:
+        return lines
+    return (KeptLine(number, text, count) for (number, _, count), text in zip(lines, bare, strict=True))
+
+
+def _rank_in(prefix: str) -> int | None:
+    """Return the rank that a prefix names, in a form of its own or by the word."""
+    rank, _ = _unprefixed(prefix)
+    named = _NAMED_RANK.search(prefix) if rank is None else None
+    return int(named[1]) if named else rank
 
 
 def _first_known(*ranks: int | None) -> int | None:

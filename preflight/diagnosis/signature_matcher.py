@@ -64,7 +64,7 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
 def _shows_fork(lines: Sequence[Line], line: Line) -> bool:
     """Whether a message, or the lines of its rank above it, say that its process was forked (and not spawned)."""
     above = (each for each in lines[max(0, line.order - _FORK_ABOVE) : line.order + 1])
-    own = [each.text for each in above if (each.source, each.rank) == (line.source, line.rank)]
+    own = [each.text for each in above if each.stream == line.stream]
     return any(map(_FORK.search, own)) and not any(map(_SPAWN.search, own))
 
 

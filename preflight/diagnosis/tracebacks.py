@@ -105,9 +105,9 @@ class ParsedException:
 
 def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     """Return every exception of every traceback, in the order printed, ranks kept apart."""
-    by_stream: dict[tuple[str, int | None], list[Line]] = {}
+    by_stream: dict[object, list[Line]] = {}
     for line in lines:
-        own = by_stream.setdefault((line.source, line.rank), [])
+        own = by_stream.setdefault(line.stream, [])
         if not own or own[-1].text != line.text:  # collectors double lines
             own.append(line)
     found: list[ParsedException] = []
@@ -126,13 +126,13 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     threads = [index for index, line in enumerate(lines) if line.text.startswith(_IN_THREAD)]
     if not threads:
         return lines
-    last: dict[tuple[str, int | None], int] = {}
+    last: dict[object, int] = {}
     for index in range(len(lines) - 1, threads[0], -1):
         line = lines[index]
-        stream = (line.source, line.rank)
+        stream = line.stream
         if last.get(stream, -1) < 0 and _STEP.search(line.text):
             last[stream] = index if stream in last else -1  # the last step but one
-    return _blank(lines, [at for at in threads if at < last.get((lines[at].source, lines[at].rank), -1)])
+    return _blank(lines, [at for at in threads if at < last.get(lines[at].stream, -1)])
 
 
 def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
@@ -148,11 +148,11 @@ def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
 
 def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
     """Yield the places of a traceback's lines, from one above it to its exception; collectors double lines."""
-    stream, text = (lines[start].source, lines[start].rank), lines[start].text
+    stream, text = lines[start].stream, lines[start].text
     ended = False
     for index in range(start, min(len(lines), start + _LONGEST)):
         line = lines[index]
-        if (line.source, line.rank) != stream:
+        if line.stream != stream:
             continue
         if line.text != text:
             own = line.text[:1].isspace() or _HEADER.search(line.text)
@@ -276,7 +276,7 @@ def is_quoted(lines: Sequence[Line], line: Line) -> bool:
     if not depth:
         return False
     for above in reversed(lines[max(0, line.order - _DEEPEST_SOURCE) : line.order]):
-        if (above.rank, above.source) != (line.rank, line.source):
+        if above.stream != line.stream:
             continue
         if _FRAME.match(above.text):
             return _indent(above.text) < depth

@@ -1,5 +1,7 @@
 """The logs that `diagnose` is tried on, and what terminals, launchers and collectors do to logs."""
 
+import html
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -75,6 +77,114 @@ SEEN_THROUGH: dict[str, Callable[[str], str]] = {
     "80 columns": _wrapped,
     "120 columns": lambda log: _wrapped(log, 120),
 }
+
+
+def _lines(log: str) -> list[str]:
+    return log.rstrip("\n").split("\n")
+
+
+def _numbered(form: str) -> Callable[[str], str]:
+    """Return a change that puts each {line} into a form: {n} counts, {s} are seconds, {x} varies in width."""
+    return lambda log: "\n".join(
+        form.format(line=line, n=n, s=n % 60, x=n * n * 7919 % 9973) for n, line in enumerate(_lines(log), 1)
+    )
+
+
+def _records(record: Callable[[str], object], form: str = "{}") -> Callable[[str], str]:
+    return lambda log: "\n".join(form.format(json.dumps(record(line))) for line in _lines(log))
+
+
+def _document(record: Callable[[list[str]], object], cut: int | None = None) -> Callable[[str], str]:
+    """Return a change that makes one JSON document of a log, spread over lines and perhaps cut at its end."""
+    return lambda log: json.dumps(record(_lines(log)), indent=2)[:cut]
+
+
+def _of_two(form: str) -> Callable[[str], str]:
+    return lambda log: "\n".join(
+        form.format(who=who, line=line) for line in _lines(log) for who in ("ax7kq", "bm24p")
+    )
+
+
+def _table(log: str) -> str:
+    quoted = (line.replace('"', '""') for line in _lines(log))
+    return "timestamp,message\n" + "\n".join(f'17723592{n},"{line}"' for n, line in enumerate(quoted))
+
+
+def _page(log: str) -> str:
+    escaped = html.escape(log).replace("&#x27;", "&#39;")
+    return f"<details><summary>log</summary>\n<pre><code>{escaped}</code></pre>\n</details>"
+
+
+def _box(log: str) -> str:
+    return f"┌{'─' * 170}┐\n{_numbered('│ {line:<168} │')(log)}\n└{'─' * 170}┘"
+
+
+NAME_A_RANK = frozenset({"a rank by its name", "a service's mpirun", "SkyPilot"})
+"""Of those below: around a log whose lines name ranks too, they say something else."""
+_STAMP = "2026-03-01T10:00:{s:02}"
+AROUND_WHOLE_LOGS: dict[str, Callable[[str], str]] = {
+    "docker's json-file": _records(lambda line: {"log": f"{line}\n", "stream": "stderr", "time": "2026"}),
+    "structured logger": _records(lambda line: {"ts": 1772359200.5, "level": "info", "msg": line}),
+    "Loki": _records(lambda line: {"labels": {"pod": "train-0"}, "line": line}),
+    "Cloud Logging": _records(lambda line: {"jsonPayload": {"message": line}, "severity": "ERROR"}),
+    "Cloud Logging, spread": _document(
+        lambda lines: [{"textPayload": line, "resource": {"type": "pod"}} for line in lines]
+    ),
+    "a spread document, cut": _document(lambda lines: [{"id": "1", "message": line} for line in lines], -4),
+    "CloudWatch": _document(lambda lines: {"events": [{"timestamp": 1, "message": line} for line in lines]}),
+    "a field of a status": lambda log: json.dumps({"status": "failed", "logs": log}),
+    "journald's JSON": _records(lambda line: {"PRIORITY": "6", "MESSAGE": list(line.encode()) or ""}),
+    "fluentd": _records(lambda line: {"log": line}, "2026-03-01T10:00:00+00:00\tkube.train\t{}"),
+    "logfmt": _records(lambda line: line, 'time="2026-03-01T10:00:00Z" level=info msg={}'),
+    "a table's export": _table,
+    "kubectl --prefix": _numbered("[pod/train-7d9f6-x2k4p/pytorch] {line}"),
+    "kubectl --prefix --timestamps": _numbered("[pod/train-7d9f6-x2k4p/pytorch] " + _STAMP + ".{x}Z {line}"),
+    "stern": _numbered("train-worker-0 \u203a pytorch {line}"),
+    "journald, ISO": _numbered(_STAMP + "+0100 node-1 python3[411]: {line}"),
+    "syslog": _numbered("<14>1 " + _STAMP + ".{x}Z node-1 train 411 - - {line}"),
+    "srun, a label by hand": _numbered("[3] {line}"),
+    "a rank by its name": _numbered("Rank 0: {line}"),
+    "a role's prefix": _numbered("[trainer0|0]:{line}"),
+    "mpirun with stamps": _numbered("Sun Mar  1 10:00:{s:02} 2026[1,0]<stderr>:{line}"),
+    "a service's mpirun": _numbered("[1,mpirank:0,algo-1]<stderr>:{line}"),
+    "pdsh": _numbered("gpu-node-a: {line}"),
+    "fabric": _numbered("[node3] out: {line}"),
+    "GitHub Actions": _numbered("train\tRun training\t" + _STAMP + ".{x:07}Z {line}"),
+    "GitLab": _numbered(_STAMP + ".{x:06}Z 00O {line}"),
+    "Jenkins": _numbered("[" + _STAMP + ".{x}Z] {line}"),
+    "ts": _numbered("Mar 01 10:00:{s:02} {line}"),
+    "seconds": _numbered("{n}.{x} {line}"),
+    "a parent's logger": _numbered("2026-03-01 10:00:{s:02},{x:03} - launcher - INFO - {line}"),
+    "SkyPilot": _numbered("(worker1, rank=1, pid=411, ip=10.0.0.4) {line}"),
+    "two pods": _of_two("[pod/train-{who}/pytorch] {line}"),
+    "two hosts": _of_two("{who}: {line}"),
+    "colours without their escape": lambda log: "\n".join(f"^[[31m{line}^[[0m" for line in log.split("\n")),
+    "colours as text": lambda log: "\n".join(f"\\u001b[31m{line}\\u001b[0m" for line in log.split("\n")),
+    "a quote": _numbered("> {line}"),
+    "a quote of a quote": _numbered(">> {line}"),
+    "a narrow quote": _numbered(">{line}"),
+    "bullets": _numbered("- {line}"),
+    "a comment": _numbered("# {line}"),
+    "a difference": _numbered("+{line}"),
+    "code marks": lambda log: "\n".join(f"`{line}`" if line else line for line in log.split("\n")),
+    "cat -n": _numbered("{n:6}\t{line}"),
+    "grep -n": _numbered("{n}:{line}"),
+    "grep of a file": _numbered("logs/slurm-123.out:{n}:{line}"),
+    "an editor": _numbered("{n:4} | {line}"),
+    "a margin": _numbered("    {line}"),
+    "a margin but in the first line": lambda log: _numbered("    {line}")(log)[4:],
+    "carriage returns twice": lambda log: log.replace("\n", "\r\r\n"),
+    "holes": lambda log: "\0" * 400 + log,
+    "a byte order mark": lambda log: f"\ufeff{log}",
+    "blanks of a page": lambda log: log.replace(" ", "\xa0"),
+    "typographic quotes": lambda log: log.replace("'", "\u2019"),
+    "continued lines": _numbered("{line}\\"),
+    "entities": html.escape,
+    "entities of a page": _page,
+    "a pane": _numbered("│{line}"),
+    "a box": _box,
+    "omitted lines": lambda log: f"... (12873 lines omitted) ...\n{log}",
+}  # fmt: skip
 
 
 def disguised(log: str) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,9 @@ from tests.extra_recordings import LOGS as EXTRA_LOGS
 from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
 from tests.preflight.diagnosis_logs import (
+    AROUND_WHOLE_LOGS,
     LOGS,
+    NAME_A_RANK,
     SEEN_THROUGH,
     blocks,
     messages,
@@ -172,6 +174,35 @@ def test_what_stands_around_lines_is_seen_through(name: str) -> None:
         found = diagnose(SEEN_THROUGH[name](log)).verdict
         if found != heading.split()[0]:
             wrong.append((heading, found, log[:80]))
+    assert wrong == []
+
+
+# Where one line tells nothing of a prefix, and where the words of a level are all that there is.
+_LONG_LOGS = {
+    heading: log
+    for heading, log in whole_logs().items()
+    if log.count("\n") >= 8 and "a notebook" not in heading
+}
+_SHARE = 4
+"""One in so many of these logs is tried with each change, another one with the next."""
+
+
+def _first_cause(log: str) -> tuple[str, list[tuple[str, str]]]:
+    found = diagnose(log)
+    return found.verdict, [(each.code, each.confidence) for each in found.causes[:1]]
+
+
+@pytest.mark.parametrize("name", AROUND_WHOLE_LOGS)
+def test_a_log_says_the_same_in_whatever_form_it_comes(name: str) -> None:
+    turn = list(AROUND_WHOLE_LOGS).index(name)
+    logs = [each for at, each in enumerate(_LONG_LOGS.items()) if (at + turn) % _SHARE == 0]
+    logs = [each for each in logs if name not in NAME_A_RANK or "rank" not in each[1]]
+    changed = AROUND_WHOLE_LOGS[name]
+    wrong = [
+        (heading, _first_cause(log), _first_cause(changed(log)))
+        for heading, log in logs
+        if _first_cause(changed(log)) != _first_cause(log)
+    ]
     assert wrong == []
 
 

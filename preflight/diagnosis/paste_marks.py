@@ -1,0 +1,145 @@
+"""What a paste, a page or an editor adds to the lines of a log: entities, invisible characters, quotes, margins, numbers. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+_ENTITY = re.compile(r"&(?:lt|gt|quot|amp|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
+_ENOUGH_ENTITIES = 2
+_TAG = re.compile(
+    r"</?(?:pre|code|details|summary|span|div|p|br|b|i|font|td|tr|tbody|table|kbd|samp)(?: [^<>]{0,200})?/?>"
+)
+_ESCAPE = re.compile(r"(?:\^\[|#033|\\u001[bB]|\\x1b|\\033|\\e|␛)(?=\[[\d;]{0,12}[A-Za-z])")
+_CHARACTERS: dict[int, str | None] = {
+    **dict.fromkeys(map(ord, "\x00\u200b\u200c\u200d\u2060\ufeff\xad")),
+    **dict.fromkeys(map(ord, "\xa0\u202f\u3000\u2009"), " "),
+    **dict.fromkeys((0x201C, 0x201D), '"'),
+    **dict.fromkeys((0x2018, 0x2019), "'"),
+}
+_UNUSUAL = re.compile("[" + "".join(map(chr, _CHARACTERS)) + "]")
+
+# Marks of quotes, bullets, comments, differences and panes; the second holds the blank that may belong to the first.
+_MARKS = tuple(
+    (re.compile(mark), re.compile(mark + " "))
+    for mark in (
+        r"(?:> ?)*>",
+        r"[-*•](?= |$)",
+        r"#(?= |$)",
+        r"//(?= |$)",
+        r"\+(?!-)",
+        r"│(?=[^│]*$)",
+        r"stderr:",
+    )
+)
+_ENDS = ("\\", "<br>", "<br/>")
+_HEAD = re.compile(r"^([ \t]+)Traceback \(most recent call last\)", re.MULTILINE)
+_FEWEST = 3
+_SHARE = 0.9
+_SAMPLE = 40
+
+_NUMBERED = re.compile(r"\s{0,7}(\d{1,7})(?: ?[:|│] ?|[ \t]|$)")
+_TASK = re.compile(r"\d{1,5}: ")
+_ENOUGH = 6
+"""Lines that make a listing whatever its numbers are followed by."""
+
+
+def without_marks(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines without what was put around, before or behind all of them; the same where nothing was."""
+    whole = "\n".join(texts)
+    texts = _readable(texts, whole)
+    for strip in (without_numbers, _without_ends, _without_mark, without_numbers, _without_margin):
+        texts = strip(texts)
+    return _dedented(texts) if _HEAD.search(whole) else texts
+
+
+def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
+    """Return the lines in the characters that were printed."""
+    if "&" in whole and len(_ENTITY.findall(whole)) >= _ENOUGH_ENTITIES:
+        import html  # noqa: PLC0415 - its table of names takes longer to load than all of this module
+
+        texts = [html.unescape(html.unescape(_TAG.sub("", text))).replace("\n", " ") for text in texts]
+        whole = "\n".join(texts)
+    if _UNUSUAL.search(whole):
+        texts = [text.translate(_CHARACTERS) for text in texts]
+    return [_ESCAPE.sub("\x1b", text) for text in texts] if _ESCAPE.search(whole) else texts
+
+
+def _are_most(texts: Sequence[str], fits: Callable[[str], object]) -> bool:
+    """Whether nearly all lines that hold something fit, of which a few are looked at first."""
+    filled = [text for text in texts if text and not text.isspace()]
+    sample = filled[:: max(1, len(filled) // _SAMPLE)]
+    if len(filled) < _FEWEST or sum(1 for text in sample if fits(text)) < _SHARE * len(sample):
+        return False
+    return sum(1 for text in filled if fits(text)) >= _SHARE * len(filled)
+
+
+def _without_ends(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines without what continues each of them, or the code marks around each."""
+    for end in _ENDS:
+        if _are_most(texts, lambda text, end=end: text.endswith(end)):  # type: ignore[misc]
+            return [text.removesuffix(end) for text in texts]
+    if _are_most(texts, lambda text: text[0] == "`" == text.rstrip()[-1]):
+        return [text.strip("`") for text in texts]
+    return texts
+
+
+def _without_mark(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines without a mark that nearly all of them start with."""
+    for mark, spaced in _MARKS:
+        if _are_most(texts, mark.match):
+            marked = [text for text in texts if mark.match(text)]
+            loose = all(spaced.match(text) or mark.fullmatch(text.rstrip()) for text in marked)
+            return [
+                (spaced if loose else mark).sub("", text, count=1) if mark.match(text) else text
+                for text in texts
+            ]
+    return texts
+
+
+def _without_margin(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines without the blanks that all of them start with, but for the first, where a selection began."""
+    places = [place for place, text in enumerate(texts) if text and not text.isspace()]
+    rest = places[1:]
+    if len(rest) < _FEWEST or not texts[rest[0]][0].isspace() or not texts[rest[-1]][0].isspace():
+        return texts
+    margin = min(_indent(texts[place]) for place in rest)
+    if not margin:
+        return texts
+    return [text[margin:] if not text[:margin].strip() else text for text in texts]
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _dedented(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines with blocks that start at an indented traceback moved to the left: logs in the midst of prose."""
+    found = list(texts)
+    for place, text in enumerate(texts):
+        head = _HEAD.match(text)
+        if not head or found[place] is not text:
+            continue
+        margin = head[1]
+        start = place
+        while start and (texts[start - 1].startswith(margin) or not texts[start - 1].strip()):
+            start -= 1
+        while start < len(texts) and (texts[start].startswith(margin) or not texts[start].strip()):
+            found[start] = texts[start].removeprefix(margin)
+            start += 1
+    return found
+
+
+def without_numbers(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines of a listing without the numbers in front (`cat -n`, `grep -n`, an editor); others as they are."""
+    filled = [text for text in texts if text.strip()]
+    few = len(filled) < _ENOUGH
+    if sum(1 for text in texts[:_ENOUGH] if _NUMBERED.match(text)) < min(len(filled), _ENOUGH) - (not few):
+        return texts
+    if len(filled) < _FEWEST or (few and _TASK.match(filled[0])):
+        return texts
+    found = [_NUMBERED.match(text) for text in texts]
+    numbers = [int(each[1]) for each in found if each]
+    steps = sum(1 for one, other in pairwise(numbers) if other == one + 1)
+    if numbers[0] == 0 or steps < (1 if few else _SHARE) * len(filled) - 1:
+        return texts  # what counts from 0 are the tasks of srun
+    return [text[each.end() :] if each else text for text, each in zip(texts, found, strict=True)]

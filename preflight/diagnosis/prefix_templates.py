@@ -1,0 +1,128 @@
+"""Prefixes of collectors that have no pattern of their own: what repeats before the lines of a text that many lines make up. Pure.
+
+A template is what is before the head of a traceback, a frame, a ruled line or a row of torch's box, its numbers, days and
+months aside. It is a prefix where a traceback's head and a frame below it have it, or where nearly all lines have it:
+then its words (a level, a host) are a parent's that copies lines, and say nothing about a line.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+START = "Traceback (most recent call last):"
+# What only warns, or tries again, may show why.
+SOFT = re.compile(r"\b(?:WARN|INFO|DEBUG)|\b[Ww]arn|[Rr]etr(?:y|ied)|[Ii]gnor|[Ss]kipp")
+_MOST_PREFIX = 160
+_INTERLEAVED = 16
+"""Lines below a traceback's head among which its first frame is, where ranks write into one another."""
+_FRAME_BELOW = re.compile(r"  File \"|    \S")
+_NAMES = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun|AM|PM"
+_NUMBER = rf" *\d+(?:[.,:/+-]+\d+)*|(?<![A-Za-z])(?:{_NAMES})(?![A-Za-z])"
+_NUMBERS = re.compile(_NUMBER)
+_LONG_RULE = 20
+_ANCHORS = (
+    START, '  File "', "  exitcode ", "  rank  ", "frame #", "╭───", *(mark * _LONG_RULE for mark in "=*#_-─━"),
+)  # fmt: skip
+"""What a program writes at the left margin."""
+_RULED = re.compile(r"([=*#_─━-])\1*[ \t]*$", re.MULTILINE)
+_SIDES = frozenset(("", "│", "┃", "|"))
+"""Of boxes, which have a side at the end too."""
+_MOST_ANCHORS = 400
+_MOST_TEMPLATES = 32
+_SHARE = 0.85
+_FEWEST, _FEW = 6, 3
+"""Lines of which nearly all, and of which all must have a prefix."""
+_SAMPLE = 64
+_COUNTS = re.compile(r"\d+(?:[.,:/+-]+\d+)+|(?<![A-Za-z_-])\d+")
+"""Stamps, and numbers that belong to no name: they differ from line to line."""
+_LINES_PER_LABEL = 3
+
+
+class Prefix(NamedTuple):
+    """What a collector wrote before a line. `label` says who printed the line; "" where all lines have one label."""
+
+    text: str = ""
+    label: str = ""
+
+
+_NONE = Prefix()
+
+
+def find_prefixes(texts: Sequence[str]) -> Sequence[Prefix]:
+    """Return the prefix of each line, empty where it has none."""
+    templates = _templates(texts)
+    if not templates:
+        return [_NONE] * len(texts)
+    pattern = re.compile("|".join(map(_pattern, templates)))
+    found = [match[0] if (match := pattern.match(text)) else "" for text in texts]
+    labels = [_COUNTS.sub("", each) for each in found]
+    kinds = set(labels) - {""}
+    if len(kinds) < 2 or len(kinds) * _LINES_PER_LABEL > len(texts):
+        return [Prefix(each) for each in found]
+    return list(map(Prefix, found, labels))
+
+
+def _templates(texts: Sequence[str]) -> list[str]:
+    """Return the templates of the prefixes that a log has, long ones first."""
+    by_traceback = set(_of_tracebacks(texts))
+    by_share = [form for form in dict.fromkeys(_anchored("\n".join(texts))) if form not in by_traceback]
+    common = [
+        form
+        for form in by_share[:_MOST_TEMPLATES]
+        if not any(form != other and form.startswith(other) for other in (*by_share, *by_traceback))
+    ]
+    if common and not _are_common([*by_traceback, *common], texts):
+        common = []
+    kept = [form for form in by_traceback if not SOFT.search(form) or _are_common([form], texts)]
+    return sorted({*kept, *common}, key=len, reverse=True)[:_MOST_TEMPLATES]
+
+
+def _of_tracebacks(texts: Sequence[str]) -> Iterator[str]:
+    """Yield what is before both the head of a traceback and a frame below it."""
+    seen: set[str] = set()
+    for index, text in enumerate(texts):
+        at = text.find(START)
+        if not 0 < at <= _MOST_PREFIX or text[:at].strip() in _SIDES:
+            continue
+        form = _form(text[:at])
+        if form in seen:
+            continue
+        pattern = re.compile(_pattern(form))
+        below = (pattern.match(line) for line in texts[index + 1 : index + 1 + _INTERLEAVED])
+        if any(match and _FRAME_BELOW.match(match.string, match.end()) for match in below):
+            seen.add(form)
+            yield form
+
+
+def _anchored(whole: str) -> Iterator[str]:
+    """Yield what is before lines that a program starts at the left margin, each form that a level does not soften."""
+    for anchor in _ANCHORS:
+        at = whole.find(anchor)
+        for _ in range(_MOST_ANCHORS):
+            if at < 0:
+                break
+            start, end = whole.rfind("\n", 0, at) + 1, whole.find("\n", at)
+            prefix = whole[start:at]
+            ruled = len(set(anchor)) > 1 or _RULED.match(whole, at)
+            firm = anchor[0] in " ╭" or not SOFT.search(prefix)
+            if ruled and firm and len(prefix) <= _MOST_PREFIX and prefix.strip() not in _SIDES:
+                yield _form(prefix)
+            at = whole.find(anchor, end) if end > 0 else -1
+
+
+def _are_common(forms: Sequence[str], texts: Sequence[str]) -> bool:
+    """Whether nearly all lines have one of the forms."""
+    filled = [text for text in texts if text.strip()]
+    sample = filled[:: max(1, len(filled) // _SAMPLE)]
+    pattern = re.compile("|".join(map(_pattern, sorted(forms, key=len, reverse=True))))
+    count = sum(1 for text in sample if pattern.match(text))
+    return count >= _SHARE * len(sample) if len(filled) >= _FEWEST else count == len(filled) >= _FEW
+
+
+def _form(prefix: str) -> str:
+    return _NUMBERS.sub("\0", prefix)
+
+
+def _pattern(form: str) -> str:
+    """Return the pattern of a form: any other number, day or month fits in the place of one."""
+    return f"(?:{_NUMBER})".join(map(re.escape, form.split("\0")))

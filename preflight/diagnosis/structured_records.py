@@ -1,0 +1,195 @@
+"""Logs whose lines are records of a collector or a logging library, as the lines that were printed. Pure.
+
+Records are JSON (docker's json-file, journald, Cloud Logging, CloudWatch, Loki, loggers that write JSON), one a line or
+spread over lines, `key="value"` pairs, or rows with a header. A record that reports a loss is left as it is.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+_MESSAGE_KEYS = (
+    "textPayload", "message", "msg", "log", "@message", "MESSAGE", "line", "text", "content", "body", "logs", "output", "stderr", "stdout", "event",
+)  # fmt: skip
+_WITHIN = ("jsonPayload", "_source", "record", "payload", "fields", "data", "attributes")
+"""Keys of objects in which the message may be, one level deeper."""
+_LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "log_level")
+_SOFT_LEVELS = frozenset({"DEBUG", "INFO", "WARN", "WARNING", "NOTICE"})
+_KEY = "|".join(map(re.escape, _MESSAGE_KEYS))
+_STRING = r"\"((?:[^\"\\]|\\.)*)\""
+# What a forwarder may print before a record, such as a stamp and a tag.
+_RECORD = re.compile(r"[^{}\"']{0,160}?(?=\{\s?\")")
+_PAIR = re.compile(rf"\s*\"(?P<key>{_KEY})\"\s?:\s?{_STRING},?\s*$")
+_OF_SPREAD = re.compile(r"\s*(?:[\[\]{}]{1,2},?|\"[^\"]{1,80}\"\s?:\s.*|\"(?:[^\"\\]|\\.)*\",?)\s*$")
+_LOGFMT = re.compile(rf"(?:^|\s)(?P<key>msg|message|log)={_STRING}")
+_RUBY = re.compile(r"\"(?:log|message|MESSAGE)\"=>\"(.*)\"\}\]?\s*$")
+_LOSS = re.compile(r"\"[^\"]{0,40}[Ll]oss[^\"]{0,20}\"\s*:\s*(?:-?\d|NaN|null|\"?nan|Infinity)")
+_TRACEBACK = "Traceback (most recent call last)"
+_HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
+_SAMPLE = 64
+_MOST_LEVELS = 2
+_SHARE = 0.7
+"""Part of a log's lines that must be records, for it to be a log of records."""
+_FEWEST = 2
+
+
+class Entry(NamedTuple):
+    """One printed line: the place of the line that holds it, and its text."""
+
+    place: int
+    text: str
+
+
+def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
+    """Return the lines that the records of a log hold; None where its lines are something else."""
+    filled = [text for text in texts if text and not text.isspace()]
+    if not filled:
+        return None
+    step = max(1, len(filled) // _SAMPLE)
+    sample = filled[::step][:_SAMPLE]
+    start = filled[0].lstrip("\ufeff ")[:1]
+    for read in (_of_json, _of_ruby, _of_pairs):
+        if sum(1 for text in sample if read(text) is not None) >= max(_FEWEST, _SHARE * len(sample)):
+            return list(_each(texts, _with_levels(read, sample) if read is _of_json else read))
+    if start in ("{", "["):
+        return _of_document(texts)
+    return _of_rows(texts, filled[0]) if _HEADER.match(filled[0]) else None
+
+
+def _each(texts: Sequence[str], read: Callable[[str], str | None]) -> Iterator[Entry]:
+    for place, text in enumerate(texts):
+        message = read(text)
+        for line in (text if message is None else message).rstrip("\n").split("\n"):
+            yield Entry(place, line)
+
+
+def _loads(text: str) -> object:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_json(text: str) -> str | None:
+    """Return the message of a line that is, or ends in, a JSON object; None where it is none, or a report of losses."""
+    before = _RECORD.match(text) if text.rstrip()[-1:] == "}" else None
+    record = _loads(text[before.end() :]) if before else None
+    if not isinstance(record, dict) or _LOSS.search(text):
+        return None
+    return _message(record)
+
+
+def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:
+    """Return a reader that puts a soft level before its message, where the records of a log have several levels.
+
+    One level for all is that of a parent that copies what its child prints, and says nothing about a line.
+    """
+    levels = {_level(text) for text in sample}
+    if len(levels) < _MOST_LEVELS:
+        return read
+
+    def leveled(text: str) -> str | None:
+        message = read(text)
+        level = _level(text) if message and "\n" not in message else ""
+        return f"{level} {message}" if level in _SOFT_LEVELS else message
+
+    return leveled
+
+
+def _level(text: str) -> str:
+    before = _RECORD.match(text)
+    record = _loads(text[before.end() :]) if before else None
+    if not isinstance(record, dict):
+        return ""
+    inner = (record, *(record[key] for key in _WITHIN if isinstance(record.get(key), dict)))
+    found = next((each[key] for each in inner for key in _LEVEL_KEYS if isinstance(each.get(key), str)), "")
+    return str(found).upper()
+
+
+def _message(record: Mapping[str, object]) -> str | None:
+    """Return the message of a record, and below it the traceback that another of its fields holds."""
+    inner = [value for key in _WITHIN if isinstance(value := record.get(key), dict)]
+    for each in (record, *inner):
+        for key in _MESSAGE_KEYS:
+            message = _text(each.get(key))
+            if message is not None:
+                return "\n".join([message.rstrip("\n"), *_tracebacks(each, message)])
+    return None
+
+
+def _text(value: object) -> str | None:
+    """Return a text, also one that journald gives as a list of bytes since it holds control characters."""
+    if isinstance(value, list) and value and all(isinstance(each, int) and 0 <= each < 256 for each in value):
+        return bytes(value).decode("utf-8", "replace")
+    return value if isinstance(value, str) else None
+
+
+def _tracebacks(record: Mapping[str, object], message: str) -> list[str]:
+    texts = [value for value in record.values() if isinstance(value, str) and value != message]
+    return [text.rstrip("\n") for text in texts if _TRACEBACK in text]
+
+
+def _of_ruby(text: str) -> str | None:
+    """Return the message of a record as Fluent Bit prints it, `{"log"=>"..."}`."""
+    found = _RUBY.search(text) if "=>" in text else None
+    return found[1] if found else None
+
+
+def _of_pairs(text: str) -> str | None:
+    """Return the message of a line of `key=value` pairs."""
+    found = _LOGFMT.search(text) if '="' in text else None
+    message = _loads(f'"{found[2]}"') if found else None
+    return message if isinstance(message, str) else None
+
+
+def _of_document(texts: Sequence[str]) -> list[Entry] | None:
+    """Return the messages of records that are one JSON document, or the spread lines of a cut one."""
+    document = _loads("\n".join(texts))
+    if document is not None:
+        found = list(_walk(document))
+        return [Entry(0, line) for text in found for line in text.rstrip("\n").split("\n")] if found else None
+    filled = [text for text in texts if text.strip()]
+    pairs = [(place, _PAIR.match(text)) for place, text in enumerate(texts)]
+    kept = [(place, pair) for place, pair in pairs if pair]
+    if len(kept) < _FEWEST or sum(1 for text in filled if _OF_SPREAD.match(text)) < _SHARE * len(filled):
+        return None
+    read = ((place, _loads(f'"{pair[2]}"')) for place, pair in kept)
+    return [Entry(place, line) for place, text in read for line in str(text).rstrip("\n").split("\n")]
+
+
+def _walk(value: object) -> Iterator[str]:
+    """Yield the messages in a JSON document."""
+    if isinstance(value, dict):
+        message = _message(value)
+        if message is not None:
+            yield message
+            return
+        for each in value.values():
+            if isinstance(each, (dict, list)):
+                yield from _walk(each)
+    elif isinstance(value, list):
+        for each in value:
+            if isinstance(each, str):
+                yield each
+            else:
+                yield from _walk(each)
+
+
+def _of_rows(texts: Sequence[str], header: str) -> list[Entry] | None:
+    """Return the messages of rows with a header that names them."""
+    separator = next(each for each in (",", "\t", ";") if each in header)
+    names = [name.strip(' "').lower() for name in header.split(separator)]
+    known = [key.lower() for key in _MESSAGE_KEYS]
+    column = next((names.index(key) for key in known if key in names), None)
+    if column is None:
+        return None
+    try:
+        rows = list(csv.reader(texts, delimiter=separator, strict=True))
+    except csv.Error:
+        return None
+    fit = [row for row in rows if len(row) == len(names)]
+    if len(fit) < _SHARE * len([row for row in rows if row]):
+        return None
+    return [Entry(0, line) for row in fit[1:] for line in row[column].rstrip("\n").split("\n")]

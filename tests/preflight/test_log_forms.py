@@ -1,0 +1,112 @@
+"""The forms in which a log comes: what is taken from around its lines, and what only looks like that."""
+
+import json
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.lines import read_lines
+from preflight.diagnosis.paste_marks import without_marks
+from preflight.diagnosis.prefix_templates import find_prefixes
+from preflight.diagnosis.structured_records import printed_lines
+
+HEAD, FRAME = "Traceback (most recent call last):", '  File "a.py", line 1, in f'
+
+
+def texts(log: str) -> list[str]:
+    return [line.text for line in read_lines(log)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['{"loss": 2.1, "message": "step"}', '{"loss": 2.0, "message": "step"}'],  # a trainer's own report
+        ['{"step": 1, "lr": 0.1}', '{"step": 2, "lr": 0.1}'],
+        ["{'loss': 2.1}", "{'loss': 2.0}"],
+        ['{"msg": "a"}', "step 1", "step 2", "step 3"],  # one record among other lines
+        ["a,b", "1,2", "3,4"],
+        ["message,b", "1", "2"],
+        ['{"msg": "a"', '{"msg": "b"'],
+    ],
+)
+def test_lines_that_only_look_like_records_are_left_as_they_are(lines: list[str]) -> None:
+    assert printed_lines(lines) is None
+    assert texts("\n".join(lines)) == lines
+
+
+def test_a_soft_level_is_kept_where_records_have_several() -> None:
+    def records(*levels: str) -> list[str]:
+        return [json.dumps({"level": level, "msg": f"text {n}"}) for n, level in enumerate(levels)]
+
+    assert texts("\n".join(records("info", "error", "info"))) == ["INFO text 0", "text 1", "INFO text 2"]
+    assert texts("\n".join(records("info", "info", "info"))) == ["text 0", "text 1", "text 2"]
+
+
+def test_a_traceback_in_another_field_of_a_record_is_read_below_its_message() -> None:
+    record = json.dumps({"message": "job failed", "exc_info": f"{HEAD}\n{FRAME}\nKeyError: 'x'"})
+    assert texts(f"{record}\n{record}")[:4] == ["job failed", HEAD, FRAME, "KeyError: 'x'"]
+
+
+def test_a_line_of_a_record_has_the_number_of_its_record() -> None:
+    log = "\n".join(json.dumps({"log": text}) for text in ("a\n", f"{HEAD}\n{FRAME}\nKeyError: 1", "b"))
+    assert [line.number for line in read_lines(log)] == [1, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["-0.3 is the loss", "-0.2 is the loss", "-0.1 is the loss"],
+        ["+---+", "| a |", "+---+"],
+        [FRAME, "    x", "  y"],
+        ["1 2", "3 4", "5 6"],
+        ["a &lt; b", "c", "d"],
+        ["    a", "b", "    c"],
+    ],
+)
+def test_what_only_looks_like_a_mark_is_left(lines: list[str]) -> None:
+    assert list(without_marks(lines)) == lines
+
+
+def test_a_log_in_the_midst_of_prose_is_moved_to_the_left() -> None:
+    prose = ["My log::", "", f"    {HEAD}", f"    {FRAME}", "    KeyError: 1", "", "thanks"]
+    assert list(without_marks(prose)) == ["My log::", "", HEAD, FRAME, "KeyError: 1", "", "thanks"]
+
+
+def stamped(form: str, *lines: str) -> list[str]:
+    return [form.format(n=n, line=line) for n, line in enumerate(lines, 7)]
+
+
+STEPS = [f"step {n} loss 2.{n}" for n in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "prefix"),
+    [
+        (stamped("{n}s: {line}", *STEPS, HEAD, FRAME, "KeyError: 1"), "7s: "),
+        (stamped("{n}s: {line}", *STEPS, "=" * 20), "7s: "),
+        (stamped("{n}s: {line}", *STEPS, "=" * 19), ""),
+        (stamped("{n}s: {line}", *STEPS, "x", HEAD), "7s: "),
+        (stamped("{n}s INFO {line}", *STEPS, "x", HEAD), ""),
+        (stamped("{n}s INFO {line}", *STEPS, HEAD, FRAME), "7s INFO "),  # a parent's level for all lines
+        ([*STEPS, *stamped("{n}s INFO {line}", HEAD, FRAME)], ""),  # what the run itself logged, line by line
+        (stamped("{n}s INFO {line}", *STEPS, "=" * 20), ""),
+        ([*STEPS, *stamped("{n}s {line}", "=" * 20, "x")], ""),  # too few to be a prefix of all
+        (STEPS, ""),
+    ],
+)
+def test_what_repeats_before_lines_of_the_left_margin_is_a_prefix(lines: list[str], prefix: str) -> None:
+    assert find_prefixes(lines)[0].text == prefix
+
+
+def test_lines_of_two_printers_are_kept_apart_by_their_labels() -> None:
+    first = [HEAD, FRAME, "KeyError: 1"]
+    other = [HEAD, '  File "b.py", line 2, in g', "torch.OutOfMemoryError: CUDA out of memory."]
+    lines = [f"a: {one}\nb: {another}" for one, another in zip(first, other, strict=True)]
+    places = {cause.slug: cause.location for cause in diagnose("\n".join(lines)).causes}
+    assert places == {"user-exception": "a.py:1", "cuda-oom": "b.py:2"}
+
+
+@pytest.mark.parametrize("form", ["{n}:{line}", "[{n}.5] x:{n} {line}"])
+def test_numbers_that_count_are_no_labels(form: str) -> None:
+    labels = {each.label for each in find_prefixes(stamped(form, *STEPS, HEAD, FRAME, "KeyError: 1"))}
+    assert labels == {""}
