@@ -1,49 +1,23 @@
 """What the lines of a log accuse, and the order in which that is believed. Pure."""
 
-import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Self
 
-from preflight.diagnosis.fix_commands import command_for
+from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.missing_modules import module_advice
-from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
-from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
-from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
+from preflight.diagnosis.own_exceptions import LAUNCHER_ERRORS, is_known, user_exceptions
+from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.signature_matcher import SignatureHit, first_match
+from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
-from preflight.frozen import dataclass
 
-MOST_EVIDENCE = 5
-# They only report that a child ended, or that the end was requested.
-LAUNCHER_ERRORS = frozenset({
-    "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
-    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException",
-})  # fmt: skip
-_READING_ERRORS = frozenset(
-    {
-        "JSONDecodeError",
-        "UnicodeDecodeError",
-        "EOFError",
-        "BadZipFile",
-        "error",
-        "IncompleteReadError",
-        "RuntimeError",
-    }
-)
-_READS_MODELS = re.compile(
-    r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
-    r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
-)
-_ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _WATCHDOG = "S54"
 _SHORT_END = 3
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
-_MISSING_MODULE, _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S89", "S69", "S71", "S73", "S99"
+_ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
@@ -56,35 +30,6 @@ _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
 _KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
 _ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
-_CONFIDENCE: Mapping[CausalDepth, Confidence] = {
-    CausalDepth.ROOT: "certain",
-    CausalDepth.GENERAL: "likely",
-    CausalDepth.ENDING: "likely",
-    CausalDepth.VICTIM: "possible",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A cause, and what its place among others depends on."""
-
-    cause: Cause
-    depth: CausalDepth
-    warning_only: bool  # only lines that warn say it
-    first: Line
-    secondary: bool = False  # about the GPUs and only a warning, beside an exception about other things
-
-    @classmethod
-    def of_series(cls, cause: Cause, first: Line) -> Self:
-        """Return what the losses of a log accuse."""
-        return cls(cause, CausalDepth.ROOT, warning_only=False, first=first)
-
-    @property
-    def key(self) -> tuple[int, bool, float, int]:
-        """Deepest first, firm before soft, then by time, then by line."""
-        at = self.first.at if self.first.at is not None else (math.inf if self.first.source else 0.0)
-        depth = self.depth + 1 if self.warning_only and self.secondary else self.depth
-        return (depth, self.warning_only, at, self.first.order)
 
 
 def candidates(
@@ -101,8 +46,8 @@ def candidates(
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
     open_ends = [chain for chain in chains if not course.moved(chain[-1].line.order, last)]
-    own = _user_exceptions(open_ends, hits, course)
-    found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
+    own = user_exceptions(open_ends, hits, course)
+    found = [candidate_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
         found = [
             _less_certain(each, course)
@@ -126,15 +71,20 @@ def _messages(
 
     Where a log ends within a traceback, the `raise` that it shows last is all that is left of the message.
     """
+    wrapping = {each.line.order for each in raised if wraps_another(each)}
     shown = [
         hit
         for hit in hits
-        if not is_quoted(course.lines, hit.line) and not _NOTEBOOK_HEAD.match(hit.line.text)
+        if not is_quoted(course.lines, hit.line)
+        and not _NOTEBOOK_HEAD.match(hit.line.text)
+        and not (hit.row.broad and hit.line.order in wrapping)
     ]
     orders = {hit.line.order for hit in hits}
     for each in raised:
-        below = range(each.line.order, each.line.order + MOST_BELOW + 1)
-        if each.below and orders.isdisjoint(below) and not wraps_another(each):
+        below = range(
+            each.line.order, each.line.order + MOST_BELOW + 1 if each.below else each.line.order + 1
+        )
+        if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
     if shown or raised:
@@ -151,9 +101,13 @@ def _not_overtaken(
     for chain in chains:
         last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
         end = chain[last:]
-        if not any(_is_known(each, matched) or each.name in LAUNCHER_ERRORS for each in end):
+        if not any(is_known(each, matched) or each.name in LAUNCHER_ERRORS for each in end):
             overtaken.update(each.line.order for each in chain[:last])
-    return [hit for hit in hits if hit.row.depth is CausalDepth.ROOT or hit.line.order not in overtaken]
+    return [
+        hit
+        for hit in hits
+        if (hit.row.depth is CausalDepth.ROOT and not hit.row.broad) or hit.line.order not in overtaken
+    ]
 
 
 def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
@@ -179,13 +133,6 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
     return replace(candidate, cause=cause, depth=depth, warning_only=True)
 
 
-def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
-    """Return lines as evidence."""
-    return tuple(
-        Evidence(line.number, line.rank, line.text.strip(), line.source, line.host) for line in lines
-    )
-
-
 def _chains(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
     by_chain: dict[tuple[object, int], list[ParsedException]] = {}
     for each in raised:
@@ -202,7 +149,9 @@ def _by_code(
     for hit in hits:
         other = hit.line.order in aside and hit.row.depth is CausalDepth.ENDING
         depth = CausalDepth.VICTIM if other else hit.row.depth
-        found.setdefault((hit.row.code, depth), (hit.row, depth, []))[2].append(hit.line)
+        row, _, lines = found.get((hit.row.code, depth), (hit.row, depth, []))
+        lines.append(hit.line)
+        found[hit.row.code, depth] = (hit.row if row.broad else row, depth, lines)
     codes = {row.code for row, depth, _ in found.values() if depth < CausalDepth.VICTIM}
     return [each for each in found.values() if each[1] is each[0].depth or each[0].code not in codes]
 
@@ -227,51 +176,6 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
                 found.difference_update(each.order for each in failing if _CRASHED.search(each.text))
             inside = None
     return frozenset(found)
-
-
-def _of_row(
-    found: tuple[Signature, CausalDepth, list[Line]],
-    chains: Sequence[Sequence[ParsedException]],
-    course: RunProgress,
-    *,
-    beside: Sequence[Candidate],
-) -> Candidate:
-    row, depth, lines = found
-    firm = [line for line in lines if not is_warning_line(line.text)]
-    shown = firm or lines
-    soft = not firm
-    confidence: Confidence = "likely" if soft and depth is CausalDepth.ROOT else _CONFIDENCE[depth]
-    numbers = {line.order for line in lines}
-    chain = next((chain for chain in chains if any(each.line.order in numbers for each in chain)), ())
-    cause = Cause(
-        code=row.code,
-        slug=row.slug,
-        confidence=confidence,
-        cause=row.cause,
-        fix=row.fix,
-        evidence=evidence_of(shown[:MOST_EVIDENCE]),
-        location=_place(chain),
-        rank=shown[0].rank,
-        host=shown[0].host,
-        command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
-    )
-    if row.code == _MISSING_MODULE:
-        cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
-    aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
-    return Candidate(cause, depth, soft, shown[0], aside)
-
-
-def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:
-    """Return a missing module's cause with what to do about it; see `module_advice`."""
-    advice = module_advice("\n".join(each.text for each in cause.evidence), files, own)
-    return replace(
-        cause, cause=advice.cause or cause.cause, fix=advice.fix or cause.fix, command=advice.command
-    )
-
-
-def _place(chain: Sequence[ParsedException]) -> str:
-    """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
-    return next((f"{at.file}:{at.line}" for each in chain if (at := each.location) is not None), "")
 
 
 def _weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
@@ -313,88 +217,3 @@ def _is_failure_alone(candidate: Candidate) -> bool:
     text = candidate.cause.evidence[0].text
     row = first_match(text)
     return (_NO_CUDA.search(text) is not None) if candidate.warning_only else (row is None or row.definitive)
-
-
-def _user_exceptions(
-    chains: Sequence[Sequence[ParsedException]], hits: Sequence[SignatureHit], course: RunProgress
-) -> list[Candidate]:
-    """Return the exceptions that are in no row: the user's own errors, with their places."""
-    matched = {hit.line.order for hit in hits}
-    found: dict[str, Candidate] = {}
-    for chain in chains:
-        members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
-        last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
-        if not members or any(_is_root(each, matched) for each in chain[:last]):
-            continue
-        if any(_is_known(each, matched) for each in chain[last:]):
-            continue
-        root = _innermost(members)
-        if is_harmless(root.line.text) or (wraps_another(root) and root.line.order in matched):
-            continue
-        row = _row_of_place(chain)
-        made = (
-            _of_exception(root, chain)
-            if row is None
-            else _of_row((row, row.depth, [root.line]), [chain], course, beside=())
-        )
-        found.setdefault(root.text, made)
-    return list(found.values())
-
-
-def _row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
-    """Return the row of an exception that says little, but was raised where a library reads a model's files."""
-    for each in chain:
-        frames = each.frames[-1:] if each.name == "RuntimeError" else each.frames
-        if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.file) for frame in frames):
-            return signature("S85")
-    return None
-
-
-def _is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
-    return (raised.line.order in matched and not wraps_another(raised)) or _row_of(raised) is not None
-
-
-def _is_root(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
-    row = _row_of(raised)
-    return _is_known(raised, matched) and (row is None or row.depth is CausalDepth.ROOT)
-
-
-def _row_of(raised: ParsedException) -> Signature | None:
-    if wraps_another(raised) or (is_warning_line(raised.text) and raised.bare):
-        return None
-    return first_match(raised.text)
-
-
-def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
-    """Return the exception that began a chain.
-
-    What another process or thread raised follows the one that reports it; of exceptions raised while
-    another was handled, the last one ended the run.
-    """
-    for index, each in enumerate(chain[:-1]):
-        if wraps_another(each):
-            return chain[index + 1]
-    last = len(chain) - 1
-    while last > 0 and chain[last].follows == "cause":
-        last -= 1
-    return chain[last]
-
-
-def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> Candidate:
-    cause = Cause(
-        code=USER_CODE,
-        slug=USER_EXCEPTION,
-        confidence="possible" if raised.bare else "likely",
-        cause=f"the script raised {raised.text}",
-        fix="see the traceback; gpulaunch knows no general cure for it",
-        evidence=evidence_of([raised.line]),
-        location=_place([raised, *chain]),
-        rank=raised.line.rank,
-        host=raised.line.host,
-    )
-    return Candidate(
-        cause,
-        CausalDepth.ROOT if not raised.bare else CausalDepth.GENERAL,
-        warning_only=raised.bare,
-        first=raised.line,
-    )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from preflight.diagnosis.candidates import with_module_advice
+from preflight.diagnosis.candidate import with_module_advice
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.facts.gpu import Capability

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis import trends
-from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
+from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate, evidence_of
+from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs

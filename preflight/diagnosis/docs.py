@@ -11,6 +11,10 @@ _DEPTHS = {
     CausalDepth.ENDING: "only how a process ended",
     CausalDepth.VICTIM: "what another process's failure does to this one; never put before a cause",
 }
+_INTRODUCTION = (
+    "Causes, by code. `class` is what `--json` calls them. A message that no row words is taken by what it is about, by"
+    " the module that raised it or by CUDA's status number; such a cause is likely, never certain.\n"
+)
 _SOURCES = {
     "run": "reproduced",
     "source": "the library's source",
@@ -68,7 +72,7 @@ def render_page() -> str:
     parts = [
         "<!-- Made by `gpulaunch explain --markdown docs/signatures.md`; edit the rows in preflight/diagnosis/signatures/. -->\n",
         "# What `gpulaunch diagnose` knows\n",
-        "Causes, by code. `class` is what `--json` calls them.\n",
+        _INTRODUCTION,
         "| code | class | cause | fix |\n|---|---|---|---|",
         *(
             f"| [{row.code}](#{row.code.lower()}) | {row.slug} | {_cell(row.cause)} | {_cell(row.fix)} |"

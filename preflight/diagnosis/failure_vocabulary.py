@@ -10,7 +10,7 @@ from itertools import accumulate
 from preflight.diagnosis import run_progress
 from preflight.diagnosis.signature_matcher import shape
 from preflight.diagnosis.signatures.model import AnyOf, Signature
-from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES
+from preflight.diagnosis.signatures.table import NOTICES, SEARCHED
 
 # Of tracebacks, torch's table of failed ranks and logged steps, which are read without a pattern's literal.
 _STRUCTURE = (
@@ -83,11 +83,11 @@ class FailureVocabulary:
 def failure_vocabulary() -> FailureVocabulary:
     """Return the vocabulary of the whole diagnosis; made when a long log first needs it."""
     every: list[Signature | AnyOf] = [
-        *SIGNATURES,
+        *SEARCHED,
         *(notice.pattern for notice in NOTICES),
         *run_progress.END_PATTERNS,
     ]
-    literals = {(each.literal, each.pattern.pattern) for row in every for each in row.alternatives}
+    literals = {(each.literal, each.pattern) for row in every for each in row.alternatives}
     literals.update((literal, "") for literal in _STRUCTURE)
     return FailureVocabulary(sorted((shape(literal), pattern) for literal, pattern in literals if literal))
 

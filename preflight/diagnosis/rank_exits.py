@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from preflight.diagnosis.candidates import LAUNCHER_ERRORS, Candidate, evidence_of
+from preflight.diagnosis.candidate import Candidate, evidence_of
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.own_exceptions import LAUNCHER_ERRORS
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth, signature

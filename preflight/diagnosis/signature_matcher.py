@@ -2,23 +2,23 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative
-from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Signature, signature
+from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, signature
 from preflight.frozen import dataclass
 
-_ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)")
+_ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\bOs \{ code: (\d{1,3}), kind")
 _STORAGE, _PEER = frozenset({"S93"}), frozenset({"S57", "S59", "S82", "S81", "S51", "S52", "S49"})
 # Linux numbers, asm-generic/errno-base.h and errno.h.
 _BY_ERRNO: dict[int, frozenset[str]] = {
     2: frozenset({"S92", "S84", "S68", "S37", "S82", "S83", "S27"}),
     5: _STORAGE, 13: frozenset({"S94"}), 1: frozenset({"S94"}),
     11: frozenset({"S48", "S93"}), 12: frozenset({"S21", "S60"}), 20: frozenset({"S92"}), 21: frozenset({"S92"}),
-    23: frozenset({"S75"}), 24: frozenset({"S75"}), 28: frozenset({"S76", "S60"}), 30: _STORAGE, 32: _PEER,
+    22: _STORAGE, 23: frozenset({"S75"}), 24: frozenset({"S75"}), 28: frozenset({"S76", "S60"}), 30: _STORAGE, 32: _PEER,
     98: frozenset({"S50"}), 101: _PEER, 104: _PEER, 107: frozenset({"S93", *_PEER}), 110: frozenset({"S93", *_PEER}),
     111: _PEER, 113: _PEER, 116: _STORAGE, 117: _STORAGE, 121: _STORAGE, 122: frozenset({"S76"}),
 }  # fmt: skip
@@ -83,22 +83,20 @@ def shape_of_bytes(text: bytes) -> bytes:
 
 def is_harmless(text: str) -> bool:
     """Whether a line is one that is known to alarm for nothing."""
-    return any(literal in text and search(text) for literal, search in _harmless())
+    return any(each.literal in text and each.search(text) for each in _harmless())
 
 
 @cache
-def _harmless() -> tuple[tuple[str, Callable[[str], object]], ...]:
-    """Return (literal, search) of every branch of the notices that may be ignored."""
+def _harmless() -> tuple[Alternative, ...]:
+    """Return every branch of the notices that may be ignored."""
     safe = (notice.pattern for notice in NOTICES if notice.safe)
-    return tuple((each.literal, each.pattern.search) for pattern in safe for each in pattern.alternatives)
+    return tuple(each for pattern in safe for each in pattern.alternatives)
 
 
 def first_match(text: str) -> Signature | None:
     """Return the first row of the whole table that matches a text."""
     allowed = _of_errno(text)
-    return next(
-        (row for row in SIGNATURES if row.matches(text) and (not allowed or row.code in allowed)), None
-    )
+    return next((row for row in SEARCHED if row.matches(text) and (not allowed or row.code in allowed)), None)
 
 
 _Rows = tuple[tuple[Signature, Alternative], ...]
@@ -108,13 +106,10 @@ _Rows = tuple[tuple[Signature, Alternative], ...]
 def _table() -> tuple[tuple[str, Signature, Alternative], ...]:
     """Return (shape of its literal, row, alternative) in the order of the table.
 
-    Made when a log is first searched: to compile the patterns takes as long as all imports of `run` together,
-    and most runs end without a failure.
+    Made when a log is first searched: most runs end without a failure.
     """
     return tuple(
-        (shape(alternative.literal), row, alternative)
-        for row in SIGNATURES
-        for alternative in row.alternatives
+        (shape(alternative.literal), row, alternative) for row in SEARCHED for alternative in row.alternatives
     )
 
 
@@ -148,7 +143,7 @@ def _first(rows: _Rows, text: str) -> Signature | None:
         (
             row
             for row, alternative in rows
-            if alternative.pattern.search(text) and (not allowed or row.code in allowed)
+            if alternative.search(text) and (not allowed or row.code in allowed)
         ),
         None,
     )
@@ -156,5 +151,5 @@ def _first(rows: _Rows, text: str) -> Signature | None:
 
 def _of_errno(text: str) -> frozenset[str]:
     """Return the codes that a line's errno leaves possible, empty where it has none: words beside it are a path's."""
-    found = _ERRNO.search(text) if "rrno " in text or "os error " in text else None
-    return _BY_ERRNO.get(int(found[1] or found[2]), frozenset()) if found else frozenset()
+    found = _ERRNO.search(text) if "rrno " in text or "os error " in text or "Os { code" in text else None
+    return _BY_ERRNO.get(int(found[1] or found[2] or found[3]), frozenset()) if found else frozenset()

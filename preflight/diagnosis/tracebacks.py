@@ -9,15 +9,15 @@ from preflight.frozen import dataclass
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
-    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})'
-    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in \S"
+    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?'
+    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in (?P<shortname>\S+)"
 )
 _CELL = re.compile(
     r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?(?P<file>[~/<][^\s(]*) in )"
 )
 _ARROW = re.compile(r"^-{2,}> ?(?P<line>\d{1,9}) ")
 _EXCEPTION = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
+    r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
 )
 _ENDS_LIKE_ERROR = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Failed|Timeout|Iteration|Killed|Fault|Failure|Found)$"
@@ -38,7 +38,7 @@ _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
-_BARE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
+_BARE = re.compile(r"^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
@@ -59,10 +59,11 @@ _FRAMES_ARE_INDENTED = 2
 
 @dataclass(frozen=True, slots=True)
 class TracebackFrame:
-    """A line of a file."""
+    """A line of a file, and the function that it is in where the traceback says it."""
 
     file: str
     line: int
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,18 +203,24 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
 
 def _bare(lines: Sequence[Line], index: int) -> ParsedException:
     """Return an exception with no traceback above it, or with the frames of one whose start is cut off."""
-    kind, _, message = lines[index].text.partition(": ")
+    kind, _, message = lines[index].text.lstrip("`*").partition(": ")
     frames: list[TracebackFrame] = []
     for line in reversed(lines[max(0, index - _LONGEST) : index]):
         frame = _FRAME.match(line.text)
         if frame:
-            frames.insert(
-                0, TracebackFrame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"]))
-            )
+            frames.insert(0, _frame_of(frame))
         elif not line.text[:1].isspace():
             break
     below = "" if message else _below(lines, index)
     return ParsedException(kind, message, lines[index], tuple(frames), bare=not frames, below=below)
+
+
+def _frame_of(found: re.Match[str]) -> TracebackFrame:
+    return TracebackFrame(
+        found["file"] or found["short"],
+        int(found["line"] or found["shortline"]),
+        found["name"] or found["shortname"] or "",
+    )
 
 
 def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int]:
@@ -229,9 +236,7 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
         if frame:
             if not (indent or boxed or frames) and frame["file"]:
                 indent = " " * (_indent(text) - _FRAMES_ARE_INDENTED)  # a paste that lost its first blanks
-            frames.append(
-                TracebackFrame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"]))
-            )
+            frames.append(_frame_of(frame))
             continue
         file, cell = _notebook(text, file)
         frames += [cell] if cell else []

@@ -62,6 +62,11 @@ ROWS: tuple[Signature, ...] = (
               "the back end of this collective (Gloo, NCCL, MPI) does not take the tensor's dtype or device, or does not have the operation",
               "NCCL for tensors on GPUs, Gloo for those on the CPU (init_process_group('cpu:gloo,cuda:nccl')); tensor.float() or"
               " .contiguous() before the call", "known"),
+    Signature("S112", "user-exception", ROOT,
+              r"train_batch_size is not equal to micro_batch_per_gpu|Check batch related parameters\.|[Bb]atch size .{0,40}should be divisible by .{0,40}(?:num_processes|number of (?:GPUs|processes))|world_size .{0,80} is not divisible by",
+              "batch sizes, parallel degrees and the number of ranks do not fit together",
+              "train_batch_size = micro batch per GPU x accumulation steps x ranks ('auto' in a DeepSpeed config under Trainer); tensor x pipeline x"
+              " data parallel degrees = number of ranks; or start as many ranks as the message asks for", "source"),
     Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled cuda error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,

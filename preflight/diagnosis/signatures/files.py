@@ -14,12 +14,12 @@ ROWS: tuple[Signature, ...] = (
     Signature("S76", "disk-full", ROOT,
               r"[Nn]o space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space"
               r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written"
-              r"|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
+              r"|kind: StorageFull|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
-              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|EXT4-fs error|metadata I/O error",
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|EXT4-fs error|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
     Signature("S85", "bad-checkpoint", ROOT,
@@ -27,7 +27,7 @@ ROWS: tuple[Signature, ...] = (
               r"|UnpicklingError|failed finding central directory|unexpected EOF, expected \d+ more bytes|not a ZIP archive|BadZipFile|invalid header or archive is corrupted"
               r"|file_size \d+ .{0,40}corrupt|Ran out of input|is not a valid JSON file|git-lfs\.github\.com/spec|[Cc]heckpoint .{0,60}(?:is |seems |may be )?(?:corrupt|truncated|damaged|incomplete)"
               r"|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
-              r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError"
+              r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError(?!: Error while serializing)"
               r"|expected a checkpoint returned by torch\.save|_pickle\.\w*Error: (?!Can't pickle|Can't get|can't pickle)|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
               r"|legacy constructor expects device type|invalid gzip header|Error -3 while decompressing|CRC-32 check failed|Compressed file ended before|file is not a database|[Uu]nable to (?:synchronously )?open file .{0,60}truncated"
               r"|truncated file: eof|file signature not found|[Cc]hecksum mismatch|You seem to have cloned a repository without having git-lfs|shape mismatch .{0,20}checkpoint|expected \d+ bytes? .{0,30}got \d+ .{0,40}shard"

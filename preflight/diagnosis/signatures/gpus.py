@@ -1,21 +1,22 @@
 """Which GPU, the driver, the wheel, the hardware."""
 
+from preflight.diagnosis.signatures.cuda_status import cuda_status
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
 ROWS: tuple[Signature, ...] = (
     Signature("S30", "device-busy", ROOT,
               r"CUDA-capable device\(s\) is/are busy or unavailable|all CUDA-capable devices are busy or unavailable"
-              r"|cudaErrorDevicesUnavailable|cudaErrorDeviceUnavailable|cuda runtime error \(46\)|CUDA failure 46\b"
-              r"|exclusive[- ](?:thread|process) device already in use|CUDA error: exclusive-thread|cudaErrorDeviceAlreadyInUse"
+              r"|cudaErrorDevicesUnavailable|cudaErrorDeviceUnavailable|" + cuda_status(46)
+              + r"|exclusive[- ](?:thread|process) device already in use|CUDA error: exclusive-thread|cudaErrorDeviceAlreadyInUse"
               r"|CUDA_ERROR_DEVICE_UNAVAILABLE|Cuda failure (?:46 )?'?(?:all )?CUDA-capable devices?",
               "Exclusive Process compute mode and a second process on that GPU: a leftover, or ranks that all touch cuda:0",
               "gpulaunch preflight HOST names the holder; gpulaunch clean-zombies HOST; in the script take the device from"
               " LOCAL_RANK before any CUDA call", "thread"),
     Signature("S31", "invalid-device-ordinal", ROOT,
-              r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|cuda runtime error \(10\)"
-              r"|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE|torch\.cuda\.device_count\(\) is \d+\. Please use"
+              r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + cuda_status(10, 101)
+              + r"|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE|torch\.cuda\.device_count\(\) is \d+\. Please use"
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
-              r"|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
+              r"|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
@@ -49,8 +50,8 @@ ROWS: tuple[Signature, ...] = (
               "multiprocessing_context='spawn', and no CUDA work in the dataset", "thread"),
     # `signature_matcher` makes it S42 where the lines above show a fork.
     Signature("S100", "driver-mismatch", GENERAL,
-              r"(?<!initialization error: )(?:CUDA|cuda|Cuda)(?: driver)? (?:[Ee]rror|failure)(?: 3)?:? '?initialization error|[Cc]uda(?:Error)?InitializationError|CUDA_ERROR_NOT_INITIALIZED|cuda runtime error \(3\)|CUDA failure 3\b"
-              r"|Unexpected error from cudaGetDeviceCount\(\)(?!.*Error (?:80[234]|100|34): )|AssertionError: +assert .{0,60}cuda\.is_available\(\)",
+              r"(?<!initialization error: )(?:CUDA|cuda|Cuda)(?: driver)? (?:[Ee]rror|failure)(?: 3)?:? '?initialization error|[Cc]uda(?:Error)?InitializationError|CUDA_ERROR_NOT_INITIALIZED|" + cuda_status(3)
+              + r"|Unexpected error from cudaGetDeviceCount\(\)(?!.*Error (?:80[234]|100|34): )|AssertionError: +assert .{0,60}cuda\.is_available\(\)",
               "CUDA could not start in this process: it sees no GPU, the host's driver, devices or MIG set-up do not let it, or it forked"
               " from a process that had used CUDA",
               "gpulaunch preflight HOST; nvidia-smi -L and CUDA_VISIBLE_DEVICES name a MIG device by its UUID; in worker processes"
@@ -58,18 +59,18 @@ ROWS: tuple[Signature, ...] = (
     Signature("S32", "no-kernel-image", ROOT,
               r"no kernel image is available for execution|CUDA capability sm_\d+ is not compatible|cudaErrorNoKernelImageForDevice"
               r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
-              r"|not compatible with the current PyTorch installation|(?<!Triton Error \[CUDA\]: )device kernel image is invalid|cuda runtime error \(209\)"
-              r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
+              r"|not compatible with the current PyTorch installation|(?<!Triton Error \[CUDA\]: )device kernel image is invalid|" + cuda_status(8, 48, 98, 200, 209, 218, 222)
+              + r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
               r"|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
-              r"|PTX JIT compilation (?:failed|was disabled)|cudaErrorInvalidPtx|CUDA_ERROR_(?:INVALID|UNSUPPORTED)_PTX|cuda runtime error \((?:78|218)\)"
+              r"|PTX JIT compilation (?:failed|was disabled)|cudaErrorInvalidPtx|CUDA_ERROR_(?:INVALID|UNSUPPORTED)_PTX|cuda runtime error \(78\)"
               r"|TensileLibrary.{0,100}GPU arch|rocBLAS error: Cannot read",
               "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds"
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
               " (TORCH_CUDA_ARCH_LIST)", "source"),
     Signature("S101", "kernel-resources", ROOT,
-              r"too many resources requested for launch|cudaErrorLaunchOutOfResources|CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES|cuda runtime error \((?:7|701)\)|CUDA failure 701\b",
+              r"too many resources requested for launch|cudaErrorLaunchOutOfResources|CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES|" + cuda_status(7, 701),
               "a GPU kernel wants more registers or threads per block than this GPU has: it was written or built for another one",
               "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
               " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
@@ -79,8 +80,8 @@ ROWS: tuple[Signature, ...] = (
               "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
               " modules", "known"),
     Signature("S35", "driver-mismatch", ROOT,
-              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|cuda runtime error \(35\)|cudaErrorInsufficientDriver"
-              r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
+              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|cudaErrorInsufficientDriver|cudaErrorCallRequiresNewerDriver|" + cuda_status(35, 36)
+              + r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
               r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
               "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
@@ -96,8 +97,8 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
-              r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
+              r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cudaErrorStubLibrary|" + cuda_status(34, 38, 100)
+              + r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
               r"|You need (?:a|an NVIDIA|at least one) GPU|Failed to initialize NVML|(?:ValueError|AssertionError|RuntimeError): Cuda is not available"
@@ -107,29 +108,29 @@ ROWS: tuple[Signature, ...] = (
               "gpulaunch preflight HOST; install a CUDA wheel; start the container with --gpus all", "run"),
     Signature("S40", "gpu-lost", ROOT,
               r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!(?:13|31|43|45)\b)\d+"
-              r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|cuda runtime error \(214\)"
-              r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
+              r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|" + cuda_status(39, 214, 220, 226, 714)
+              + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
               r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
               r"|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,40}fatal",
               "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
               " gpulaunch preflight HOST", "known"),
     Signature("S39", "device-side-assert", ROOT,
-              r"device-side assert triggered|\.cu:\d+:.{0,200}Assertion `.*` failed|cuda runtime error \(59\)|cudaErrorAssert\b"
-              r"|Assertion `(?:srcIndex|t >= 0|index|input_val|ind|idx|target|cur_target|label)",
+              r"device-side assert triggered|\.cu:\d+:.{0,200}Assertion `.*` failed|cudaErrorAssert\b|" + cuda_status(59, 710)
+              + r"|Assertion `(?:srcIndex|t >= 0|index|input_val|ind|idx|target|cur_target|label)",
               "an index out of range on the GPU: labels beyond the classes, token ids beyond the vocabulary",
               "run on the CPU or with CUDA_LAUNCH_BLOCKING=1 to see where; resize the embeddings", "known"),
     Signature("S38", "illegal-memory-access", ROOT,
               r"an illegal memory access was encountered|misaligned address|illegal instruction was encountered|cudaErrorIllegalAddress"
               r"|CUDA error: unspecified launch failure|CUDA_ERROR_ILLEGAL_ADDRESS|CUDA_ERROR_LAUNCH_FAILED|CUDA error: invalid program counter"
-              r"|cuda runtime error \((?:77|700|4|719|74|716)\)|NVRM: Xid .{0,40}: (?:13|31)\b|invalid address space|CUDA error: operation not supported on"
-              r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal|Misaligned|Out-of-range) |CUDA failure 700\b|unspecified launch failure"
+              r"|" + cuda_status(4, 73, 74, 77, 700, 715, 716, 717, 718, 719) + r"|NVRM: Xid .{0,40}: (?:13|31)\b|invalid address space|CUDA error: operation not supported on"
+              r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal|Misaligned|Out-of-range) |unspecified launch failure"
               r"|Memory access fault by GPU node|HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote out of bounds (its own bug, a bad index, or failing hardware)",
               "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
-              r"|CUDA error: unknown error|cuda runtime error \(30\)|cudaErrorUnknown|CUDA error: OS call failed|CUDA error: driver shutting down"
+              r"|CUDA error: unknown error|" + cuda_status(30, 304, 805, 806, 807, 808, 809, 999) + r"|cudaErrorUnknown|CUDA error: OS call failed|CUDA error: driver shutting down"
               r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)",
               "CUDA cannot start on this host: /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked",
               "sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),

@@ -1,6 +1,7 @@
 """What a row of the signature table is, and how it finds its lines fast."""
 
 import re
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cached_property
 
@@ -41,8 +42,9 @@ class CausalDepth(IntEnum):
 class Signature:
     """One row. `slug` is the class of failure.
 
-    `telling` False: the line alone is not a failure, it counts only where something else shows one. `source`: "run"
+    `definitive` False: the line alone is not a failure, it counts only where something else shows one. `source`: "run"
     reproduced by us, "source" read in the library's source, "thread" a public thread, "known" general knowledge.
+    `broad`: the pattern knows what a message is about and not its wording, so it is never certain.
     """
 
     code: str
@@ -53,6 +55,7 @@ class Signature:
     fix: str
     source: str
     definitive: bool = True
+    broad: bool = False
 
     @cached_property
     def alternatives(self) -> "tuple[Alternative, ...]":
@@ -61,15 +64,20 @@ class Signature:
 
     def matches(self, text: str) -> bool:
         """Whether the row's pattern is in a line."""
-        return any(each.literal in text and each.pattern.search(text) for each in self.alternatives)
+        return any(each.literal in text and each.search(text) for each in self.alternatives)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alternative:
     """One branch of a pattern. `literal` "" means that every line must be tried."""
 
     literal: str
-    pattern: re.Pattern[str]
+    pattern: str
+
+    @cached_property
+    def search(self) -> Callable[[str], re.Match[str] | None]:
+        """The search for the branch, compiled when a line first holds its literal: most never do."""
+        return re.compile(self.pattern).search
 
 
 class AnyOf:
@@ -80,16 +88,16 @@ class AnyOf:
 
     @cached_property
     def alternatives(self) -> "tuple[Alternative, ...]":
-        """The branches, compiled when they are first needed."""
+        """The branches, made when they are first needed."""
         return tuple(
-            Alternative(longest_literal(branch), re.compile(branch))
+            Alternative(longest_literal(branch), branch)
             for whole in branches(self.pattern)
             for branch in expanded(whole)
         )
 
     def found_in(self, text: str) -> bool:
         """Whether one of the branches is in a text."""
-        return any(each.literal in text and each.pattern.search(text) for each in self.alternatives)
+        return any(each.literal in text and each.search(text) for each in self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)

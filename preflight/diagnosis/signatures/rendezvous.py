@@ -13,7 +13,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S51", "rendezvous-timeout", ROOT,
               r"client socket has (?:timed out after|failed to connect to any)|connection to the C10d store has failed"
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
-              r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
+              r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101|99)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
               r"|The connection to the etcd .{0,40}(?:failed|refused)|gaierror: \[Errno -[23]\].{0,60}|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
               r"|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",

@@ -4,6 +4,8 @@ Rows are tried in this order on each line, and the first that matches takes the 
 above the general. A new row goes into the module of its topic in `preflight/diagnosis/signatures/`.
 """
 
+from dataclasses import replace
+
 from preflight.diagnosis.signatures import (
     benign,
     collectives,
@@ -14,10 +16,11 @@ from preflight.diagnosis.signatures import (
     precision,
     rendezvous,
     software,
+    structures,
 )
 from preflight.diagnosis.signatures.model import CausalDepth, Notice, Signature
 
-__all__ = ["NOTICES", "SIGNATURES", "CausalDepth", "Notice", "Signature", "signature"]
+__all__ = ["NOTICES", "SEARCHED", "SIGNATURES", "CausalDepth", "Notice", "Signature", "signature"]
 
 _TABLE: tuple[Signature, ...] = (
     *precision.ROWS,
@@ -29,12 +32,15 @@ _TABLE: tuple[Signature, ...] = (
     *files.ROWS,
     *exit_messages.ROWS,
 )
-# What only reports another process is tried last.
 SIGNATURES: tuple[Signature, ...] = tuple(sorted(_TABLE, key=lambda row: row.depth is CausalDepth.VICTIM))
+"""Every row once. What only reports another process is tried last."""
 
 NOTICES: tuple[Notice, ...] = benign.ROWS
 
 _BY_CODE = {row.code: row for row in SIGNATURES}
+_BROAD = tuple(replace(_BY_CODE[code], pattern=pattern, broad=True) for code, pattern in structures.PATTERNS)
+SEARCHED: tuple[Signature, ...] = (*SIGNATURES, *_BROAD)
+"""The rows as they are searched for: behind the wordings that a row knows, what its messages are about."""
 
 
 def signature(code: str) -> Signature | None:

@@ -1,0 +1,104 @@
+"""One cause that a log's lines accuse, with what its place among others depends on. Pure."""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Self
+
+from preflight.diagnosis.fix_commands import command_for
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.missing_modules import module_advice
+from preflight.diagnosis.result import Cause, Confidence, Evidence
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.signatures.table import CausalDepth, Signature
+from preflight.diagnosis.tracebacks import ParsedException
+from preflight.frozen import dataclass
+
+MOST_EVIDENCE = 5
+_ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
+_MISSING_MODULE = "S89"
+_CONFIDENCE: Mapping[CausalDepth, Confidence] = {
+    CausalDepth.ROOT: "certain",
+    CausalDepth.GENERAL: "likely",
+    CausalDepth.ENDING: "likely",
+    CausalDepth.VICTIM: "possible",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cause, and what its place among others depends on."""
+
+    cause: Cause
+    depth: CausalDepth
+    warning_only: bool  # only lines that warn say it
+    first: Line
+    secondary: bool = False  # about the GPUs and only a warning, beside an exception about other things
+
+    @classmethod
+    def of_series(cls, cause: Cause, first: Line) -> Self:
+        """Return what the losses of a log accuse."""
+        return cls(cause, CausalDepth.ROOT, warning_only=False, first=first)
+
+    @property
+    def key(self) -> tuple[int, bool, float, int]:
+        """Deepest first, firm before soft, then by time, then by line."""
+        at = self.first.at if self.first.at is not None else (math.inf if self.first.source else 0.0)
+        depth = self.depth + 1 if self.warning_only and self.secondary else self.depth
+        return (depth, self.warning_only, at, self.first.order)
+
+
+def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
+    """Return lines as evidence."""
+    return tuple(
+        Evidence(line.number, line.rank, line.text.strip(), line.source, line.host) for line in lines
+    )
+
+
+def candidate_of_row(
+    found: tuple[Signature, CausalDepth, list[Line]],
+    chains: Sequence[Sequence[ParsedException]],
+    course: RunProgress,
+    *,
+    beside: Sequence[Candidate],
+) -> Candidate:
+    """Return the cause that the lines of one row accuse, at the depth they have in this log."""
+    row, depth, lines = found
+    firm = [line for line in lines if not is_warning_line(line.text)]
+    shown = firm or lines
+    soft = not firm
+    confidence: Confidence = (
+        "likely" if (soft or row.broad) and depth is CausalDepth.ROOT else _CONFIDENCE[depth]
+    )
+    numbers = {line.order for line in lines}
+    chain = next((chain for chain in chains if any(each.line.order in numbers for each in chain)), ())
+    cause = Cause(
+        code=row.code,
+        slug=row.slug,
+        confidence=confidence,
+        cause=row.cause,
+        fix=row.fix,
+        evidence=evidence_of(shown[:MOST_EVIDENCE]),
+        location=place_of(chain),
+        rank=shown[0].rank,
+        host=shown[0].host,
+        command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
+    )
+    if row.code == _MISSING_MODULE:
+        cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
+    aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
+    return Candidate(cause, depth, soft, shown[0], aside)
+
+
+def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:
+    """Return a missing module's cause with what to do about it; see `module_advice`."""
+    advice = module_advice("\n".join(each.text for each in cause.evidence), files, own)
+    return replace(
+        cause, cause=advice.cause or cause.cause, fix=advice.fix or cause.fix, command=advice.command
+    )
+
+
+def place_of(chain: Sequence[ParsedException]) -> str:
+    """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
+    return next((f"{at.file}:{at.line}" for each in chain if (at := each.location) is not None), "")

@@ -1,0 +1,94 @@
+"""Exceptions that no row's wording names: by where they were raised, or as the user's own. Pure."""
+
+from collections.abc import Sequence
+
+from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
+from preflight.diagnosis.raising_places import row_of_place
+from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
+from preflight.diagnosis.signatures.table import CausalDepth, Signature
+from preflight.diagnosis.tracebacks import ParsedException, wraps_another
+
+# They only report that a child ended, or that the end was requested.
+LAUNCHER_ERRORS = frozenset({
+    "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
+    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException",
+})  # fmt: skip
+
+
+def user_exceptions(
+    chains: Sequence[Sequence[ParsedException]], hits: Sequence[SignatureHit], course: RunProgress
+) -> list[Candidate]:
+    """Return the exceptions that are in no row: the user's own errors, with their places."""
+    matched = {hit.line.order for hit in hits}
+    found: dict[str, Candidate] = {}
+    for chain in chains:
+        members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
+        last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
+        if not members or any(_is_root(each, matched) for each in chain[:last]):
+            continue
+        if any(is_known(each, matched) for each in chain[last:]):
+            continue
+        root = _innermost(members)
+        if is_harmless(root.line.text) or (wraps_another(root) and root.line.order in matched):
+            continue
+        row = row_of_place(chain)
+        made = (
+            _of_exception(root, chain)
+            if row is None
+            else candidate_of_row((row, row.depth, [root.line]), [chain], course, beside=())
+        )
+        found.setdefault(root.text, made)
+    return list(found.values())
+
+
+def is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
+    """Whether a row names an exception itself, and not one that it only reports."""
+    return (raised.line.order in matched and not wraps_another(raised)) or _row_of(raised) is not None
+
+
+def _is_root(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
+    row = _row_of(raised)
+    return is_known(raised, matched) and (row is None or row.depth is CausalDepth.ROOT)
+
+
+def _row_of(raised: ParsedException) -> Signature | None:
+    if wraps_another(raised) or (is_warning_line(raised.text) and raised.bare):
+        return None
+    return first_match(raised.text)
+
+
+def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
+    """Return the exception that began a chain.
+
+    What another process or thread raised follows the one that reports it; of exceptions raised while
+    another was handled, the last one ended the run.
+    """
+    for index, each in enumerate(chain[:-1]):
+        if wraps_another(each):
+            return chain[index + 1]
+    last = len(chain) - 1
+    while last > 0 and chain[last].follows == "cause":
+        last -= 1
+    return chain[last]
+
+
+def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> Candidate:
+    cause = Cause(
+        code=USER_CODE,
+        slug=USER_EXCEPTION,
+        confidence="possible" if raised.bare else "likely",
+        cause=f"the script raised {raised.text}",
+        fix="see the traceback; gpulaunch knows no general cure for it",
+        evidence=evidence_of([raised.line]),
+        location=place_of([raised, *chain]),
+        rank=raised.line.rank,
+        host=raised.line.host,
+    )
+    return Candidate(
+        cause,
+        CausalDepth.ROOT if not raised.bare else CausalDepth.GENERAL,
+        warning_only=raised.bare,
+        first=raised.line,
+    )

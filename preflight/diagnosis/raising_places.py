@@ -1,0 +1,43 @@
+"""Which row an exception belongs to by the module that raised it, where its message says little. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from preflight.diagnosis.signatures.table import Signature, signature
+from preflight.diagnosis.tracebacks import ParsedException
+
+_ANY = frozenset[str]()
+_READING_ERRORS = frozenset({
+    "JSONDecodeError", "UnicodeDecodeError", "EOFError", "BadZipFile", "error", "IncompleteReadError",
+})  # fmt: skip
+_READS_MODELS = re.compile(
+    r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
+    r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
+)
+# (code, types or any, the file of the innermost frame): what raised it is about one thing only.
+_RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
+    ("S85", frozenset({"RuntimeError"}), _READS_MODELS),
+    ("S85", _ANY, re.compile(r"/torch/distributed/checkpoint/")),
+    ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
+    ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
+    ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)")),
+    ("S91", _ANY, re.compile(r"/bitsandbytes/(?:cextension|cuda_setup|cuda_specs)")),
+    ("S100", frozenset({"RuntimeError", "AssertionError"}), re.compile(r"/torch/cuda/__init__\.py:(?:_lazy_init|_lazy_new|init|set_device|current_device)$")),
+    ("S49", frozenset({"RuntimeError", "ValueError"}), re.compile(r"/torch/distributed/(?:rendezvous|elastic/rendezvous/)")),
+    ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
+)  # fmt: skip
+
+
+def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
+    """Return the row of an exception that says little, but was raised where a library does one thing only."""
+    for each in chain:
+        if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.file) for frame in each.frames):
+            return signature("S85")
+        if each.frames:
+            at = each.frames[-1]
+            for code, types, place in _RAISED_IN:
+                if (not types or each.name in types) and place.search(f"{at.file}:{at.function}"):
+                    row = signature(code)
+                    return row if row is None or place is _READS_MODELS else replace(row, broad=True)
+    return None

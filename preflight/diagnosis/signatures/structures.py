@@ -1,0 +1,93 @@
+"""Causes by what a raised message is about, whatever its wording: a kind of noun and what is wrong with it.
+
+The rows of the other modules know sentences. These take what none of them names, so a cause that is found by them is
+likely and never certain.
+"""
+
+_RAISED = r"^\W{0,4}(?:\w+\.)*\w*(?:Error|Exception)\b: .{0,240}"
+_NOT = r"(?:is|are|was|were|has|have|does|do|could|can) ?(?:not|n't)"
+_GPUS = r"(?:NVIDIA |CUDA |cuda |HIP )?(?:GPUs?|[Cc][Uu][Dd][Aa] devices?|accelerators?)"
+_LIBRARY = r"(?:cu|Cu|CU)(?:BLAS|DNN|FFT|SOLVER|SPARSE|blas|dnn|fft|solver|sparse)(?:Lt|LT)?"
+_CHECKPOINT = r"(?:(?<!utils\.)(?<!radient )(?<!radient_)(?<!ctivation )[Cc]heckpoints?(?!\(\)|:)|ckpt|state[_ ]?dict\w*|[Ss]tate of the optimizer|optimizer states?)"
+_RANK_VARIABLE = r"(?:MASTER_ADDR|MASTER_PORT|LOCAL_RANK|WORLD_SIZE|RANK)"
+
+
+def _raised(*messages: str) -> str:
+    """Return the pattern of an exception whose message holds one of these."""
+    return "|".join(_RAISED + message for message in messages)
+
+
+PATTERNS: tuple[tuple[str, str], ...] = (
+    ("S112", _raised(
+        r"\b[Ww]orld[ _]?[Ss]ize\b.{0,120}\b(?:divisible|multiple of|equal|match|greater|larger|less|smaller|exceeds?)\b",
+        r"\bdivisible by\b.{0,60}\b(?:[Ww]orld[ _]?[Ss]ize|(?:number of|num_?|n_?)\W?(?:GPUs?|gpus?|devices|processes|ranks|workers|replicas)|parallel(?:ism)?[ _](?:size|degree))",
+        r"\bparallel(?:ism)?[ _]?(?:size|degree)s?\b.{0,100}\b(?:[Ww]orld[ _]?[Ss]ize|number of (?:GPUs|devices|processes|ranks))",
+    )),
+    ("S31", _raised(
+        r"\bdevice_?(?:id|index|indices|ids)?\b.{0,60}\bout of range\b",
+        r"\bnot enough (?:GPUs|devices|gpus)\b",
+        r"\b(?:GPUs|gpus|devices)\b.{0,60}\bbut (?:only|there (?:are|is)(?: only)?) \d+\b",
+    )),
+    ("S43", _raised(
+        r"\bsame (?:CUDA |cuda )?(?:device|GPU)\b",
+        r"\bdifferent (?:CUDA |cuda )?(?:devices|GPUs)\b",
+        r"\bdevice \d+ does not equal \d+",
+        r"\bis on (?:cpu|CPU|cuda|CUDA|GPU|meta)\S{0,5},? but\b",
+        r"\b(?:must|should|needs? to|expected to|required to)(?: all| always)* be on (?:the |a )?(?:cpu|CPU|cuda|CUDA|GPU)\b",
+    )),
+    ("S08", _raised(
+        r"\bsame (?:d|data |data|scalar )types?\b",
+        r"\bdtypes?\b.{0,60} (?:does not|do not|doesn't|don't|should) match\b",
+        r"(?<!Buffer )\bdtypes? mismatch",
+        r"\b(?:[Mm]ismatch(?:ed|ing)?|different|inconsistent|incompatible)(?: \w+){0,2} (?:d|scalar )types?\b",
+        r"\b[Uu]nsupported (?:\w+ ){0,3}(?:d|scalar )types?\b",
+        r"\b(?:expects?|expected|must have|should have|to have)\b.{0,80}(?<!torch\.)\b(?:d|scalar )types?\b.{0,80}\bgot\b",
+    )),
+    ("S14", _raised(r"\b(?:FP8|fp8|Float8|float8)\b.{0,80}\b(?:not installed|not available|[Cc]ompute [Cc]apability|(?:on|by) (?:this|your|the) (?:GPU|device|hardware)|requires? (?:an? )?(?:GPU|Hopper|Ada|H100|TransformerEngine|transformer[-_ ]engine))", r"\bcompute capability\b.{0,60}\b(?:FP8|fp8)\b")),
+    ("S32", _raised(r"\b[Cc]ompute [Cc]apability\b.{0,60}(?:\brequired|\bnot supported|\btoo (?:low|old)|\bor (?:higher|above|newer|greater|later)|>=|\bat least)", r"\b(?:[Rr]equires?|[Nn]eeds?|at least|only)\b.{0,60}\b[Cc]ompute [Cc]apability\b")),
+    ("S37", _raised(
+        rf"\b[Nn]o (?:available |usable |supported |compatible |visible )?{_GPUS}(?: devices?| resources?)*,? (?:is |are |was |were )?(?:available|found|detected|visible)\b",
+        rf"\b[Nn]o (?:available|usable|supported|compatible|visible) {_GPUS}\b",
+        r"\b(?:GPUs?|CUDA|cuda|[Aa]ccelerator)(?: device| support)? (?:is|are) (?:required|needed) (?:to|for)\b",
+        r"\b[Rr]equires? (?:an? |at least \S+ )?(?:NVIDIA |CUDA |cuda )?GPUs?(?! (?:with|of|memory))\b",
+        rf"\b(?:torch\.cuda|CUDA|cuda|GPU|GPUs)(?: device| support)? {_NOT} (?:available|enabled|found|visible|accessible|detected)\b",
+        r"\b(?:CUDA|cuda|GPU) unavailable\b",
+        r"\bCPU-only (?:version|build|wheel)\b",
+    )),
+    ("S103", _raised(
+        r"\b(?:torch\.distributed|[Dd]istributed (?:package|environment|backend|process group)|[Pp]rocess group)\b.{0,60}\bnot (?:yet |been )*(?:initialized|initialised|available|set up)\b",
+        rf"\b{_RANK_VARIABLE}\b.{{0,40}}\bnot (?:set|found|defined|specified|in os\.environ)\b",
+    )),
+    ("S50", _raised(r"\b[Pp]ort\b.{0,40}\b(?:in use|taken|occupied|already used|not free|unavailable)\b")),
+    ("S52", _raised(r"\b(?:[Tt]imed out|[Tt]ime-?out)\b.{0,100}\b(?:ranks?|nodes?|peers?|barrier|collective|store|rendezvous|process groups?)\b", r"\b(?:barrier|collective|store|rendezvous|process group)\b.{0,80}\b(?:[Tt]imed out|[Tt]ime-?out)\b")),
+    ("S49", r"\bDist(?:Network|Store)Error: "),
+    ("S17", _raised(r"\b(?:does not|do not|doesn't|don't|[Nn]one of .{0,40}) (?:have )?requires?[ _]grad\b", r"\boptimizer got an empty parameter list", r"\b[Nn]o (?:trainable|learnable) (?:param|weight|layer)")),
+    ("S60", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|create|map|mmap|open|resize) .{0,30}\bshared memory\b")),
+    ("S20", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? allocate .{0,60}\b(?:GPU|CUDA|cuda|device) (?:memory|buffer)", r"\b(?:GPU|device) (?:is )?out of memory\b", r"\b[Ii]nsufficient (?:GPU|device|CUDA) memory\b")),
+    ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
+    ("S109", _raised(rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
+    ("S85", _raised(r"\b(?:[Cc]orrupt(?:ed)?|[Tt]runcated|damaged)\b.{0,60}\b(?:checkpoint|file|archive|shard|weights|index)\b", r"\b(?:checkpoint|file|archive|shard|weights|index)\b.{0,60}\b(?:[Cc]orrupt(?:ed)?|[Tt]runcated|damaged)\b")),
+    ("S88", _raised(
+        rf"\b{_CHECKPOINT}\b.{{0,120}}\b(?:mismatch|(?:does|do) not match|doesn't match|incompatible|not compatible|unexpected key|missing key)",
+        rf"\b(?:[Mm]ismatch|(?:does|do) not match|doesn't match|[Ii]ncompatible|[Uu]nexpected keys?|[Mm]issing keys?|not exist|not found|[Mm]issing)\b.{{0,80}}\b(?:loaded |the |in )?{_CHECKPOINT}\b",
+    )),
+    ("S84", _raised(rf"\b(?:{_CHECKPOINT}|weights file|model weights)\b.{{0,120}}\b(?:not found|does not exist|doesn't exist|do not exist|is missing|are missing|not a valid|invalid)\b", rf"\b(?:[Nn]o|not (?:a|point to a|find(?: any| a)?|contain(?: any| a)?)) (?:valid )?{_CHECKPOINT}\b")),
+    ("S83", _raised(r"\b(?:[Pp]ath|[Dd]irectory|[Ff]older|[Ff]ile)\b.{0,160}\b(?:does not exist|doesn't exist|could not be found|cannot be found|was not found)\b")),
+    ("S89", _raised(
+        r"\bpip3? install\b",
+        rf"\b{_NOT} (?:been )?installed\b",
+        r"\bmust (?:be|have \S+) installed\b",
+        r"\bneeds? to be installed\b",
+        r"\b[Pp]lease (?:re)?(?:install|upgrade) ",
+        r"\b[Vv]ersion of `?[\w-]+`?\b.{0,60}\b(?:not compatible|too old|incompatible)\b",
+        r"\b[Rr]equires? `?[a-z][\w-]+`? ?(?:>=|==|<=|<|>) ?v?\d",
+    )),
+    ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b"),
+    ("S82", _raised(r"\b(?:[Cc]onnection|[Pp]roxy|SSL|TLS|[Cc]ertificate|DNS)\b.{0,60}\b(?:failed|refused|error|timed out|reset|verify)\b.{0,200}\bhttps?://", r"\bhttps?://\S+.{0,100}\b(?:[Tt]imed out|unreachable|[Cc]onnection (?:refused|reset|aborted|error)|certificate verify failed)\b")),
+    ("S81", _raised(r"\b(?:401|403)\b.{0,40}\b(?:Unauthorized|Forbidden)\b", r"\b[Ii]nvalid (?:(?:API |access |user |auth\w* )token|api key|API key|credentials)\b", r"\b[Aa]ccess [Dd]enied\b.{0,80}\b(?:bucket|repo|object|dataset|model)")),
+    ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN"),
+    ("S33", _raised(r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[a-z]")),
+    ("S55", r"\bDistBackendError: |\bNCCL [Ee]rror in:? "),
+    ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? "),
+)  # fmt: skip
+"""(code of the row, pattern), tried in this order behind all other rows."""
