@@ -61,6 +61,16 @@ def test_a_run_whose_directory_was_deleted_can_still_be_followed_and_stopped(run
     assert run.gone() == {}
 
 
+def test_a_client_stops_a_run_whose_directory_is_not_restored_yet(run: Driver) -> None:
+    run.start(WAIT)
+    up(run)
+    run.until(lambda: len(run.alive) > 0)  # the follower has read the state
+    delete(run)
+    run.say("stop 0 enough")
+    assert run.ended()["exit"]["ranks"] == {"0": -15}
+    assert run.gone() == {}
+
+
 def test_what_ranks_write_after_their_directory_was_deleted_is_there_under_its_name(
     run: Driver, tmp_path: Path
 ) -> None:

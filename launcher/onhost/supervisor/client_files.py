@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from typing import NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from .events import write_event
 from .files import read_json, write_file
@@ -69,9 +69,12 @@ def detach_run(run_dir: str) -> None:
         os.close(events)
 
 
-def request_stop(run_dir: str, request: StopRequest) -> bool:
-    """Write the stop request and signal the supervisor; return False when no supervisor runs."""
-    state = read_state(run_dir)
+def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | None = None) -> bool:
+    """Write the stop request and signal the supervisor; return False when no supervisor runs.
+
+    `known` is the last state that was read: it counts while a deleted run directory is not restored yet.
+    """
+    state = read_state(run_dir) or known or {}
     if not is_on_this_node(state) or not state.get("supervisor"):
         return False
     with contextlib.suppress(OSError):  # the signal alone means: stop with the default grace

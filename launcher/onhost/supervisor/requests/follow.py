@@ -136,7 +136,8 @@ class FollowSession:
         if words and words[0] in (b"stop", b"hung"):
             grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
-            request_stop(self._run_dir, StopRequest(why, grace_s, stacks=words[0] == b"hung"))
+            request = StopRequest(why, grace_s, stacks=words[0] == b"hung")
+            request_stop(self._run_dir, request, self._state)
         return bool(words) and words[0] == b"bye"
 
 
