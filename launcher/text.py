@@ -3,6 +3,7 @@
 import math
 import os
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
@@ -126,6 +127,13 @@ def duration(seconds: object) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each row, with its cells below each other."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def counted(number: int, what: str) -> str:

@@ -20,11 +20,12 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
-from preflight.leftovers.classify import DEFAULT_STOPPED_S, ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.process_tree import environ
 from preflight.leftovers.selection import CleanFilter, CleanSelection, select_to_kill
 
 # Beyond the grace periods: starting Python on the host and writing the answer.
+_KILL_GRACE_S = 30.0
 _REAP_SLACK_S = 20.0
 
 _NO_GPUS = ("no-library", "no-devices")
@@ -38,13 +39,11 @@ SKIPPED_FACTS = ("paths", "script", "kernel_log", "infiniband", "system", "pci_g
 
 @dataclass(frozen=True, slots=True)
 class CleanOptions:
-    """How to judge and how to end. Grace periods are in seconds."""
+    """How to judge and how to end."""
 
     filter: CleanFilter = field(default_factory=CleanFilter)
     all_users: bool = False
-    stopped_s: float = DEFAULT_STOPPED_S
-    term_grace_s: float = 10.0
-    kill_grace_s: float = 30.0
+    term_grace_s: float = 10.0  # from SIGTERM to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def select_leftovers(
     facts: HostFacts, options: CleanOptions, earlier: ProcessTable | None = None
 ) -> CleanSelection:
     """Choose among one host's processes."""
-    classified = classify(facts, all_users=options.all_users, stopped_s=options.stopped_s, earlier=earlier)
+    classified = classify(facts, all_users=options.all_users, earlier=earlier)
     return select_to_kill(classified, options.filter)
 
 
@@ -238,10 +237,10 @@ def _reap(
             for each in victims
         ],
         "term_grace_s": options.term_grace_s,
-        "kill_grace_s": options.kill_grace_s,
+        "kill_grace_s": _KILL_GRACE_S,
         "note": "gpulaunch clean-zombies",
     }
-    patience_s = options.term_grace_s + options.kill_grace_s + _REAP_SLACK_S
+    patience_s = options.term_grace_s + _KILL_GRACE_S + _REAP_SLACK_S
     answer = rpc.call(
         connection,
         python,

@@ -39,7 +39,6 @@ class Text:
 
     expected: str = "text"
     pattern: str = r"[^\x00-\x1f\x7f]+"
-    example: str = ""
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
         if isinstance(item.value, str) and len(item.value) > MAX_TEXT:

@@ -1,7 +1,6 @@
 """The best that each GPU has reached, and its latest values: kept locally, by host and UUID."""
 
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 from launcher import safe_json
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
+from launcher.safe_json import mapping_of, number_of
 from preflight.deep.readings import Reading
 from preflight.deep.records import Former
 
@@ -46,10 +46,10 @@ class BestValues:
         return tuple(former for host in hosts for former in self._of_host(host))
 
     def _of_host(self, host: str) -> Iterator[Former]:
-        for uuid, kept in _mapping(self._hosts.get(host)).items():
-            for name, series in _mapping(_mapping(kept).get("values")).items():
-                best = _number(_mapping(series).get("best"))
-                last = _mapping(series).get("last")
+        for uuid, kept in mapping_of(self._hosts.get(host)).items():
+            for name, series in mapping_of(mapping_of(kept).get("values")).items():
+                best = _number(mapping_of(series).get("best"))
+                last = mapping_of(series).get("last")
                 if best is not None:
                     points = tuple(_points(last if isinstance(last, list) else []))
                     yield Former(host, uuid, name, best, points)
@@ -79,10 +79,6 @@ class BestValues:
         return found
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _points(last: list[Any]) -> Iterator[tuple[float, float]]:
     """Yield time and value of what is a pair of numbers."""
     for each in last[-KEPT:]:
@@ -94,6 +90,5 @@ def _points(last: list[Any]) -> Iterator[tuple[float, float]]:
 
 def _number(value: object) -> float | None:
     """Return a positive number, None for all else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value) if value > 0 else None
+    number = number_of(value)
+    return number if number is not None and number > 0 else None

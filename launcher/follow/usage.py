@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
+from launcher.safe_json import mapping_of, number_of
 from preflight.frozen import dataclass
 
 
@@ -46,10 +47,9 @@ class _Series:
     count: int = 0
 
     def take(self, value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.last = None
+        self.last = number_of(value)
+        if self.last is None:
             return
-        self.last = float(value)
         self.peak = self.last if self.peak is None else max(self.peak, self.last)
         self.total += self.last
         self.count += 1
@@ -94,10 +94,10 @@ class UsageTracker:
         self.clock_offset_s[host] = at - float(sent_at)
         if sample.get("gpus_missing"):
             self.missing[host] = str(sample["gpus_missing"])
-        gpus, ranks = _mapping(sample.get("gpus")), _mapping(sample.get("ranks"))
+        gpus, ranks = mapping_of(sample.get("gpus")), mapping_of(sample.get("ranks"))
         for rank in self._ranks_of.get(host, ()):
             uuid = self._slots[rank][1]
-            both = {**_mapping(gpus.get(uuid or "")), **_mapping(ranks.get(str(rank)))}
+            both = {**mapping_of(gpus.get(uuid or "")), **mapping_of(ranks.get(str(rank)))}
             self._samples[rank] += bool(both)
             if isinstance(both.get("step"), int):
                 self._steps[rank] = both["step"]
@@ -146,10 +146,5 @@ class UsageTracker:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return float(value)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    number = number_of(value)
+    return number if number is not None and number >= 0 else None

@@ -80,14 +80,14 @@ def evaluate_facts(
     reach: tuple[Reach, ...] = (),
     options: PreflightOptions | None = None,
     clocks: Mapping[str, ClockOffset] | None = None,
-    script: ScriptAnalysis | None = None,
 ) -> PreflightResult:
     """Judge what was gathered; pure."""
     how = options or PreflightOptions()
     gathered = _after_transfer(gathered, how)
     facts = gathered.facts
     main = entries[0].name
-    if script is None and how.as_one_launch and not how.from_file and main in facts:
+    script: ScriptAnalysis | None = None
+    if how.as_one_launch and not how.from_file and main in facts:
         script = read_remote_script(entries[0], facts[main], job)
     settled = resolve_gpus(job, facts.values())
     if script is not None or job.script or job.module:

@@ -123,10 +123,10 @@ def frame_program(source: bytes) -> bytes:
 
 
 def command_with_stdin(
-    python: str, source: bytes, payload: bytes, *, args: tuple[str, ...] = (), name: str = "gpulaunch"
+    python: str, source: bytes, payload: bytes, *, name: str = "gpulaunch"
 ) -> tuple[tuple[str, ...], bytes]:
     """Return (argv, stdin) that run `source` on a host with `payload` on its stdin.
 
-    `name` is what tracebacks call the file; `args` become sys.argv[1:].
+    `name` is what tracebacks call the file.
     """
-    return bootstrap_argv(python, *args), compress_program(source, name) + payload
+    return bootstrap_argv(python), compress_program(source, name) + payload

@@ -1,10 +1,10 @@
 """Deep checks as a document, schema gpulaunch.deep/1, and as text: values, strips, matrices, findings."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.report.trend import Trend
+from launcher.safe_json import number_of
 from launcher.text import duration, one_line
 from preflight.checks.finding import Finding, finding_json
 from preflight.deep.margins import median
@@ -121,7 +121,7 @@ def deep_lines(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iter
     ranks = _rows(document, "ranks")
     count = f"{len(ranks)} rank{'s' * (len(ranks) != 1)}"
     ended = one_line(str(document.get("ended") or ""), 200)
-    took = duration(_number(document.get("seconds")) or 0.0)
+    took = duration(number_of(document.get("seconds")) or 0.0)
     yield f"deep checks: {count} in {took}{f'; {ended}' if ended else ''}"
     values: dict[str, list[Mapping[str, Any]]] = {}
     for each in _rows(document, "values"):
@@ -137,7 +137,7 @@ def deep_lines(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iter
 
 def _value_lines(label: str, rows: Sequence[Mapping[str, Any]], *, ascii_only: bool) -> Iterator[str]:
     every = [number for row in rows for number in _numbers(row.get("samples"))]
-    middle = median(numbers) if (numbers := [_number(row.get("value")) or 0.0 for row in rows]) else 0.0
+    middle = median(numbers) if (numbers := [number_of(row.get("value")) or 0.0 for row in rows]) else 0.0
     unit = one_line(str(rows[0].get("unit")), 12)
     yield one_line(f"{label}: median {middle:.4g} {unit}", 120)
     low, high = (min(every), max(every)) if every else (0.0, 0.0)
@@ -145,7 +145,7 @@ def _value_lines(label: str, rows: Sequence[Mapping[str, Any]], *, ascii_only: b
         name = f"{row.get('host')}" + (
             f" gpu{row['gpu']}" if row.get("gpu") is not None else f" rank {row.get('rank')}"
         )
-        value, expected = _number(row.get("value")), _number(row.get("expected"))
+        value, expected = number_of(row.get("value")), number_of(row.get("expected"))
         strip = strip_plot(_numbers(row.get("samples")), low, high, middle, ascii_only=ascii_only)
         words = "nothing to compare with yet"
         if expected:
@@ -193,7 +193,7 @@ def _matrix_lines(matrix: Mapping[str, Any]) -> Iterator[str]:
         cells = []
         for to, other in enumerate(members):
             pair = found.get((name, other), {})
-            number = _number(pair.get("gbs" if to < at else "latency_us"))
+            number = number_of(pair.get("gbs" if to < at else "latency_us"))
             cells.append(f"{'-' if number is None else f'{number:.3g}':>9}" if to != at else f"{'.':>9}")
         yield f"  {name:<{width}}" + "".join(cells)
 
@@ -205,13 +205,7 @@ def _rows(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     )
 
 
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
 def _numbers(values: object) -> list[float]:
     if not isinstance(values, list):
         return []
-    return [number for value in values if (number := _number(value)) is not None]
+    return [number for value in values if (number := number_of(value)) is not None]

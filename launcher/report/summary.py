@@ -6,13 +6,14 @@ from typing import Any
 
 from launcher.follow.failures import signal_name
 from launcher.report.deep import deep_lines
-from launcher.report.html.escape import ends_by_rank, mappings
+from launcher.report.html.escape import ends_by_rank
 from launcher.report.sparkline import format_value, series_line, sparkline
 from launcher.rundir.end_state import describe_end, how_all_ended
 from launcher.rundir.layout import RunFiles, best_metrics_log
 from launcher.rundir.metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
-from launcher.text import duration, gib, one_line, sanitize
+from launcher.safe_json import mappings_of, number_of
+from launcher.text import duration, gib, one_line, sanitize, table_lines
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40
@@ -68,12 +69,12 @@ def _head(run: RunFiles) -> Iterator[str]:
     else:
         fetch = "gpulaunch fetch brings how it ended"
         yield f"{name}: no outcome is kept locally: it is live, or ended when no client followed it; {fetch}"
-    phases = mappings(outcome.get("phases"))
+    phases = mappings_of(outcome.get("phases"))
     if phases:
         columns = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)
         yield sanitize(", ".join(columns), keep_lines=False)
     if plan:
-        hosts = ", ".join(str(node.get("host", "?")) for node in mappings(plan.get("nodes")))
+        hosts = ", ".join(str(node.get("host", "?")) for node in mappings_of(plan.get("nodes")))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
         yield one_line(f"{words}{plan.get('mixed_precision', '?')}", 400)
     cause = outcome.get("root_cause")
@@ -107,7 +108,7 @@ def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
     codes = {rank: end.get("code") for rank, end in ends.items()}
     hosts = {rank: end.get("host") for rank, end in ends.items()}
     used = {series.rank: series for series in run.usage}
-    kept = {each.get("rank"): each for each in mappings(run.outcome.get("usage"))}
+    kept = {each.get("rank"): each for each in mappings_of(run.outcome.get("usage"))}
     hosts |= {rank: series.host for rank, series in used.items()}
     ranks = sorted({*codes, *used})
     if not ranks:
@@ -120,9 +121,7 @@ def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
         host = one_line(str(hosts.get(rank, "?")), 40)
         use = _use(used.get(rank), kept.get(rank) or {}, ascii_only=ascii_only)
         rows.append((str(rank), host, ended, *use))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from table_lines(rows)
 
 
 def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool) -> tuple[str, str, str]:
@@ -133,7 +132,7 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
         return "not measured", "", ""
     use, memory, of = ("busy", "memory_mib", "GPU") if on_gpu else ("cpu", "rss_mib", "core")
     columns = ("gpu_busy_mean", "gpu_memory_peak_mib") if on_gpu else ("cpu_mean", "rss_peak_mib")
-    mean, peak = (_number(kept.get(name)) for name in columns)
+    mean, peak = (number_of(kept.get(name)) for name in columns)
     if series is not None:
         mean = series.mean(use) if mean is None else mean
         peak = series.peak(memory) if peak is None else peak
@@ -146,19 +145,15 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
     )
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
 def _points(samples: Sequence[Sample]) -> dict[str, list[Any]]:
     return {
         "step": [sample.step for sample in samples],
         "epoch": [sample.epoch for sample in samples],
         "offset": [sample.offset for sample in samples],
-        "value": [_number(sample.value) for sample in samples],
+        "value": [number_of(sample.value) for sample in samples],
     }
 
 
 def _usage_json(series: RankSeries) -> dict[str, Any]:
-    columns = {name: [_number(value) for value in series.values[name]] for name in COLUMNS}
+    columns = {name: [number_of(value) for value in series.values[name]] for name in COLUMNS}
     return {"rank": series.rank, "host": series.host, "at": series.at, **columns}

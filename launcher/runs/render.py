@@ -8,7 +8,7 @@ from typing import Any
 from launcher.config.host_sets import host_range
 from launcher.rundir.end_state import describe_end
 from launcher.runs.model import NodeRun, RemoteRun
-from launcher.text import counted, gib, one_line, sanitize
+from launcher.text import counted, gib, one_line, sanitize, table_lines
 from preflight.checks.helpers import format_duration
 
 SCHEMA = "gpulaunch.runs/1"
@@ -17,10 +17,7 @@ _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
 
 def runs_lines(runs: Sequence[RemoteRun], now: float) -> Iterator[str]:
     """Yield the table, newest run last, and below it what needs a person's eye."""
-    rows = [_TITLES, *(_row(run, now) for run in runs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from table_lines([_TITLES, *(_row(run, now) for run in runs)])
     for run in runs:
         yield from _remarks(run)
 

@@ -9,8 +9,9 @@ import pytest
 
 from launcher.remote.programs import (
     agent_source,
+    bootstrap_argv,
     bundle,
-    command_with_stdin,
+    compress_program,
     program_source,
     with_shared_nearer,
 )
@@ -55,7 +56,7 @@ def source(tmp_path: Path) -> bytes:
 
 
 def run(source: bytes, *args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
-    argv, stdin = command_with_stdin(sys.executable, source, b"", args=args)
+    argv, stdin = bootstrap_argv(sys.executable, *args), compress_program(source)
     return subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, timeout=60, check=False)
 
 

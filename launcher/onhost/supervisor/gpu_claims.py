@@ -18,7 +18,7 @@ import re
 import stat
 import struct
 import time
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 from .processes import boot_id, own_namespaces, ticks_of
 from .protocol import RequestRefused
@@ -30,6 +30,7 @@ FRESH_S = 60.0  # an unlocked claim younger than this may be about to be locked
 MAX_BYTES = 4096  # of one claim
 MAX_FILES = 256  # read per owner, so that one user's files cannot hide another user's
 
+T = TypeVar("T")
 FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
 OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
 
@@ -159,33 +160,35 @@ def claim_paths(directory: str, gpu: str) -> list[str]:
 def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
     """Return (content, owner's uid, whether it is live) of a claim.
 
-    None when the file is gone or not a claim.
+    None when the file is gone or not a claim. Other content counts for its owner while that holds the lock.
+    """
 
-    Any user may have created a file of this name: a symlink is not followed, a FIFO cannot block the read,
-    and other content counts for its owner only while that owner holds the lock.
+    def judge(fd: int, found: os.stat_result) -> tuple[dict[str, Any], int, bool] | None:
+        said = parse_claim(os.read(fd, MAX_BYTES + 1))
+        if said and claim_name(said["gpu"]) != os.path.basename(path).rpartition(".")[0] + ".":
+            return None  # a hard link to the claim of another GPU
+        live = said.get("boot_id", boot_id()) == boot_id() and is_locked(fd)
+        return said or {"run_id": "", "pid": 0}, found.st_uid, live
+
+    return read_foreign(path, judge)
+
+
+def read_foreign(path: str, judge: Callable[[int, os.stat_result], T | None]) -> T | None:
+    """Return what `judge` makes of an open file that any user may have created, None where it is none.
+
+    A symlink is not followed, and a FIFO cannot block the read.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return judge_claim(path, fd)
+        found = os.fstat(fd)
+        return judge(fd, found) if stat.S_ISREG(found.st_mode) else None
     except OSError:
         return None
     finally:
         os.close(fd)
-
-
-def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
-    """Return read_claim's result for an open file. Raises OSError."""
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    said = parse_claim(os.read(fd, MAX_BYTES + 1))
-    if said and claim_name(said["gpu"]) != os.path.basename(path).rpartition(".")[0] + ".":
-        return None  # a hard link to the claim of another GPU
-    live = said.get("boot_id", boot_id()) == boot_id() and is_locked(fd)
-    return said or {"run_id": "", "pid": 0}, found.st_uid, live
 
 
 def parse_claim(data: bytes) -> dict[str, Any]:

@@ -13,11 +13,10 @@ import contextlib
 import json
 import os
 import re
-import stat
 import time
 from typing import Any, NamedTuple
 
-from .gpu_claims import CLAIMS_DIR, FRESH_S, is_locked, lock, user_name
+from .gpu_claims import CLAIMS_DIR, FRESH_S, is_locked, lock, read_foreign, user_name
 from .processes import boot_id
 
 TICKET = re.compile(r"gpulaunch-wait-[0-9a-f]{12}")
@@ -112,29 +111,17 @@ def live_tickets(directory: str) -> list[Ticket]:
 
 
 def read_ticket(path: str) -> Ticket | None:
-    """Return a ticket that counts, None for any other file; a dead one of this user is removed.
+    """Return a ticket that counts, None for any other file; a dead one of this user is removed."""
 
-    Any user may have created a file of this name: a symlink is not followed, a FIFO cannot block the read,
-    and other content counts for its owner only while that owner holds the lock.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    def judge(fd: int, found: os.stat_result) -> Ticket | None:
+        if is_locked(fd):
+            name, gpus = parse_ticket(os.read(fd, MAX_BYTES + 1))
+            return Ticket((found.st_ctime_ns, found.st_ino), path, user_name(found.st_uid), name, gpus)
+        if found.st_uid == os.geteuid() and time.time() - found.st_ctime > FRESH_S:
+            os.unlink(path)
         return None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        if not is_locked(fd):
-            if found.st_uid == os.geteuid() and time.time() - found.st_ctime > FRESH_S:
-                os.unlink(path)
-            return None
-        name, gpus = parse_ticket(os.read(fd, MAX_BYTES + 1))
-        return Ticket((found.st_ctime_ns, found.st_ino), path, user_name(found.st_uid), name, gpus)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+
+    return read_foreign(path, judge)
 
 
 def parse_ticket(data: bytes) -> tuple[str, frozenset[str] | None]:

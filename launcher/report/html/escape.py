@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from launcher.safe_json import mappings_of
 from launcher.text import sanitize
 
 _SHORT = 24
@@ -56,10 +57,5 @@ def _cell(value: object) -> str:
 
 def ends_by_rank(outcome: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     """Return how each rank ended; an end whose rank is not a number is a damaged document's."""
-    ends = mappings(outcome.get("ranks"))
+    ends = mappings_of(outcome.get("ranks"))
     return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}
-
-
-def mappings(value: object) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list; a damaged document has none."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

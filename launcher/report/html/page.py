@@ -6,9 +6,10 @@ from typing import Any
 
 from launcher.config.templates import templates_dir
 from launcher.report.html.charts import MOST_EVENTS, render_charts
-from launcher.report.html.escape import clock, ends_by_rank, mappings, pairs, reasons, table, text, tiles
+from launcher.report.html.escape import clock, ends_by_rank, pairs, reasons, table, text, tiles
 from launcher.rundir.layout import RankLog, RunFiles, best_metrics_log
 from launcher.rundir.usage_series import RankSeries
+from launcher.safe_json import mappings_of
 from launcher.text import duration, gib
 
 TEMPLATE = "report.html.tmpl"
@@ -58,7 +59,7 @@ def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
             yield "attempts", outcome["attempts"]
     if run.plan:
         yield "ranks", run.plan.get("world_size", "?")
-        yield "hosts", len(mappings(run.plan.get("nodes")))
+        yield "hosts", len(mappings_of(run.plan.get("nodes")))
         yield "precision", run.plan.get("mixed_precision", "?")
     log = best_metrics_log(run.logs)
     if log is not None and log.metrics.loss:
@@ -75,7 +76,7 @@ def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
     outcome, plan = run.outcome, run.plan
     if run.events:
         yield "first event", clock(run.events[0].at)
-    phases = mappings(outcome.get("phases"))
+    phases = mappings_of(outcome.get("phases"))
     if phases:
         yield (
             "phases",
@@ -83,7 +84,7 @@ def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
         )
     if plan:
         yield "job", plan.get("job", "")
-        yield "hosts", ", ".join(str(node.get("host", "?")) for node in mappings(plan.get("nodes")))
+        yield "hosts", ", ".join(str(node.get("host", "?")) for node in mappings_of(plan.get("nodes")))
         yield "meets at", f"{plan.get('main_address', '?')}:{plan.get('main_port', '?')}"
     verified = outcome.get("verified")
     if isinstance(verified, Mapping):
@@ -101,7 +102,7 @@ def _cause(run: RunFiles) -> Iterator[str]:
     if cause.get("location"):
         yield f'<p class="soft">at {text(cause["location"])} on {text(cause.get("host", "?"))}</p>'
     diagnosis = run.outcome.get("diagnosis")
-    causes = mappings(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
+    causes = mappings_of(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
     for found in causes[:3]:
         yield f"<p><b>{text(found.get('code', ''))}</b> {text(found.get('cause', ''))}<br>"
         yield f"fix: {text(found.get('fix', ''))}</p>"
@@ -164,9 +165,9 @@ def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
 
 
 def _devices(plan: Mapping[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
-    for node in mappings(plan.get("nodes")):
+    for node in mappings_of(plan.get("nodes")):
         ranks = node.get("ranks")
-        for slot in mappings(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
+        for slot in mappings_of(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
             local, first = slot.get("local_rank"), node.get("first_rank")
             if isinstance(local, int) and isinstance(first, int):
                 gpu = f"GPU {slot.get('gpu_index')} {slot.get('gpu_name')} {slot.get('gpu_uuid')}"
@@ -178,7 +179,7 @@ def _plan(run: RunFiles) -> Iterator[str]:
     if not run.plan:
         return
     yield "<h2>Plan</h2>"
-    changes = mappings(run.plan.get("changes"))
+    changes = mappings_of(run.plan.get("changes"))
     if changes:
         rows = [
             (each.get("field"), each.get("old") or "(none)", each.get("new") or "(dropped)", each.get("why"))
@@ -187,16 +188,16 @@ def _plan(run: RunFiles) -> Iterator[str]:
         yield table(("changed", "from", "to", "because"), rows)
     else:
         yield "<p>Nothing was changed.</p>"
-    because = mappings(run.plan.get("reasons"))
+    because = mappings_of(run.plan.get("reasons"))
     yield reasons((each.get("text", ""), each.get("source", "")) for each in because)
-    for node in mappings(run.plan.get("nodes")):
+    for node in mappings_of(run.plan.get("nodes")):
         yield f"<details><summary>{text(node.get('host', '?'))}: command</summary>"
         yield f"<pre>{text(node.get('command', ''))}</pre></details>"
 
 
 def _findings(run: RunFiles) -> Iterator[str]:
     yield "<h2>Findings before the launch</h2>"
-    found = mappings(run.plan.get("findings"))
+    found = mappings_of(run.plan.get("findings"))
     if not found:
         yield '<p class="soft">None are kept with the plan.</p>'
         return
