@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, ConnectionTimedOut
 from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
 from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.live_table import name_awaited_hosts
 from launcher.host_checks.options import PreflightOptions
 from launcher.remote.agent import GatherResult
 from preflight.job import Job
@@ -28,6 +30,17 @@ def test_each_answer_is_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> No
     assert first.endswith(" s)\n")
     answers.host_done(HostEntry("b"), SILENT)
     assert "no answer b: no answer from 192.0.2.9 port 22 within 10 s (" in capsys.readouterr().out
+
+
+def test_a_ctrl_c_names_the_hosts_that_have_not_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = [HostEntry(name) for name in ("a-1", "a-2", "b")]
+    done: list[str] = []
+    awaited = name_awaited_hosts(entries, lambda entry, _result: done.append(entry.name))
+    with suppress(KeyboardInterrupt), awaited as on_done:
+        on_done(entries[2], SILENT)
+        raise KeyboardInterrupt
+    assert done == ["b"]
+    assert capsys.readouterr().err == "interrupted: no answer yet from a-[1-2]\n"
 
 
 def test_each_answer_is_a_line_of_json_with_what_it_says_of_that_host(

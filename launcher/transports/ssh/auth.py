@@ -364,6 +364,11 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
         f" yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
     )
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
+    locked = next(
+        (said.partition(f": {ENCRYPTED}")[0] for said in attempts.tried if f": {ENCRYPTED}" in said), ""
+    )
+    if locked:
+        fix = f"ssh-add {locked}; or run gpulaunch at a terminal, where it asks for the passphrase"
     if absent:
         fix = f"{absent[0]} does not exist: correct identity_file in hosts.yaml or IdentityFile in ssh_config"
     return AuthenticationFailed(endpoint.name, message, fix)
