@@ -50,7 +50,7 @@ def test_every_rank_has_a_curve_and_events_are_marked_by_time(tmp_path: Path) ->
     for title in ("GPU memory, GiB", "CPU use of a rank", "host memory of a rank", ">6 min<"):
         assert title in page
     assert "GPU power" not in page, "it was never measured"
-    assert "<td>2.0 GiB</td><td>90 %</td>" in page
+    assert '<td class="short">2.0 GiB</td><td class="short">90 %</td>' in page
 
 
 def test_hostile_samples_and_names_stay_text(tmp_path: Path) -> None:
