@@ -93,9 +93,9 @@ def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried
     with pytest.raises(AuthenticationFailed) as raised:
         sshd.open(identity_files=(str(locked), str(stranger), str(tmp_path / "absent")))
     assert f"{locked}: encrypted, and there is no terminal" in raised.value.message
-    with pytest.raises(AuthenticationFailed) as raised:
+    with pytest.raises(AuthenticationFailed) as alone:
         sshd.open(identity_files=(str(locked),))
-    assert raised.value.fix.startswith(f"ssh-add {locked}; or run gpulaunch at a terminal")
+    assert alone.value.fix.startswith(f"ssh-add {locked}; or run gpulaunch at a terminal")
     assert f"key {stranger}" in raised.value.message
     assert f"{tmp_path / 'absent'}: no such file" in raised.value.message
     assert "the host takes publickey" in raised.value.message
