@@ -78,6 +78,7 @@ class LaunchCommand(click.Command):
                 raise
             raise WrongUsage(*_place(error, given, ctx), ctx) from None
         _refuse_two_scripts(given, ctx)
+        _refuse_lone_host(given, ctx)
         ctx.params["pasted"] = _is_command(given, ctx.params)
         return left
 
@@ -94,6 +95,21 @@ def _refuse_two_scripts(given: list[str], ctx: click.Context) -> None:
         f" {one_line(words[0], 100)}",
         ctx,
     )
+
+
+def _refuse_lone_host(given: list[str], ctx: click.Context) -> None:
+    """Raise WrongUsage for `SCRIPT --hosts A B`, where the script would get B, and run on A alone."""
+    ours = given[: given.index("--")] if "--" in given else given
+    words = ctx.params.get("extra") or ()
+    arguments = words[1:] if ctx.params.get("config") is None else words
+    for option, host, word in zip(ours, ours[1:], ours[2:], strict=False):
+        if option == "--hosts" and word in arguments and not word.startswith("-"):
+            first, second = one_line(host, 100), one_line(word, 100)
+            raise WrongUsage(
+                f"{second} after --hosts {first} would be an argument of the script",
+                f"--hosts {first},{second} names both; an argument of the script goes after --",
+                ctx,
+            )
 
 
 def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
@@ -129,6 +145,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
         return wrong, f"did you mean {close[0]}?"
     known = [spelling for param in ctx.command.params for spelling in param.opts]
     fix = f"options of the script go last, after --: {command} {_split_line(given, at, known)}"
+    if name == "--env":
+        return wrong, f"a variable of the ranks: --set env.NAME=VALUE; {fix}"
     setting = _setting(name)
     return wrong, f"{fix}; for the run config: --set {setting}" if setting else fix
 

@@ -32,6 +32,8 @@ class SshTarget:
 def parse_ssh_target(word: str) -> SshTarget:
     """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
     match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
+    if (not match or word.startswith("ssh://")) and (fix := _pasted_ssh(word)):
+        raise BadInput(f'"{word}" is not a host', fix)
     if not match and re.fullmatch(r"[\w.@:-]+([ ]+[\w.@:-]+)+", word.strip()):
         raise BadInput(f'"{word}" is not a host', f'separate hosts by commas: "{",".join(word.split())}"')
     if not match:
@@ -45,6 +47,28 @@ def parse_ssh_target(word: str) -> SshTarget:
     if port is not None and not 0 < int(port[:9]) <= 65535:
         raise BadInput(f'"{word}": {port} is not a port: expected 1 to 65535')
     return SshTarget(match["host"], match["user"] or "", int(port) if port else None)
+
+
+def _pasted_ssh(word: str) -> str:
+    """Return how to write what a page of a provider shows, `ssh root@192.0.2.7 -p 41022 -i KEY`, else ""."""
+    url = word.strip().removeprefix("ssh://").rstrip("/")
+    words = url.split()
+    if url == word.strip() and not {"ssh", "-p", "-i", "-l"}.intersection(words):
+        return ""
+    values = {"-p": "", "-i": "", "-l": ""}
+    hosts = []
+    rest = iter(words[1:] if words[:1] == ["ssh"] else words)
+    for each in rest:
+        if each in values:
+            values[each] = next(rest, "")
+        elif not each.startswith("-"):
+            hosts.append(each)
+    if not hosts:
+        return ""
+    user = f"{values['-l']}@" if values["-l"] and "@" not in hosts[0] else ""
+    port = f":{values['-p']}" if values["-p"] else ""
+    key = "; its key is IdentityFile in ~/.ssh/config, or identity_file in hosts.yaml" if values["-i"] else ""
+    return f'write it as "{user}{hosts[0]}{port}"{key}'
 
 
 def is_address(word: str) -> bool:

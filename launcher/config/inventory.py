@@ -16,7 +16,7 @@ from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_h
 from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA, Via, via_problem
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
-from launcher.errors import BadInput
+from launcher.errors import BadInput, ConfigError
 from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import find_up
 from preflight.frozen import dataclass
@@ -28,6 +28,7 @@ ALL = "all"
 MAX_JUMPS = 8
 MAX_MEMBERS = 200_000  # of all groups together
 _DEEPEST_GROUP = 24
+_LONGEST_FIRST_LINE = 100
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -166,6 +167,7 @@ def load_inventory(path: Path | None) -> Inventory:
         users = user_config_dir() / FILE_NAME
         found = find_up(FILE_NAME) or (users if users.is_file() else None)
         return load_inventory(found) if found else Inventory()
+    _refuse_key(path)
     mistakes = ConfigIssues()
     from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
 
@@ -177,6 +179,17 @@ def load_inventory(path: Path | None) -> Inventory:
     groups = reader.groups(data.get("groups", {}), hosts)
     mistakes.raise_if_any()
     return Inventory(path, hosts, groups, defaults)
+
+
+def _refuse_key(path: Path) -> None:
+    """Raise ConfigError for a private key: `-i` names one for ssh, and hosts.yaml for gpulaunch."""
+    with suppress(OSError), path.open("rb") as file:
+        first = file.readline(_LONGEST_FIRST_LINE)
+        if first.startswith(b"-----BEGIN ") and b"PRIVATE KEY-----" in first:
+            raise ConfigError(
+                f"{path} is a private key, expected a {FILE_NAME}",
+                "name the key with identity_file in hosts.yaml, or IdentityFile in ~/.ssh/config",
+            )
 
 
 def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:

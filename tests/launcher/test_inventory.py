@@ -250,5 +250,35 @@ def test_words_may_have_blanks_around_their_commas(cluster: Inventory) -> None:
     assert caught.value.fix == 'separate hosts by commas: "titan,p100"'
 
 
+@pytest.mark.parametrize(
+    ("word", "fix"),
+    [
+        ("ssh root@192.0.2.7 -p 41022", 'write it as "root@192.0.2.7:41022"'),
+        ("root@192.0.2.7 -p 41022", 'write it as "root@192.0.2.7:41022"'),
+        ("ssh://root@192.0.2.7:41022", 'write it as "root@192.0.2.7:41022"'),
+        (
+            "ssh -p 22 -i ~/.ssh/id -l ada titan",
+            (
+                'write it as "ada@titan:22"; its key is IdentityFile in ~/.ssh/config,'
+                " or identity_file in hosts.yaml"
+            ),
+        ),
+    ],
+)
+def test_an_ssh_command_as_pages_show_it_is_answered_with_the_word_that_it_means(word: str, fix: str) -> None:
+    with pytest.raises(BadInput, match="is not a host") as caught:
+        Inventory().resolve([word])
+    assert caught.value.fix == fix
+
+
+def test_a_private_key_is_no_inventory_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
+    key = tmp_path / "id_ed25519"
+    key.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n")
+    with pytest.raises(ConfigError, match=r"is a private key, expected a hosts\.yaml") as caught:
+        load_inventory(key)
+    assert "identity_file" in caught.value.fix
+    assert "c2Vj" not in caught.value.message
+
+
 def test_an_address_may_stand_in_brackets(tmp_path: Path) -> None:
     assert load(tmp_path, "hosts: {a: {address: '[fe80::1%eth0]'}}\n").hosts["a"].address == "fe80::1%eth0"

@@ -164,7 +164,15 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
         ),
         ("alone.py --main-port 1", "for the run config: --set main_port=29500"),
         ("alone.py --mode fast", "go last, after --: gpulaunch run alone.py -- --mode fast\n"),
-        ("alone.py --env A=1", "go last, after --: gpulaunch run alone.py -- --env A=1\n"),
+        (
+            "alone.py --env A=1",
+            "a variable of the ranks: --set env.NAME=VALUE; options of the script go last",
+        ),
+        ("-c x --hosts a b", "b after --hosts a would be an argument of the script"),
+        (
+            "alone.py --hosts a b",
+            "b after --hosts a would be an argument of the script; --hosts a,b names both",
+        ),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
             "--num_processes 2 alone.py",
