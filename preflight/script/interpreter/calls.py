@@ -174,22 +174,23 @@ def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
 def taint(it: "Interpreter", seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
-        for ref in _refs(value):
+        for ref in refs_in(value):
             thing = it.thing(ref)
             if thing is not None:
                 it.change(ref.id, touched=TRUE)
 
 
-def _refs(value: Value) -> Iterator[Ref]:
+def refs_in(value: Value) -> Iterator[Ref]:
+    """Yield the objects that a value is or may be, and those in lists and dicts."""
     for item in alternatives(value):
         if isinstance(item, Ref):
             yield item
         elif isinstance(item, Seq):
             for inner in item.items:
-                yield from _refs(inner)
+                yield from refs_in(inner)
         elif isinstance(item, Map):
             for _, inner in item.items:
-                yield from _refs(inner)
+                yield from refs_in(inner)
 
 
 def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":

@@ -291,7 +291,10 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
 
 
 def _known_items(it: "Interpreter", node: ast.expr, generators: list[ast.comprehension]) -> Value | None:
-    """Return what a comprehension makes of a few constants one by one, None of anything else."""
+    """Return what a comprehension makes of a few constants or pairs of them, one by one; None of other items.
+
+    Of a generator an item may be unknown: `any` and `all` may know their answer by the others.
+    """
     if len(generators) != 1 or generators[0].ifs or isinstance(node, ast.DictComp):
         return None
     source = it.evaluate(generators[0].iter)
@@ -299,12 +302,13 @@ def _known_items(it: "Interpreter", node: ast.expr, generators: list[ast.compreh
         return None
     items: list[Value] = []
     for value in source.items:
-        if not isinstance(value, Const):
+        if not all(isinstance(part, Const) for part in (value.items if isinstance(value, Seq) else (value,))):
             return None
         assign(it, generators[0].target, value)
-        items.append(it.evaluate(getattr(node, "elt")))  # noqa: B009 - one of three node classes that have it
-        if not isinstance(items[-1], Const):
+        item = it.evaluate(getattr(node, "elt"))  # noqa: B009 - one of three node classes that have it
+        if not isinstance(item, Const) and not (item == UNKNOWN and isinstance(node, ast.GeneratorExp)):
             return None
+        items.append(item)
     return Seq(tuple(items))
 
 

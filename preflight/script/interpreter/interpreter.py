@@ -119,11 +119,13 @@ class Interpreter:
         self.call_depth = 0
         self.repeated = False  # a loop around the current point is being read for the second time
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
+        self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
         self.stack: list[int] = []
         self.returns: list[tuple[Value, State]] = []
         self.breaks: list[State] = []
         self.continues: list[State] = []
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
+        self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.yields: list[Value] | None = None
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
         self.turns = 1  # of the loops around the current point whose items are read one by one

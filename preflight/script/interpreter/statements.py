@@ -9,6 +9,7 @@ from preflight.script.interpreter.assignments import assign, delete_item
 from preflight.script.interpreter.contexts import context_kind
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.guards import MAYBE, places_of
+from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -75,9 +76,12 @@ def _if(it: "Interpreter", node: ast.If) -> None:
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
     left = len(it.continues)
     it.tests.append(node.test)
+    enter_branch(it, node.test, holds=True)
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
+    enter_branch(it, node.test, holds=False)
     _execute_in(it, node.orelse, elsewhere, maybe)
+    leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
     if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
@@ -185,11 +189,13 @@ def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> 
 
 def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     depth = len(it.contexts)
+    outer, it.block = it.block, node.body
     for item in node.items:
         value = it.evaluate(item.context_expr)
         it.contexts.append(context_kind(it, item.context_expr, value))
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
+    it.block = outer
     execute(it, node.body)
     del it.contexts[depth:]
 

@@ -68,6 +68,8 @@ def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 def _prepare(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     it.notes.setdefault("prepared", []).extend(it.place(argument) for argument in call.node.args)
+    if isinstance(owner, Ref):
+        it.change(owner.id, prepares=TRUE)
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)

@@ -30,7 +30,16 @@ from preflight.script.interpreter.values import (
     join,
     text_of,
 )
-from preflight.script.libraries import devices, distributed, huggingface, lightning, models, pytorch, stdlib
+from preflight.script.libraries import (
+    devices,
+    distributed,
+    environment,
+    huggingface,
+    lightning,
+    models,
+    pytorch,
+    stdlib,
+)
 from preflight.script.libraries.casts import EACH
 from preflight.script.names import (
     KNOWN_ROOTS,
@@ -72,7 +81,14 @@ _RUNNERS = frozenset(
 )
 
 _DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
-_CALLS = {**stdlib.CALLS, **devices.CALLS, **pytorch.CALLS, **huggingface.CALLS, **distributed.CALLS}
+_CALLS = {
+    **stdlib.CALLS,
+    **environment.CALLS,
+    **devices.CALLS,
+    **pytorch.CALLS,
+    **huggingface.CALLS,
+    **distributed.CALLS,
+}
 _CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
 _CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
 _METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
@@ -195,7 +211,7 @@ class LibraryModel:
     def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
         """Return an item of os.environ."""
         if name.startswith("os.environ"):
-            return stdlib.environment(it, key, contains=name.endswith("__contains__"))
+            return environment.environment(it, key, contains=name.endswith("__contains__"))
         return UNKNOWN
 
     def element(self, it: "Interpreter", iterable: Value) -> Value:

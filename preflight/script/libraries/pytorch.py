@@ -62,6 +62,19 @@ def models_in(value: Value) -> Iterator[int]:
                 yield from models_in(inner)
 
 
+def _either(value: Value) -> Iterator[int]:
+    """Yield the models of which a value holds one or another, as after an `if` that makes one of two."""
+    items = alternatives(value)
+    choices = {item.of for item in items if isinstance(item, Element)}
+    if len(choices) > 1:
+        yield from choices
+    for item in items:
+        inner = item.items if isinstance(item, Seq) else ()
+        held = (part for _, part in item.items) if isinstance(item, Map) else inner
+        for part in held:
+            yield from _either(part)
+
+
 def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     params = call.get("params", 0) or UNKNOWN
     held = dict.fromkeys(inner for model in models_in(params) for inner in trained_with(it, model))
@@ -74,6 +87,7 @@ def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         cls=Const(root_and_last(name)[1]),
         library=Const(root_and_last(name)[0]),
         models=Seq(tuple(Ref(model) for model in held)),
+        either=Seq(tuple(Ref(inner) for model in _either(params) for inner in trained_with(it, model))),
         eps=call.get("eps") or (UNKNOWN if call.open else NONE),
         fused=call.get("fused") or FALSE,
         accelerator=NONE,

@@ -1,19 +1,17 @@
 """Python's own library: the environment, argparse, dataclasses, builtins."""
 
 import posixpath
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import loaded
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
     NONE,
-    TRUE,
     UNKNOWN,
     Const,
     Dtype,
@@ -30,71 +28,11 @@ from preflight.script.interpreter.values import (
     join,
     merged,
     text_of,
+    truth,
 )
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
-
-_RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
-
-
-_SET_BY_LAUNCHES = re.compile(
-    r"RANK|WORLD|LOCAL|NODE|HOST|MASTER|GPU|CUDA|NCCL|SLURM|OMPI|^PMI|^MPI|^MV2|ACCELERATE|FSDP|DEEPSPEED|TORCHELASTIC|DIST|JOB|PROC"
-)
-
-
-def environment(
-    it: "Interpreter", key: Value, *, contains: bool = False, default: Value | None = None
-) -> Value:
-    """Return what an environment variable holds in a rank of a launch."""
-    name = text_of(key)
-    if name in _RANK_NAMES:
-        return TRUE if contains else RankValue()
-    if name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
-        if contains:
-            return TRUE
-        return Const(str(it.target.world)) if name == "WORLD_SIZE" else UNKNOWN
-    if name == "ACCELERATE_MIXED_PRECISION" and it.target.launch and not contains:
-        return Const(it.target.launch)
-    if default is None:
-        return UNKNOWN
-    if name and not it.changed_variables & {"", name} and _SET_BY_LAUNCHES.search(name) is None:
-        return default  # nothing but the user sets it: the default counts, as that of an option does
-    return join((default, UNKNOWN))
-
-
-def _environ_get(it: "Interpreter", call: Call) -> Value:
-    return environment(it, call.get("key", 0) or UNKNOWN, default=call.get("default", 1))
-
-
-def _environ_setdefault(it: "Interpreter", call: Call) -> Value:
-    before = _environ_get(it, call)
-    it.changed_variables.add(text_of(call.get("key", 0) or UNKNOWN) or "")
-    return before
-
-
-def _load_dotenv(it: "Interpreter", call: Call) -> Value:
-    """Take any variable as changed: the file of values that it reads is unknown."""
-    del call
-    it.changed_variables.add("")
-    return UNKNOWN
-
-
-def _environ_update(it: "Interpreter", call: Call) -> Value:
-    it.changed_variables.add("")
-    given = call.args[0] if call.args else Map(())
-    for item in (given, call.named()):
-        for name, value in item.items if isinstance(item, Map) else ():
-            place = item.places.get(name, call.place) if isinstance(item, Map) else call.place
-            it.emit(ScriptEvent("environ", place, None, call, str(name), {"value": value}))
-    return NONE
-
-
-def _environ_set(it: "Interpreter", call: Call) -> Value:
-    key, value = call.args
-    it.changed_variables.add(text_of(key) or "")
-    it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
-    return NONE
 
 
 def _int(it: "Interpreter", call: Call) -> Value:
@@ -133,6 +71,27 @@ def _bool(it: "Interpreter", call: Call) -> Value:
     del it
     value = call.args[0] if call.args else FALSE
     return Const(bool(value.value)) if isinstance(value, Const) else UNKNOWN
+
+
+def _any(it: "Interpreter", call: Call) -> Value:
+    del it
+    return _quantified(call, decides=True)
+
+
+def _all(it: "Interpreter", call: Call) -> Value:
+    del it
+    return _quantified(call, decides=False)
+
+
+def _quantified(call: Call, *, decides: bool) -> Value:
+    """Return what `any` or `all` gives: one item that `decides` is enough, else each must be known."""
+    given = call.args[0] if call.args else UNKNOWN
+    if not isinstance(given, Seq) or given.open:
+        return UNKNOWN
+    answers = [truth(item) for item in given.items]
+    if decides in answers:
+        return Const(decides)
+    return UNKNOWN if None in answers else Const(not decides)
 
 
 def _getattr(it: "Interpreter", call: Call) -> Value:
@@ -316,18 +275,12 @@ def _exit(it: "Interpreter", call: Call) -> Value:
 
 
 CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
-    "os.getenv": _environ_get,
-    "os.environ.get": _environ_get,
-    "os.environ.pop": _environ_setdefault,
-    "os.environ.setdefault": _environ_setdefault,
-    "dotenv.load_dotenv": _load_dotenv,
-    "os.environ.__setitem__": _environ_set,
-    "os.environ.update": _environ_update,
-    "os.putenv": _environ_set,
     "builtins.int": _int,
     "builtins.float": _float,
     "builtins.str": _str,
     "builtins.bool": _bool,
+    "builtins.any": _any,
+    "builtins.all": _all,
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.list": _same,

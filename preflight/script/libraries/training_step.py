@@ -1,6 +1,6 @@
 """Moments of training: which model, in which precision, with which optimizer, and how sure that is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from preflight.script.interpreter.values import (
     Dtype,
     HeapObject,
     Ref,
+    Seq,
     Value,
     alternatives,
     text_of,
@@ -44,6 +45,7 @@ class TrainingStep:
     scaler: HeapObject | None = None
     switch: Value = NONE  # a Dtype whose place is where the precision is requested
     arguments: HeapObject | None = None  # a Trainer's, where they are known and name its optimizer
+    undecided: bool = False  # another model, of another dtype, may be trained in its place
     _possible: tuple[Dtype, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -133,6 +135,7 @@ def _by_trainer(it: "Interpreter", trainer: HeapObject, event: ScriptEvent) -> I
     precision = hf_arguments.mixed_precision(it, args)
     sharded = hf_arguments.sharded(it, args)
     held = [item.id for item in alternatives(trainer.get("model")) if isinstance(item, Ref)]
+    undecided = len(held) > 1 and _differ(it, held)
     for identity in [inner for outer in held for inner in trained_with(it, outer)]:
         model = it.thing(identity)
         if model is not None and model.kind == "model":
@@ -141,8 +144,14 @@ def _by_trainer(it: "Interpreter", trainer: HeapObject, event: ScriptEvent) -> I
             switch = settings.get("requested_at") if settings else NONE
             names = settings if trainer.get("optimizers") == NONE else None
             yield TrainingStep(
-                model, dtype, precision, "trainer", sharded, None, event.place, None, switch, names
+                model, dtype, precision, "trainer", sharded, None, event.place, None, switch, names, undecided
             )
+
+
+def _differ(it: "Interpreter", models: Iterable[int]) -> bool:
+    """Whether models, of which one is trained, have different dtypes. One that is not known may have any."""
+    things = [it.thing(model) for model in models]
+    return len({trained_dtype(thing) for thing in things if thing is not None} - {UNKNOWN}) > 1
 
 
 def _by_optimizer(
@@ -157,10 +166,17 @@ def _by_optimizer(
     optimizer = it.thing(ref) if isinstance(ref, Ref) else None
     accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
     sharded = bool(accelerator and accelerator.get("sharded") == TRUE)
-    held: list[HeapObject | None] = [it.thing(item) for item in trained_models(it, ref)]
-    for model in held or _wrapped(it):
+    refs = trained_models(it, ref)
+    given = optimizer.get("either") if optimizer else NONE
+    either = given.items if isinstance(given, Seq) else ()
+    undecided = _differ(it, [item.id for item in either if isinstance(item, Ref)])
+    held: list[tuple[Value, HeapObject | None]] = [(item, it.thing(item)) for item in refs]
+    for item, model in held or [(NONE, model) for model in _wrapped(it)]:
         if model is not None:
             apart = sharded or model.get("sharded") == TRUE
             dtype = trained_dtype(model)
             switch = accelerator.get("requested_at") if accelerator else NONE
-            yield TrainingStep(model, dtype, precision, by, apart, optimizer, event.place, scaler, switch)
+            doubt = undecided and item in either
+            yield TrainingStep(
+                model, dtype, precision, by, apart, optimizer, event.place, scaler, switch, undecided=doubt
+            )

@@ -18,6 +18,9 @@ _VALIDATES = re.compile(
     r"(?:^|_)(?:valid|validate|validation|eval|evaluate|evaluation|test|sample|infer|inference|generate|predict)(?:_|$)"
 )
 
+_SAMPLES = re.compile(r"(?:^|_)(?:pipe|pipeline|generate)$")
+_STEPS = frozenset({"backward", "manual_backward", "step"})
+
 
 @rule("P118", "accelerator", "lightning", "arguments", "autocast", "step", "trained", "backward")
 def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
@@ -65,13 +68,24 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
 
 
 def in_validation(it: "Interpreter") -> bool:
-    """Whether the innermost function is one that evaluates, by its name, and steps nothing itself."""
+    """Whether the innermost function is one that evaluates, by its name, and steps nothing itself.
+
+    A `with` block that only has a pipeline make samples is validation too, wherever it is.
+    """
+    if _makes_samples(it.block):
+        return True
     info = it.functions.get(it.stack[-1]) if it.stack else None
     if info is None or not _VALIDATES.search(getattr(info.node, "name", "")):
         return False
-    called = {
-        each.func.attr
-        for each in walk(info.node)
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
-    }
-    return called.isdisjoint({"backward", "manual_backward", "step"})
+    return _STEPS.isdisjoint(_called(info.node))
+
+
+def _makes_samples(block: list[ast.stmt]) -> bool:
+    called = {name for statement in block for name in _called(statement)}
+    return any(map(_SAMPLES.search, called)) and called.isdisjoint(_STEPS)
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    for each in walk(node):
+        if isinstance(each, ast.Call) and isinstance(each.func, (ast.Attribute, ast.Name)):
+            yield each.func.attr if isinstance(each.func, ast.Attribute) else each.func.id

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.calls import refs_in
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import (
@@ -259,7 +260,11 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
     """
     if event.what != "raw" or not it.loop_depth or "no_grad" in it.contexts:
         return
-    for thing in it.state.heap.values():
+    if event.call and event.call.args and it.notes.get("sharded"):
+        return  # engine.backward(loss) of DeepSpeed
+    named = _named_things(it)
+    owned = (thing for thing in it.state.heap.values() if isinstance(thing.get("accelerator"), Ref))
+    for thing in owned if "training" in it.contexts else named:  # a Trainer's have no name in its methods
         if thing.kind != "optimizer" or not isinstance(thing.get("accelerator"), Ref):
             continue
         accelerator = it.thing(thing.get("accelerator"))
@@ -276,11 +281,27 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
         yield RuleHit(event.place, message, fix, level)
         return
-    accelerators = [thing for thing in it.state.heap.values() if thing.kind == "accelerator"]
-    may_scale = any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in accelerators)
-    if len(set(it.notes.get("prepared", ()))) > 1 and may_scale:  # more than a loader of data
+    prepared = len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
+    preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
+    if prepared and any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
         yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
+
+
+def _named_things(it: "Interpreter") -> list[HeapObject]:
+    """Return the things that have a name, or are part of what has one, where the reading is.
+
+    The Accelerator of a function that has returned says nothing of a loop in another function.
+    """
+    values = [value for names in it.state.frames.values() for value in names.values()]
+    found: dict[int, HeapObject] = {}
+    for value in values:  # which grows
+        for ref in refs_in(value):
+            thing = it.thing(ref) if ref.id not in found else None
+            if thing is not None:
+                found[ref.id] = thing
+                values += thing.attrs.values()
+    return list(found.values())
 
 
 def _precisions(accelerator: HeapObject) -> set[str | None]:

@@ -23,7 +23,12 @@ _FLOAT32 = (
 
 
 def _level(training: TrainingStep, *, sure: bool = True) -> Level:
-    return Level.ERROR if sure and training.sure_dtype() and not training.doubtful else Level.WARNING
+    doubtful = training.doubtful or training.undecided
+    return Level.ERROR if sure and training.sure_dtype() and not doubtful else Level.WARNING
+
+
+def _if_trained(training: TrainingStep) -> str:
+    return ", if this model is the one that is trained" if training.undecided else ""
 
 
 def _place(dtype: Dtype, training: TrainingStep) -> CodeLocation:
@@ -50,6 +55,7 @@ def fp16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
         if not training.precisions():
             message += ", unless the script's arguments (--args) say otherwise"
         level = _level(training, sure=sure)
+        message += _if_trained(training)
         yield RuleHit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
 
 
@@ -81,6 +87,7 @@ def pure_fp16_training(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHi
         if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
             message += ": small updates are lost"
         related = (optimizer.place,) if optimizer is not None else ()
+        message += _if_trained(training)
         yield RuleHit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level, related)
 
 
@@ -150,6 +157,7 @@ def trained_beside_the_adapters(it: "Interpreter", event: ScriptEvent) -> Iterat
             *((spot.place,) if isinstance(spot, Dtype) and spot.place else ()),
             *training.switched_at(),
         )
+        message += _if_trained(training)
         yield RuleHit(base.place or training.model.place, message, fix, _level(training), related)
 
 
@@ -168,6 +176,7 @@ def half_adapters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Itera
             continue
         message = "the adapters are float16, and fp16 mixed precision is on"
         fix = "remove the cast (or autocast_adapter_dtype=False): PEFT keeps adapters in float32"
+        message += _if_trained(training)
         yield RuleHit(_place(dtype, training), message, fix, _level(training), training.switched_at())
 
 
@@ -188,6 +197,7 @@ def bf16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
         sure = training.precisions() == {"fp16"} and it.target.capability is not None
         message = "the trained parameters are bfloat16, and fp16 mixed precision is on"
         fix = "use bf16 (native from compute capability 8.0), or load with dtype=torch.float32"
+        message += _if_trained(training)
         yield RuleHit(
             _place(dtype, training), message, fix, _level(training, sure=sure), training.switched_at()
         )
@@ -222,6 +232,7 @@ def scaler_switched_off_for_fp16(it: "Interpreter", event: ScriptEvent) -> Itera
         if it.target.capability is None:
             continue
         message = "the scaler is off because the parameters are float16: the error is hidden, not the fault"
+        message += _if_trained(training)
         yield RuleHit(training.scaler.place, message, _FLOAT32, _level(training), (_place(dtype, training),))
 
 

@@ -12,7 +12,7 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
-_SCALES = re.compile(r"\.scale\s*[(,)\]]|[\"']scale[\"']")
+_SCALES = re.compile(r"\.scale\s*[(,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']")
 """scale(loss) that is called, handed on, or looked up by its name."""
 _STEPPED = "steps without a scaled loss"
 

@@ -1,0 +1,47 @@
+"""Branches that show whether gradients are scaled: the condition that scaled the loss decides what follows.
+
+`if scaler: scaler.scale(loss).backward()`, and later `if scaler is not None: ... else: clip`: what the second
+`else` clips was never scaled, though the condition is not known.
+"""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.state import State
+from preflight.script.interpreter.values import Ref, alternatives
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def enter_branch(it: "Interpreter", test: ast.expr, *, holds: bool) -> None:
+    """Enter a branch in which a condition holds, or does not."""
+    if not it.state.scaled:
+        return
+    inner, given = _subject(test)
+    scaled_if = it.scaled_if.get(ast.unparse(inner))
+    if scaled_if is None and isinstance(inner, (ast.Name, ast.Attribute)):
+        values = alternatives(it.evaluate(inner))
+        if any(isinstance(item, Ref) and it.kind(item) == "scaler" for item in values):
+            scaled_if = True
+    if scaled_if is not None and scaled_if is not (holds is given):
+        it.state.scaled = False
+
+
+def leave_branches(it: "Interpreter", test: ast.expr, taken: State, other: State) -> None:
+    """Note of a condition in which of its branches the loss was scaled."""
+    if taken.scaled is not other.scaled and not (taken.dead or other.dead):
+        inner, given = _subject(test)
+        it.scaled_if[ast.unparse(inner)] = taken.scaled is given
+
+
+def _subject(test: ast.expr) -> tuple[ast.expr, bool]:
+    """Return what a condition asks for, and whether it asks that it is given, or that it is not: `not x`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner, given = _subject(test.operand)
+        return inner, not given
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        right = test.comparators[0]
+        if isinstance(right, ast.Constant) and right.value is None:
+            return test.left, isinstance(test.ops[0], ast.IsNot)
+    return test, True

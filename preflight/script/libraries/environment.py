@@ -1,0 +1,94 @@
+"""The environment of a rank: what its variables hold, and what a script sets in it."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Map,
+    RankValue,
+    Value,
+    join,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
+
+
+_SET_BY_LAUNCHES = re.compile(
+    r"RANK|WORLD|LOCAL|NODE|HOST|MASTER|GPU|CUDA|NCCL|SLURM|OMPI|^PMI|^MPI|^MV2|ACCELERATE|FSDP|DEEPSPEED|TORCHELASTIC|DIST|JOB|PROC"
+)
+
+
+def environment(
+    it: "Interpreter", key: Value, *, contains: bool = False, default: Value | None = None
+) -> Value:
+    """Return what an environment variable holds in a rank of a launch."""
+    name = text_of(key)
+    if name in _RANK_NAMES:
+        return TRUE if contains else RankValue()
+    if name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
+        if contains:
+            return TRUE
+        return Const(str(it.target.world)) if name == "WORLD_SIZE" else UNKNOWN
+    if name == "ACCELERATE_MIXED_PRECISION" and it.target.launch and not contains:
+        return Const(it.target.launch)
+    if default is None:
+        return UNKNOWN
+    if name and not it.changed_variables & {"", name} and _SET_BY_LAUNCHES.search(name) is None:
+        return default  # nothing but the user sets it: the default counts, as that of an option does
+    return join((default, UNKNOWN))
+
+
+def _environ_get(it: "Interpreter", call: Call) -> Value:
+    return environment(it, call.get("key", 0) or UNKNOWN, default=call.get("default", 1))
+
+
+def _environ_setdefault(it: "Interpreter", call: Call) -> Value:
+    before = _environ_get(it, call)
+    it.changed_variables.add(text_of(call.get("key", 0) or UNKNOWN) or "")
+    return before
+
+
+def _load_dotenv(it: "Interpreter", call: Call) -> Value:
+    """Take any variable as changed: the file of values that it reads is unknown."""
+    del call
+    it.changed_variables.add("")
+    return UNKNOWN
+
+
+def _environ_update(it: "Interpreter", call: Call) -> Value:
+    it.changed_variables.add("")
+    given = call.args[0] if call.args else Map(())
+    for item in (given, call.named()):
+        for name, value in item.items if isinstance(item, Map) else ():
+            place = item.places.get(name, call.place) if isinstance(item, Map) else call.place
+            it.emit(ScriptEvent("environ", place, None, call, str(name), {"value": value}))
+    return NONE
+
+
+def _environ_set(it: "Interpreter", call: Call) -> Value:
+    key, value = call.args
+    it.changed_variables.add(text_of(key) or "")
+    it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
+    return NONE
+
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "os.getenv": _environ_get,
+    "os.environ.get": _environ_get,
+    "os.environ.pop": _environ_setdefault,
+    "os.environ.setdefault": _environ_setdefault,
+    "dotenv.load_dotenv": _load_dotenv,
+    "os.environ.__setitem__": _environ_set,
+    "os.environ.update": _environ_update,
+    "os.putenv": _environ_set,
+}
