@@ -35,6 +35,7 @@ class Candidate:
     warning_only: bool  # only lines that warn say it
     first: Line
     secondary: bool = False  # about the GPUs and only a warning, beside an exception about other things
+    broad: bool = False  # taken by what the message is about
 
     @classmethod
     def of_series(cls, cause: Cause, first: Line) -> Self:
@@ -42,11 +43,11 @@ class Candidate:
         return cls(cause, CausalDepth.ROOT, warning_only=False, first=first)
 
     @property
-    def key(self) -> tuple[int, bool, float, int]:
-        """Deepest first, firm before soft, then by time, then by line."""
+    def key(self) -> tuple[int, bool, bool, float, int]:
+        """Deepest first, firm before soft, known by its words before what is not, then by time, then by line."""
         at = self.first.at if self.first.at is not None else (math.inf if self.first.source else 0.0)
         depth = self.depth + 1 if self.warning_only and self.secondary else self.depth
-        return (depth, self.warning_only, at, self.first.order)
+        return (depth, self.warning_only, self.broad, at, self.first.order)
 
 
 def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
@@ -88,7 +89,7 @@ def candidate_of_row(
     if row.code == _MISSING_MODULE:
         cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
     aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
-    return Candidate(cause, depth, soft, shown[0], aside)
+    return Candidate(cause, depth, soft, shown[0], aside, row.broad)
 
 
 def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:

@@ -1,5 +1,6 @@
 """What killed a run: from its log's lines to causes, the most fundamental first. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from preflight.diagnosis.result import (
     Diagnosis,
     Evidence,
 )
-from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
@@ -30,6 +31,9 @@ from preflight.diagnosis.tracebacks import (
     without_outlived,
 )
 
+_MOST_OF_A_SENTENCE = 6
+"""Lines of a text that is a person's report and not a log."""
+_IN_A_SENTENCE = re.compile(r"[\s(\"'`*](?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)")
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"
     " names the first bad step"
@@ -61,9 +65,24 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:
         causes = apply_context(causes, context)
+    if not causes and (said := _as_logged(lines)) is not lines:
+        return diagnose_lines(said, context)
     failed = bool(course.failing) and not course.continued(course.failing[-1].order)
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
+
+
+def _as_logged(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return lines of a person who quotes an exception in a sentence, each from the exception on; others as they are."""
+    if len(lines) > _MOST_OF_A_SENTENCE:
+        return lines
+    starts = [None if is_warning_line(line.text) else _IN_A_SENTENCE.search(line.text) for line in lines]
+    if not any(starts):
+        return lines
+    return [
+        replace(line, text=line.text[found.end() :].strip("`'\"* ")) if found else line
+        for line, found in zip(lines, starts, strict=True)
+    ]
 
 
 def _weigh_later_failures(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> list[Candidate]:

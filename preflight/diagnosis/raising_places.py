@@ -15,6 +15,11 @@ _READS_MODELS = re.compile(
     r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
     r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
 )
+# A library that makes an object of another one.
+_CALLS_LIBRARIES = re.compile(
+    r"/(?:transformers|trl|accelerate|peft|datasets|diffusers|lightning|lightning_fabric|pytorch_lightning|optimum|sentence_transformers|composer)/"
+)
+_REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)?__init__\(\) got an unexpected keyword argument")
 # (code, types or any, the file of the innermost frame): what raised it is about one thing only.
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S85", frozenset({"RuntimeError"}), _READS_MODELS),
@@ -25,6 +30,7 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S91", _ANY, re.compile(r"/bitsandbytes/(?:cextension|cuda_setup|cuda_specs)")),
     ("S100", frozenset({"RuntimeError", "AssertionError"}), re.compile(r"/torch/cuda/__init__\.py:(?:_lazy_init|_lazy_new|init|set_device|current_device)$")),
     ("S49", frozenset({"RuntimeError", "ValueError"}), re.compile(r"/torch/distributed/(?:rendezvous|elastic/rendezvous/)")),
+    ("S90", frozenset({"TypeError"}), _CALLS_LIBRARIES),
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
 )  # fmt: skip
 
@@ -37,6 +43,8 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
         if each.frames:
             at = each.frames[-1]
             for code, types, place in _RAISED_IN:
+                if place is _CALLS_LIBRARIES and not _REFUSED_ARGUMENT.match(each.message):
+                    continue
                 if (not types or each.name in types) and place.search(f"{at.file}:{at.function}"):
                     row = signature(code)
                     return row if row is None or place is _READS_MODELS else replace(row, broad=True)

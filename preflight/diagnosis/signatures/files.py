@@ -4,7 +4,7 @@ from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
 ROWS: tuple[Signature, ...] = (
     Signature("S75", "too-many-open-files", ROOT,
-              r"Too many open files|received 0 items of ancdata|\bEMFILE\b|\[Errno 24\]|os error 24\b|\[Errno 23\]|ENFILE",
+              r"Too many open files|received 0 items of ancdata|\bEMFILE\b|\[Errno 24\]|os error 24\b|\[Errno 23\]|ENFILE|unable to open shared memory object </torch_\S{1,80}> in read-write mode$",
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S48", "too-many-open-files", ROOT,
