@@ -1,5 +1,9 @@
 """gpulaunch explain CODE."""
 
+import os
+import sys
+from collections.abc import Iterable, Iterator
+
 import click
 
 from launcher.commands._completion import complete_codes
@@ -10,6 +14,9 @@ from launcher.terminal.output import echo_json, echo_lines
 from preflight.checks.explain import explanation
 from preflight.checks.lookup import find_check_text
 
+_NARROWEST = 20
+_PARAGRAPHS = ("Fix: ", "Source: ", "(", " ", "- ", "|")
+"""What a line starts with that does not continue the one before it."""
 _EXAMPLES = """\b
 Examples:
   gpulaunch explain PROC001
@@ -42,7 +49,27 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: str | None) -> N
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]
         echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows}, indent=2)
         return
-    echo_lines("\n".join(text for _, _, text in explanations).removesuffix("\n").split("\n"))
+    lines = "\n".join(text for _, _, text in explanations).removesuffix("\n").split("\n")
+    echo_lines(wrap_paragraphs(lines, os.get_terminal_size(1).columns) if sys.stdout.isatty() else lines)
+
+
+def wrap_paragraphs(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Yield lines anew where some are wider than `width`: a terminal would break them within words."""
+    lines = list(lines)
+    if width < _NARROWEST or max(map(len, lines), default=0) <= width:
+        yield from lines
+        return
+    from textwrap import wrap  # noqa: PLC0415 - only a narrow terminal pays for it
+
+    paragraph: list[str] = []
+    for number, line in enumerate([*lines, ""]):
+        if not line or line.startswith(_PARAGRAPHS):
+            yield from wrap(" ".join(paragraph), width, break_long_words=False, break_on_hyphens=False)
+            paragraph = []
+        if line:
+            paragraph.append(line)
+        elif number < len(lines):
+            yield ""
 
 
 def explain(code: str) -> tuple[str, str]:

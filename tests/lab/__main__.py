@@ -22,7 +22,10 @@ def parser() -> argparse.ArgumentParser:
         "--out", type=Path, required=True, help="directory for hosts.yaml, ssh_config, known_hosts and keys"
     )
     up.add_argument(
-        "--profile", default="", help="simulated GPUs: a profile name or file, or one per host with commas"
+        "--profile",
+        default="",
+        help="simulated GPUs: a profile name or file, or one per host with commas,"
+        " in the order of their names",
     )
     gone = commands.add_parser("down", help="remove everything that up made")
     gone.add_argument("--out", type=Path, required=True)
@@ -44,7 +47,7 @@ def main(arguments: list[str]) -> int:
     try:
         profiles = [name for name in options.profile.split(",") if name]
         lab = Lab.up(options.names or options.hosts, options.out, profiles=profiles, keep=True)
-    except LabError as error:
+    except (LabError, ValueError) as error:  # an unknown profile, too
         sys.stderr.write(f"{error}\n")
         return 1
     for host in lab.hosts:

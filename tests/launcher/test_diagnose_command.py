@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from launcher.cli import cli
+from launcher.commands.explain import wrap_paragraphs
 from launcher.errors import BadInput
 from launcher.rundir.log_files import STDIN, read_log
 from preflight.diagnosis.diagnose import diagnose_logs
@@ -152,6 +153,21 @@ def test_a_log_cannot_steer_the_terminal() -> None:
     printed = gpulaunch("diagnose", "-", stdin="RuntimeError: CUDA out of memory \x9b31m \u202e\n").output
     assert "\x9b" not in printed
     assert "\u202e" not in printed
+
+
+def test_a_narrow_terminal_breaks_an_explanation_between_words() -> None:
+    lines = [
+        "A001: One line that is long enough.",
+        "(info)",
+        "",
+        "Some words here",
+        "and there.",
+        "Fix: this",
+    ]
+    assert list(wrap_paragraphs(lines, 40)) == lines
+    assert list(wrap_paragraphs(lines, 30)) == [
+        *("A001: One line that is long", "enough.", "(info)", "", "Some words here and there.", "Fix: this")
+    ]
 
 
 def test_every_code_can_be_explained() -> None:

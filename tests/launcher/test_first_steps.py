@@ -83,7 +83,7 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
         ("report nothing --html x --logs elsewhere", 2, "gpulaunch fetch RUN brings one"),
         ("clean-zombies --pid -3", 2, '--pid: expected a whole number of at least 1, got "-3"'),
         ("preflight 'node[1-'", 2, "fix: write it as l40s-[01-04]"),
-        ("explain NOPE", 2, "error: no finding NOPE\n  fix: gpulaunch checks lists them\n"),
+        ("explain NOPE", 2, "error: no finding NOPE\n  fix: gpulaunch checks lists those of preflight"),
     ],
 )
 def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int, message: str) -> None:
