@@ -45,6 +45,7 @@ GRACE_S = 15.0
 IDLE_TIMEOUT_S = 600
 """How long an agent that has answered waits for the slowest host of many."""
 _LONGEST_HEADER = 64
+_NOISE_SHOWN = 400
 _EXIT_BAD_PAYLOAD = 87
 _STDERR_KEPT = 1 << 14
 _STDERR_TURN_S = 0.5
@@ -189,7 +190,9 @@ def read_document(stream: Stream, host: str, python: str, deadline: float) -> by
             if left_s <= 0:
                 raise _too_slow(host, answer, bytes(stderr))
             data = stream.read(min(left_s, _STDERR_TURN_S))
-            stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+            said = stream.read_stderr()
+            answer.pass_over(len(said))
+            stderr = (stderr + said)[-_STDERR_KEPT:]
             if data == b"":
                 status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
                 stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
@@ -247,30 +250,40 @@ def _packed_pynvml() -> bytes:
 
 
 class _Answer:
-    """Finds the marker line after any noise and collects what it announces."""
+    """Finds the marker line after any noise, of which it keeps the ends, and collects what that announces."""
 
     def __init__(self, host: str) -> None:
         self._host = host
+        self._first = b""
         self._data = bytearray()
+        self._passed = 0
         self._searched = 0
         self._body: tuple[int, int] | None = None  # start, end
 
     def add(self, data: bytes) -> bytes | None:
         """Take more output; return the whole document once it is complete. Raises AgentProtocolError."""
         self._data += data
+        if len(self._first) < _NOISE_SHOWN:
+            self._first += data[: _NOISE_SHOWN - len(self._first)]
         if self._body is None:
             self._find()
         if self._body is not None and len(self._data) >= self._body[1]:
             return bytes(self._data[self._body[0] : self._body[1]])
-        if self._body is None and len(self._data) > MAX_NOISE:  # the length of a body is bounded itself
+        if self._body is None:  # the length of a body is bounded itself
+            self._drop_noise()
+        return None
+
+    def pass_over(self, count: int) -> None:
+        """Count bytes beside the answer, which are dropped. Raises AgentProtocolError."""
+        self._passed += count
+        if self._body is None and self._passed > MAX_NOISE:
             said = f"sent more than {MAX_NOISE >> 20} MiB before its answer; it was not read further"
             raise AgentProtocolError(self._host, said)
-        return None
 
     @property
     def noise(self) -> str:
         """The first words that came, for a message."""
-        return one_line(bytes(self._data[:400]).strip(), 120)
+        return one_line(self._first.strip(), 120)
 
     @property
     def last(self) -> bytes:
@@ -281,6 +294,14 @@ class _Answer:
     def begun(self) -> bool:
         """Whether the marker came."""
         return self._body is not None
+
+    def _drop_noise(self) -> None:
+        """Forget what has been searched: thousands of hosts may talk without end side by side."""
+        spare = min(self._searched, len(self._data) - _STDERR_KEPT)
+        if spare > _STDERR_KEPT:
+            del self._data[:spare]
+            self._searched -= spare
+            self.pass_over(spare)
 
     def _find(self) -> None:
         at = self._data.find(b"\n" + MARKER, self._searched)

@@ -18,7 +18,10 @@ from launcher.text import one_line
 from launcher.transports.base import CommandResult, Connection, Stream
 
 MAX_ANSWER = 64 << 20
-"""Bytes taken from one host, a login shell's words included."""
+"""Bytes of one answer: a receiver's list of a tree's files is the longest."""
+MAX_OUTPUT = 16 << 20
+"""Bytes taken from a program that answers once, or that a host says without an answer: many hosts may talk
+without end side by side."""
 _MARKER = b"\nGPULAUNCH-ANSWER-1 "
 _STDERR_KEPT = 4096
 _LAST_WORDS_S = 5.0
@@ -39,7 +42,7 @@ def call(
     Raises AgentProtocolError, with its last words, when it gave none, or the HostError that says why.
     """
     argv, stdin = command_with_stdin(python, program_source(program), line_of(request), name=f"{program}.py")
-    done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_ANSWER)
+    done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_OUTPUT)
     return answer_in(done, connection.name, python, name)
 
 
@@ -69,6 +72,8 @@ class Answers:
         self._turn_s = turn_s
         self._who = (host, python, name)
         self._data = bytearray()
+        self._searched = 0
+        self._noise = 0  # bytes that came without an answer and are not kept
         self._stderr = b""
 
     def next(self, timeout_s: float) -> dict[str, Any]:
@@ -91,18 +96,29 @@ class Answers:
             part = self._stream.read(min(self._turn_s, left_s))
             self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
             self._data += part or b""
-            if part == b"" or len(self._data) > MAX_ANSWER:
+            if part == b"" or len(self._data) > MAX_ANSWER or self._noise > MAX_OUTPUT:
                 status = self._stream.wait(_LAST_WORDS_S)
                 self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
                 raise _unanswered(host, python, name, status, self._stderr, bytes(self._data))
 
     def _take_line(self) -> bytes | None:
-        at = self._data.find(_MARKER)
-        end = self._data.find(b"\n", at + len(_MARKER)) if at >= 0 else -1
-        if end < 0:
+        """Return the next answer, without looking twice at what was searched for it."""
+        data, length = self._data, len(_MARKER)
+        at = 0 if data.startswith(_MARKER) else data.find(_MARKER, self._searched)
+        if at < 0:
+            spare = max(0, len(data) - 2 * _STDERR_KEPT)
+            del data[:spare]
+            self._noise += spare
+            self._searched = max(0, len(data) - length)
             return None
-        line = bytes(self._data[at + len(_MARKER) : end])
-        del self._data[: end + 1]
+        del data[:at]
+        end = data.find(b"\n", max(length, self._searched - at))
+        if end < 0:
+            self._searched = len(data)
+            return None
+        line = bytes(data[length:end])
+        del data[: end + 1]
+        self._searched = 0
         return line
 
 

@@ -1,8 +1,11 @@
 """Facts from hosts: the real agent through a real sshd, and every way in which an answer can fail to come."""
 
+import time
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -16,8 +19,15 @@ from launcher.errors import (
     LoginShellDisabled,
     PythonNotFound,
 )
-from launcher.remote.agent import GRACE_S, AgentRequest, GatherOptions, gather_facts, query_agent
-from launcher.transports.base import Connection, Endpoint
+from launcher.remote.agent import (
+    GRACE_S,
+    AgentRequest,
+    GatherOptions,
+    gather_facts,
+    query_agent,
+    read_document,
+)
+from launcher.transports.base import Connection, Endpoint, Stream
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd
 
@@ -85,6 +95,7 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
         (MARKED % "2\\n{}", AgentProtocolError, "does not hold facts"),
         (MARKED % "90\\n{", AgentCrashed, "in the middle of its answer"),
         ("yes", AgentProtocolError, "more than 8 MiB before its answer"),
+        ("yes >&2", AgentProtocolError, "more than 8 MiB before its answer"),
     ],
 )
 def test_every_bad_answer_is_told_apart(
@@ -111,6 +122,25 @@ def test_an_absent_interpreter_is_no_python() -> None:
 def test_an_agent_that_says_nothing_is_too_slow(tmp_path: Path) -> None:
     with pytest.raises(AgentTimedOut, match="did not answer in time"):
         ask_here(stand_in(tmp_path, "exec sleep 30"), deadline_s=1.0 - GRACE_S)
+
+
+def test_megabytes_of_noise_before_the_answer_are_not_kept() -> None:
+    class Noisy:
+        def __init__(self) -> None:
+            self.parts = [b"\0" * 65536] * 100 + [b"m\nGPULAUNCH", b"-FACTS-1 5\n{..", b".}"]
+
+        def read(self, _timeout_s: float) -> bytes | None:
+            return self.parts.pop(0)
+
+        def read_stderr(self) -> bytes:
+            return b""
+
+    tracemalloc.start()
+    document = read_document(cast("Stream", Noisy()), "titan", "python3", time.monotonic() + 60)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert document == b"{...}"
+    assert peak < 1 << 20
 
 
 def test_noise_of_a_login_shell_before_the_answer_does_not_matter(tmp_path: Path) -> None:
