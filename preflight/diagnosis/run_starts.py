@@ -18,6 +18,8 @@ _RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b(?!Group)")
 _ANOTHER_RUN = 100
 _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
+_BEGINNING = 12
+"""Lines among which those are that only the start of a run prints: what each worker imports may be above them."""
 _HEAD = 60
 """Characters of a run's first lines that are compared: what follows are mostly its options."""
 
@@ -25,8 +27,8 @@ _HEAD = 60
 def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the `order` of the last run's first line, 0 for a log of one run.
 
-    A run that came after a failed one starts as the first did: with the same two lines, but for their numbers. Where
-    ranks are seen, and where those lines came twice before anything failed, they may be those of another rank.
+    A run that came after a failed one starts as the first did: with the same two lines, but for their numbers. Lines that
+    came twice before anything failed may be those of another rank; where ranks are seen, all may.
     """
     if not failing or lines[0].source:
         return 0
@@ -80,20 +82,31 @@ def _after_ended_process(failing: Sequence[Line]) -> int:
 
 
 def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    first, second = (_head(line) for line in lines[:2])
-    if min(len(first), len(second)) < _SHORTEST_LINE:
-        return 0
-    starts = [
-        line.order
-        for line, following in pairwise(lines)
-        if line.text[:4] == lines[0].text[:4] and _head(line) == first and _head(following) == second
+    """Return where the last run starts with two lines that came once before anything failed, and again behind it."""
+    places: dict[str, list[int]] = {
+        head: [] for line in lines[:_BEGINNING] if len(head := _head(line)) >= _SHORTEST_LINE
+    }
+    starts = {line.text[:1] for line in lines[:_BEGINNING]}
+    for line in lines:
+        if (line.text[:1] in starts or line.text[:1].isdecimal()) and (
+            orders := places.get(_head(line))
+        ) is not None:
+            orders.append(line.order)
+    before = failing[0].order
+    once = [
+        each
+        for each in places.values()
+        if each[0] < before < each[-1] and (len(each) == 1 or each[1] > before)
     ]
-    if len([order for order in starts if order < failing[0].order]) != 1:
+    if len(once) < 2:
         return 0
+    first, second = once[:2]
+    apart = second[0] - first[0]
     found = 0
-    for order in starts[1:]:
+    for order in first[1:]:
+        again = any(0 < other - order <= apart for other in second)
         ended = any(found <= line.order < order for line in failing)
-        found = order if ended and order - found >= _SHORTEST_RUN else found
+        found = order if again and ended and order - found >= _SHORTEST_RUN else found
     return found
 
 

@@ -245,6 +245,8 @@ def test_where_ranks_are_seen_an_error_of_one_starts_no_run() -> None:
     assert started(texts, 5, 105, ranks=True) == 0
 
 
+LOADED = ["library was loaded with AVX2"] * 2
+"""What each process prints that imports it, and each worker again."""
 HEAD = ["loading the model number 1", "reading the data set of 30 rows"]
 AGAIN = ["loading the model number 2", "reading the data set of 31 rows"]
 
@@ -261,6 +263,14 @@ AGAIN = ["loading the model number 2", "reading the data set of 31 rows"]
         ([*HEAD, *filler(18), AGAIN[0], "another line below", *filler(20)], (10,), 0),
         (["short 1", HEAD[1], *filler(18), "short 1", HEAD[1], *filler(20)], (10,), 0),
         (["a longer", HEAD[1], *filler(18), "a longer", HEAD[1], *filler(20)], (10,), 20),
+        ([*LOADED, *HEAD, *filler(16), *LOADED, *AGAIN, *filler(20)], (10,), 22),
+        ([*LOADED, *HEAD, *filler(16), *LOADED, AGAIN[0], *filler(20)], (10,), 0),
+        ([*LOADED, *HEAD, *filler(16), *LOADED, AGAIN[0], *filler(2), AGAIN[1], *filler(20)], (10,), 0),
+        (
+            [*filler(11), *HEAD, *filler(7), *AGAIN, *filler(20)],
+            (15,),
+            0,
+        ),  # the second is not at the beginning
     ],
 )
 def test_a_run_that_starts_as_the_first_did_is_another(
