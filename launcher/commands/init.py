@@ -179,11 +179,12 @@ def _print_result(answer: Answer, row: HostDraft) -> None:
 
 
 def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[str]:
-    """Return what a hosts.yaml that exists should say: of hosts that start another interpreter."""
+    """Return what a hosts.yaml that exists should say: of hosts that are not in it, or start another one."""
     lines: list[str] = []
     for row, entry in zip(rows, entries, strict=True):
         chosen = best_interpreter(row.environments)
-        if chosen is not None and chosen.path != entry.python:
+        is_listed = entry.in_inventory or entry.is_local
+        if not is_listed or (chosen is not None and chosen.path != entry.python):
             lines += entry_lines(row)
     return lines
 

@@ -126,6 +126,8 @@ def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: p
         "next: install torch on localhost, or set python: in hosts.yaml\n"
         "then: gpulaunch preflight --config train\n"
     )
+    another = CliRunner().invoke(command, ["train.py", "--hosts", "ada@titan"])
+    assert "exists, and is left as it is; under hosts:\n  titan:\n    user: ada\n" in another.output
 
 
 def test_init_as_a_document_says_what_it_found_and_wrote(home: Path) -> None:
