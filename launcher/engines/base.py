@@ -88,9 +88,6 @@ OWNED_ENV = (
 )
 """Variables that the plan itself sets or that accelerate overwrites: what `env:` says of them is not used."""
 
-FIXED_ENV = {"PYTHONUNBUFFERED": "1"}
-"""What every launcher gets, whatever the plan."""
-
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -191,7 +188,11 @@ def opens_port(engine: str, world_size: int) -> bool:
 
 def common_environment(world: World, node: NodeSetup) -> dict[str, str]:
     """Return what every launcher needs in its environment besides the host's own and the user's."""
-    env = {"GPULAUNCH_RUN_ID": world.run_id, "OMP_NUM_THREADS": str(node.omp_threads), **FIXED_ENV}
+    env = {
+        "GPULAUNCH_RUN_ID": world.run_id,
+        "OMP_NUM_THREADS": str(node.omp_threads),
+        "PYTHONUNBUFFERED": "1",
+    }
     uuids = [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None]
     if uuids:
         env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"

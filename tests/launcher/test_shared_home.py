@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 HOST = os.uname().nodename
-ACTS = ("stop", "remove", "stacks", "follow", "fetch", "status")
+ACTS = ("stop", "remove", "stacks", "follow", "fetch")
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
 

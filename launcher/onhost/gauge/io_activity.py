@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from .processes import bytes_moved, run_queue_wait_ns
+from ..procfs import read_proc
 
 
 class IoActivity:
@@ -29,3 +29,20 @@ class IoActivity:
             self.io[rank] += max(0, moved - moved_before.get(pid, moved))
             waited = max(0, queued - queued_before.get(pid, queued))
             self.starved[rank] += 100.0 * waited / 1e9 / elapsed
+
+
+def bytes_moved(pid: int) -> int:
+    """Return the bytes that a process has read and written so far, 0 where that is not readable."""
+    try:
+        words = read_proc(pid, "io").split()
+        return int(words[1]) + int(words[3])  # rchar, wchar
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def run_queue_wait_ns(pid: int) -> int:
+    """Return for how long a process's main thread has waited for a CPU (ns), 0 where that is not readable."""
+    try:
+        return int(read_proc(pid, "schedstat").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -32,13 +32,13 @@ class SharedAnswers:
         """Return the options with which this process opens connections."""
         if self._prompt is None or self._confirm is None:
             return OpenOptions(accept_new_host_keys)
-        secret = partial(self.ask_or_raise, CLIENT, (), secret=True)
-        visible = partial(self.ask_or_raise, CLIENT, secret=False)
+        secret = partial(self._ask_or_raise, (), secret=True)
+        visible = partial(self._ask_or_raise, secret=False)
         return OpenOptions(accept_new_host_keys, prompt=secret, confirm=visible)
 
-    def ask_or_raise(self, asker: int, lines: tuple[str, ...], question: str, *, secret: bool) -> str:
+    def _ask_or_raise(self, lines: tuple[str, ...], question: str, *, secret: bool) -> str:
         """Return the answer. Raises EOFError where there is none."""
-        answer = self.ask(asker, lines, question, secret=secret)
+        answer = self.ask(CLIENT, lines, question, secret=secret)
         if answer is None:
             raise EOFError
         return answer

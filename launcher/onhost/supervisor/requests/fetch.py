@@ -44,7 +44,7 @@ INTERNAL_FILES = (
 """Not useful on any other host."""
 
 
-def fetch(run_dir: str, request: dict[str, Any]) -> int:
+def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Send the files that the other side lacks, as frames of file, offset, total size, mtime_ns.
 
     Then the end.

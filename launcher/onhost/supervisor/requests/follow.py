@@ -20,7 +20,7 @@ ALIVE_EVERY_S = 2.0
 CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
 
-def follow(run_dir: str, request: dict[str, Any]) -> int:
+def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Send the state of the run, then follow it with the options of the request."""
     state = read_state(run_dir)
     if not request.get("viewer"):

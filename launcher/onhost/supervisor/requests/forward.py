@@ -33,7 +33,7 @@ CONNECT_S = 5.0
 LOOPBACK = ("127.0.0.1", "::1")
 
 
-def forward(run_dir: str, request: dict[str, Any]) -> int:
+def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Carry connections until the client is gone. Raises RequestRefused."""
     if not request.get("tensorboard"):
         port = int(request["port"])

@@ -11,6 +11,7 @@ from ..files import read_json, read_tail
 from ..gpu_claims import user_name
 from ..next_start import is_kept, read_next
 from ..node import host_of
+from ..protocol import send_header
 from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in
 from .gpu_use import gpu_use, last_sample, sampled_use
 
@@ -33,7 +34,7 @@ MAX_LISTED = (
 )
 
 
-def list_runs(request: dict[str, Any]) -> dict[str, Any]:
+def serve(request: dict[str, Any]) -> int:
     """Send the requested runs, and the use of their GPUs if the request includes it."""
     places, prefix = own_places(), str(request.get("prefix", ""))
     here = [run_dir for place in places for run_dir in runs_in(place, prefix)]
@@ -44,14 +45,17 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
     others = [run_dir for run_dir, run in described.items() if run is None and os.path.exists(run_dir)]
     for place in set(every_place()) - set(places):
         others += runs_in(place, prefix)[:MAX_NAMED]
-    return {
-        "runs": found,
-        "other_hosts": by_host(others),
-        "user": user_name(os.geteuid()),
-        "host": os.uname().nodename,
-        "t": time.time(),
-        "gpu_use": gpu_use_of(found) if request.get("gpu_use") else {},
-    }
+    send_header(
+        {
+            "runs": found,
+            "other_hosts": by_host(others),
+            "user": user_name(os.geteuid()),
+            "host": os.uname().nodename,
+            "t": time.time(),
+            "gpu_use": gpu_use_of(found) if request.get("gpu_use") else {},
+        }
+    )
+    return 0
 
 
 def is_wanted(run: dict[str, Any], request: dict[str, Any]) -> bool:

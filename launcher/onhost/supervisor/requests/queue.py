@@ -22,7 +22,7 @@ SILENT_S = 120.0  # a client that says nothing for so long is gone
 MAX_SHOWN = 20
 
 
-def queue(request: dict[str, Any]) -> int:
+def serve(request: dict[str, Any]) -> int:
     """Serve one client until it is gone. Raises RequestRefused."""
     directory = str(request.get("directory") or CLAIMS_DIR)
     try:

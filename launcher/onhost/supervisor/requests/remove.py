@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from typing import Any
 
 from ..cgroup_loader import group_of
 from ..next_start import is_kept, read_next
-from ..protocol import RequestRefused
+from ..protocol import RequestRefused, send_header
 from ..run_dir import SILLY, is_alive, read_state
 from ..run_processes import find_run_processes
 
 GONE = ".gone"
+
+
+def serve(run_dir: str, request: dict[str, Any]) -> int:
+    """Delete the directory of a run and send its last state. Raises RequestRefused."""
+    del request
+    state = read_state(run_dir)
+    remove_run(run_dir)
+    send_header({"state": state, "alive": is_alive(state), "t": time.time()})
+    return 0
 
 
 def remove_run(run_dir: str) -> None:

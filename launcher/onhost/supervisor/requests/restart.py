@@ -30,7 +30,7 @@ from ..protocol import RequestRefused, frame, send_header
 SILENT_S = 60.0  # a client speaks every 5 s
 
 
-def restart(run_dir: str, request: dict[str, Any]) -> int:
+def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Take the lock, or report who has it; hold it until the client is gone.
 
     Raises RequestRefused when no start can follow any more.

@@ -6,12 +6,21 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
+from typing import Any
 
-from ..protocol import RequestRefused
+from ..protocol import RequestRefused, send_header
 from ..run_dir import STACKS, is_alive, log_sizes, read_state
 
 SENT = 1 << 20  # bytes of one rank's log
 WAIT_S = 60.0
+
+
+def serve(run_dir: str, request: dict[str, Any]) -> int:
+    """Send the stack of every rank. Raises RequestRefused."""
+    del request
+    send_header({"stacks": stacks_of(run_dir), "t": time.time()})
+    return 0
 
 
 def stacks_of(run_dir: str) -> dict[str, str]:

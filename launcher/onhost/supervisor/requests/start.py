@@ -36,8 +36,9 @@ MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
 """Of the spec: what is in files of its own, and what may be secret."""
 
 
-def start(spec: dict[str, Any]) -> int:
+def serve(request: dict[str, Any]) -> int:
     """Start a run and follow it. Raises RequestRefused."""
+    spec = request["spec"]
     before = previous_start(spec)
     run_dir = make_run_dir(spec)
     state = first_state(fork_guardian(spec, run_dir), run_dir)

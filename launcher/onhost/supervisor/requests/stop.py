@@ -7,8 +7,16 @@ from typing import Any
 
 from ..client_files import STOP_GRACE_S, StopRequest, request_stop
 from ..next_start import stop_keeper
+from ..protocol import send_header
 from ..run_dir import is_alive, read_state
 from ..run_processes import KILL_WAIT_S
+
+
+def serve(run_dir: str, request: dict[str, Any]) -> int:
+    """Stop a run and send its last state."""
+    state = stop_and_wait(run_dir, request)
+    send_header({"state": state, "alive": is_alive(state), "t": time.time()})
+    return 0
 
 
 def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
