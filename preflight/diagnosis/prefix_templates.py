@@ -38,17 +38,17 @@ _COUNTS = re.compile(r"\d+(?:[.,:/+-]+\d+)+|(?<![A-Za-z_-])\d+")
 _LINES_PER_LABEL = 3
 
 
-class Prefix(NamedTuple):
+class LinePrefix(NamedTuple):
     """What a collector wrote before a line. `label` says who printed the line; "" where all lines have one label."""
 
     text: str = ""
     label: str = ""
 
 
-_NONE = Prefix()
+_NONE = LinePrefix()
 
 
-def find_prefixes(texts: Sequence[str]) -> Sequence[Prefix]:
+def find_prefixes(texts: Sequence[str]) -> Sequence[LinePrefix]:
     """Return the prefix of each line, empty where it has none."""
     templates = _templates(texts)
     if not templates:
@@ -58,8 +58,8 @@ def find_prefixes(texts: Sequence[str]) -> Sequence[Prefix]:
     labels = [_COUNTS.sub("", each) for each in found]
     kinds = set(labels) - {""}
     if len(kinds) < 2 or len(kinds) * _LINES_PER_LABEL > len(texts):
-        return [Prefix(each) for each in found]
-    return list(map(Prefix, found, labels))
+        return [LinePrefix(each) for each in found]
+    return list(map(LinePrefix, found, labels))
 
 
 def _templates(texts: Sequence[str]) -> list[str]:
