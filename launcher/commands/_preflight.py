@@ -15,7 +15,7 @@ from launcher.config.rank_counts import resolve_rank_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
 from launcher.host_checks.fact_cache import FactCache
-from launcher.host_checks.live_table import HostTable, name_awaited_hosts
+from launcher.host_checks.live_table import HostTable
 from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import preflight, reachability_probe
 from launcher.local.atomic_write import check_writable
@@ -151,17 +151,14 @@ def _from_hosts(
     try:
         job = resolve_rank_counts(request.job, ways.inventory)
         answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None
-        with (
-            HostTable(entries) if answers is None else nullcontext(answers) as live,
-            name_awaited_hosts(entries, live.host_done) as on_done,
-        ):
+        with HostTable(entries) if answers is None else nullcontext(answers) as live:
             result = preflight(
                 entries,
                 job,
                 ways.open,
                 options=replace(preflight_options, shards=ways.shards, while_waiting=_import_output),
                 probe=reachability_probe(width=ways.width),
-                on_done=on_done,
+                on_done=live.host_done,
             )
         if not options.deep:
             return result, None

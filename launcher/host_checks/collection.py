@@ -2,10 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.planning.network import LOOPBACK, choose_main_address
@@ -15,6 +16,7 @@ from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
+from launcher.terminal.output import echo
 from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
@@ -40,6 +42,24 @@ _MAIN_HOST_S = 3.0
 _MAIN_ANSWER_S = 15.0
 """How long they wait for its answer once it is connected: every host would be connected to a second time
 where it listens too late."""
+
+
+@contextmanager
+def name_awaited_hosts(entries: Iterable[HostEntry], on_done: OnHostDone | None) -> Iterator[OnHostDone]:
+    """Yield what `on_done` is called by; after a Ctrl-C, say which hosts had not answered."""
+    awaited = {entry.name: None for entry in entries}
+
+    def note(entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
+        awaited.pop(entry.name, None)
+        if on_done is not None:
+            on_done(entry, result)
+
+    try:
+        yield note
+    except KeyboardInterrupt:
+        if awaited:
+            echo(f"interrupted: no answer yet from {short_host_range(tuple(awaited))}", err=True)
+        raise
 
 
 class Collection:

@@ -2,15 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
-from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
-from launcher.terminal.output import echo
 from launcher.text import console, one_line, supports_color
 from preflight.facts.host import HostFacts
 
@@ -18,26 +14,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-OnDone: TypeAlias = "Callable[[HostEntry, HostFacts | GpulaunchError], None]"
 ROWS = 24
 """Hosts shown at once: those still awaited come first, so that a large fleet fits a small terminal."""
-
-
-@contextmanager
-def name_awaited_hosts(entries: Iterable[HostEntry], on_done: OnDone) -> Iterator[OnDone]:
-    """Yield `on_done`; after a Ctrl-C, say which hosts had not answered."""
-    awaited = {entry.name: None for entry in entries}
-
-    def note(entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
-        awaited.pop(entry.name, None)
-        on_done(entry, result)
-
-    try:
-        yield note
-    except KeyboardInterrupt:
-        if awaited:
-            echo(f"interrupted: no answer yet from {short_host_range(tuple(awaited))}", err=True)
-        raise
 
 
 class HostTable:

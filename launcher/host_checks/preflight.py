@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
-from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe
+from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe, name_awaited_hosts
 from launcher.host_checks.options import PreflightOptions
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.remote.agent import AgentRequest, OpenConnection
@@ -51,15 +51,15 @@ def preflight(
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
     earlier = None if how.cache is None else how.cache.earlier
     ask = partial(agent_request, job=job, options=how)
-    collection = Collection(
-        hosts, ask, opener, how.width, on_done, earlier, partial(_import_judgement, how.while_waiting)
-    )
     find_port = partial(_port_to_use, job=job)
     count = shard_count(len(hosts)) if how.shards is not None else 0
-    if how.shards is not None and count:
-        gathered, reached = collection.collect_sharded(how.shards, count, probe, find_port)
-    else:
-        gathered, reached = collection.collect(probe, find_port)
+    while_waiting = partial(_import_judgement, how.while_waiting)
+    with name_awaited_hosts(hosts, on_done) as note:
+        collection = Collection(hosts, ask, opener, how.width, note, earlier, while_waiting)
+        if how.shards is not None and count:
+            gathered, reached = collection.collect_sharded(how.shards, count, probe, find_port)
+        else:
+            gathered, reached = collection.collect(probe, find_port)
     if how.cache is not None:
         how.cache.keep(hosts, gathered.facts)
     from launcher.host_checks.evaluation import evaluate_facts  # noqa: PLC0415 - _import_judgement says why
