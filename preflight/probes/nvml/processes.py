@@ -53,13 +53,13 @@ def _running(nv: Any, gpu: Any, call: str) -> Any:
 def _running_v1(nv: Any, gpu: Any, call: str) -> list[Any]:
     """Call the list of drivers before 450, whose entries have pid and memory only."""
 
-    class Entry(ctypes.Structure):
+    class _Entry(ctypes.Structure):
         _fields_ = [("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong)]
 
     function = getattr(nv.nvmlLib, call, None)
     if function is None:
         raise nv.NVMLError(13)
-    entries = (Entry * 1024)()
+    entries = (_Entry * 1024)()
     count = ctypes.c_uint(1024)
     code = function(gpu, ctypes.byref(count), entries)
     if code:
