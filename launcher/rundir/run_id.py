@@ -12,7 +12,10 @@ _FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}-\d{8}-\d{6}-[0-9a-f]{6}", 
 def new_run_id(name: str) -> str:
     """Return a name for a run: what, when, and enough chance for two in one second."""
     safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
-    return f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
+    chance = os.urandom(3).hex()
+    while chance.isdecimal():  # it names the run too, and digits alone are the id of a Slurm job
+        chance = os.urandom(3).hex()
+    return f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{chance}"
 
 
 def is_run_id(word: object) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import build_run_record, read_record
-from launcher.rundir.run_id import names_run
+from launcher.rundir.run_id import names_run, new_run_id
 from launcher.rundir.state_schema import valid_runs
 from launcher.runs.logs import LogSelection, parse_since
 from launcher.runs.model import merge_node_runs, select_run
@@ -148,6 +148,10 @@ def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() 
 )
 def test_a_run_is_named_by_its_first_characters_or_its_last_part(word: str, means: bool) -> None:  # noqa: FBT001
     assert names_run(word, "job-20261125-210248-4fc2de") is means
+
+
+def test_the_last_part_of_a_run_is_never_the_id_of_a_slurm_job() -> None:
+    assert not any(new_run_id("job").rpartition("-")[2].isdecimal() for _ in range(300))
 
 
 def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
