@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from launcher.host_checks.evaluation import PreflightResult
     from launcher.planning.plan import ScriptFile
     from launcher.report.deep import DeepReport
+    from preflight.facts.host import HostFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,16 @@ def _answers(
     return None if quiet else TextAnswers()
 
 
+def _saved_output(path: Path) -> "HostFacts":
+    """Return the facts of a saved output of nvidia-smi. Raises BadInput naming the file."""
+    from preflight.smi_reports import parse_smi  # noqa: PLC0415 - only for saved files
+
+    try:
+        return parse_smi(path.read_text(encoding="utf-8", errors="replace"), path.stem)
+    except BadInput as refused:
+        raise BadInput(f"{path}: {refused.message}", refused.fix) from None
+
+
 def _from_files(
     request: _PreflightRequest, options: PreflightCommandOptions, preflight_options: PreflightOptions
 ) -> "PreflightResult":
@@ -191,12 +202,7 @@ def _from_files(
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options.smi_files:
-        from preflight.smi_reports import parse_smi  # noqa: PLC0415 - only for saved files
-
-        facts = [
-            parse_smi(path.read_text(encoding="utf-8", errors="replace"), path.stem)
-            for path in options.smi_files
-        ]
+        facts = [_saved_output(path) for path in options.smi_files]
     else:
         from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 

@@ -1,6 +1,8 @@
 """Facts of a host in a file: judged again anywhere, and a test case as they are."""
 
+import codecs
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from preflight.checks.finding import Finding
 from preflight.errors import MalformedFacts
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
+from preflight.facts.missing import Missing
 
 SCHEMA = "gpulaunch.record/1"
 MAX_BYTES = 64 << 20
@@ -34,19 +37,70 @@ def load_recording(path: Path) -> HostFacts:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise BadInput(f"{path}: larger than {MAX_BYTES >> 20} MiB, so it is not a recording", _FIX)
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(_text(path.read_bytes()), object_pairs_hook=_once_each)
     except OSError as failure:
         raise BadInput(f"{path}: {failure.strerror}", _FIX) from None
     except RecursionError:
         raise BadInput(f"{path}: nested too deeply", _FIX) from None
+    except _UnreadableError as failure:
+        raise BadInput(f"{path}: {failure}", failure.fix) from None
     except ValueError as failure:  # not UTF-8, or not JSON
         raise BadInput(f"{path}: not JSON: {failure}", _FIX) from None
     if not isinstance(document, dict):
         raise BadInput(f"{path}: expected an object, as gpulaunch record writes it", _FIX)
     schema = document.get("schema", SCHEMA)
     if schema != SCHEMA:
-        raise BadInput(f"{path}: schema {schema!r}; expected {SCHEMA!r}", _FIX)
+        newer = isinstance(schema, str) and re.fullmatch(r"gpulaunch\.record/([2-9]|\d\d+)", schema)
+        fix = (
+            f"gpulaunch {document.get('gpulaunch', 'of a newer version')} wrote it, and reads it"
+            if newer
+            else _FIX
+        )
+        raise BadInput(f"{path}: schema {schema!r}; expected {SCHEMA!r}", fix)
     try:
-        return decode(HostFacts, document.get("facts", document))
+        facts = decode(HostFacts, document.get("facts", document))
+        _check_gpus(facts)
     except (MalformedFacts, RecursionError) as failure:
         raise BadInput(f"{path}: does not hold facts: {failure}", _FIX) from None
+    return facts
+
+
+class _UnreadableError(ValueError):
+    """A file that holds no JSON, or JSON that says two things; `fix` says what to do."""
+
+    def __init__(self, problem: str, fix: str = _FIX) -> None:
+        super().__init__(problem)
+        self.fix = fix
+
+
+def _text(data: bytes) -> str:
+    """Return the text of a file, of which editors and shells of Windows choose the encoding.
+
+    Raises ValueError.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        raise _UnreadableError("compressed with gzip", "unpack it first: gunzip FILE")
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _UnreadableError(f"has {twice[:60]!r} twice in one object", "take one of the two out")
+    return found
+
+
+def _check_gpus(facts: HostFacts) -> None:
+    """Raise MalformedFacts for GPUs that no host has: two of one number, more memory in use than there is."""
+    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
+    seen: set[int] = set()
+    for place, gpu in enumerate(gpus):
+        if gpu.index in seen:
+            raise MalformedFacts(f"$.gpus[{place}].index: {gpu.index} is that of another GPU too")
+        seen.add(gpu.index)
+        if not isinstance(gpu.memory, Missing) and not 0 <= gpu.memory.used_mib <= gpu.memory.total_mib:
+            used, total = gpu.memory.used_mib, gpu.memory.total_mib
+            raise MalformedFacts(f"$.gpus[{place}].memory: {used} MiB in use of {total} MiB")

@@ -16,9 +16,11 @@ from preflight.facts.host import HostFacts
 from preflight.probes.fact import missing
 from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
-from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_of, whole
+from preflight.probes.nvidia_smi.values import NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
+from preflight.smi_reports.foreign import unrecognised
 from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
+from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.repeats import latest
 from preflight.smi_reports.surroundings import closed_xml, plain_text
@@ -26,8 +28,8 @@ from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
 
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
-    " `nvidia-smi --query-gpu=... --format=csv`, `nvidia-smi -L`, `nvidia-smi nvlink -s`, `lspci -nn`,"
-    " `dmesg`, or several of these in one file"
+    " `nvidia-smi --query-gpu=... --format=csv`, `nvidia-smi -L`, `nvidia-smi nvlink -s`, `topo -m`, `pmon`,"
+    " `dmon`, `lspci -nn`, `dmesg`, or several of these in one file"
 )
 Facts = dict[str, Any]
 
@@ -48,7 +50,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
         reason = f"this is not a whole recording of nvidia-smi: {error}"
         raise BadInput(reason, f"record it again: {EXPECTED}") from None
     if facts is None:
-        raise BadInput("unrecognised nvidia-smi output", f"record one of {EXPECTED}")
+        raise unrecognised(text, EXPECTED)
     fields = HostFacts.__dataclass_fields__
     blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms", "reused")}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
@@ -156,7 +158,7 @@ def _table_starts(text: str) -> list[int]:
     for match in _TABLE_HEAD.finditer(text):
         start = match.start()
         above = text[starts[-1] if starts else 0 : start].split("\n")[:-1]
-        if above and above[-1].startswith("+"):
+        while above and (not above[-1].strip() or above[-1].startswith("+")):
             start -= len(above.pop()) + 1
         while above and not above[-1].startswith(("|", "+")):
             start -= len(above.pop()) + 1
@@ -178,6 +180,21 @@ def _list(text: str) -> Facts:
     facts = _tree_facts({"gpu": [tree for tree, _ in gpus]})
     for gpu, (_, links) in zip(facts["gpus"], gpus, strict=True):
         gpu["nvlinks"] = links or NOT_HELD
+    return facts
+
+
+def _topology(text: str) -> Facts:
+    return _tree_facts(topology_tree(text))
+
+
+def _monitor(text: str) -> Facts:
+    tree, lists_processes = monitor_tree(text)
+    facts = _tree_facts(tree)
+    program = "pmon" if lists_processes else "dmon"
+    reason = f"{program} does not say it, and watches few GPUs: the host has at least"
+    unsaid = missing(f"{reason} {_counted(len(facts['gpus']))}", "not-asked")
+    for gpu in facts["gpus"]:
+        gpu.update(dict.fromkeys(("memory",) if lists_processes else ("memory", "processes"), unsaid))
     return facts
 
 
@@ -221,7 +238,10 @@ FORMS = (
         r"|Unable to determine the )",
         _error,
     ),
-    Form(r"^(NVIDIA-SMI couldn't find|.*nvidia-smi: command not found)", _error),
+    Form(r"^NVIDIA-SMI couldn't find", _error),
+    Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
+    Form(TOPOLOGY, _topology),
+    Form(MONITOR, _monitor),
     Form(r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$", _compute_apps),
     Form(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA", _lspci),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.repeats import latest
-from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu
+from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
 Tree = dict[str, Any]
 
@@ -81,6 +81,8 @@ def _rows_tree(lines: list[str]) -> Tree:
                 tree["driver_version"] = value.strip()
             elif name in _COLUMNS and value != _UNKNOWN:
                 _put(gpu, _COLUMNS[name], value.strip())
+        if any(map(_NEEDS_RESET.fullmatch, row)):
+            gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
         tree["gpu"].append(gpu)
     tree["gpu"] = _newest(
@@ -92,13 +94,15 @@ def _rows_tree(lines: list[str]) -> Tree:
 def _csv_lines(text: str) -> list[str]:
     """Return the line of names and the rows below it; with `noheader` the names of the command."""
     lines = [line for line in text.strip().split("\n") if line.strip() and not line.startswith("```")]
-    asked = next((match for line in lines if (match := _QUERY.search(line))), None)
     start = next((at for at, line in enumerate(lines) if _is_names(line)), None)
     if start is None:
-        if asked is None:
+        asked = [(at, match[1]) for at, line in enumerate(lines) if (match := _QUERY.search(line))]
+        if not asked:
             return lines
-        after = next(at for at, line in enumerate(lines) if _QUERY.search(line)) + 1
-        return [", ".join(asked[1].split(",")), *_rows_below(lines[after:], columns="," in asked[1])]
+        names = asked[0][1]
+        after = [at + 1 for at, again in asked if again == names]  # the same command, again and again
+        rows = [_rows_below(lines[at:], columns="," in names) for at in after]
+        return [", ".join(names.split(",")), *next((each for each in reversed(rows) if each), [])]
     return [lines[start], *_rows_below(lines[start + 1 :], columns="," in lines[start])]
 
 
@@ -108,6 +112,8 @@ def _rows_below(lines: list[str], *, columns: bool) -> list[str]:
     What the driver says of a lost GPU is a row, and so is one that the end of the file cuts.
     """
     for at, line in enumerate(lines):
+        if _QUERY.search(line):
+            return lines[:at]
         if line.strip(" ,") and ("," in line or NO_ANSWER.search(line)):
             continue
         is_cut = columns and at == len(lines) - 1 and _CUT_ROW.fullmatch(line)
@@ -145,6 +151,7 @@ _CUT_ROW = re.compile(
     r"\s*(?:\d{1,2}|[\d/]{8,} [\d:.]*|(?:NVIDIA|Tesla|GeForce|Quadro|GPU-|[0-9A-Fa-f]{8}:).*)\s*"
 )
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
+_NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 
 
@@ -166,7 +173,9 @@ def _put(tree: Tree, path: str, value: str) -> None:
     tree[key] = value
 
 
-_GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([\w-]+)\)", re.MULTILINE)
+_GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([^()\n]*\)?)", re.MULTILINE)
+_UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
+"""Whole, and not one that was masked (`GPU-xxxx`)."""
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 
 
@@ -194,8 +203,10 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
             {"link": int(link), "active": "inactive" not in state.lower(), "errors": NOT_HELD}
             for link, state in _LINK.findall(text[head.end() : end])
         ]
-        found.append(({"product_name": head.group(2), "uuid": head.group(3)}, links))
-    return found
+        uuid = _UUID.fullmatch(head[3])
+        found.append(({"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}, links))
+    unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
+    return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 
 
 _LSPCI = re.compile(

@@ -8,7 +8,8 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
 _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI [\d.]+ |(?<!=)={5,}NVSMI LOG="
-    r"|\bGPU 0: [^\n]*\(UUID: |<\?xml version="
+    r"|\bGPU 0: [^\n]*\(UUID: |<\?xml version=|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
+    r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
     r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
     re.MULTILINE,
 )
@@ -21,6 +22,7 @@ _BOXES = str.maketrans(
 )
 _WRAPPED_EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
+_TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _NEXT_LINES = 6
@@ -78,7 +80,7 @@ def _unquoted(text: str) -> str:
     """
     if text.count("\\n") > 2 * text.count("\n"):  # of one JSON string
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
-        text = text.strip().strip('"')
+        text = re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\"")
     lines = text.split("\n")
     quoted = [match and match[1] for match in map(_QUOTED_LINE.fullmatch, lines)]
     if sum(map(bool, quoted)) * 2 > len(lines):
@@ -89,7 +91,15 @@ def _unquoted(text: str) -> str:
     lines = [
         re.sub(r"\\([|_+-])", r"\1", line) if line.lstrip().startswith("\\|") else line for line in lines
     ]
-    return "\n".join(line.expandtabs() if line.lstrip().startswith("|") else line for line in lines)
+    return "\n".join(map(_without_tabs, lines))
+
+
+def _without_tabs(line: str) -> str:
+    """Return a line without tabs: those in front of it become blanks, those between its words one blank."""
+    if "\t" not in line:
+        return line
+    words = line.lstrip()
+    return line[: len(line) - len(words)].expandtabs() + _TABS.sub(" ", words)
 
 
 def _decoded(quoted: str) -> str:

@@ -64,11 +64,16 @@ def table_tree(text: str) -> Tree:
         elif row is not None:
             _later_row(row, cells)
     if tree["gpu"]:
-        unseen = len(set(_UNREACHABLE.findall(text))) - sum(LOST in str(gpu) for gpu in tree["gpu"])
+        unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
         tree["gpu"] += [absent_gpu(text) for _ in range(min(unseen, MAX_GPUS))]
     if processes:
         _processes(tree["gpu"], processes)
     return tree
+
+
+def unreachable(text: str) -> int:
+    """Return how many GPUs the driver names and cannot reach."""
+    return len(set(_UNREACHABLE.findall(text)))
 
 
 def absent_gpu(text: str) -> Tree:

@@ -1,5 +1,6 @@
 """Recordings: the same verdict elsewhere, masked or not, and nothing of the original left in a masked one."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -94,3 +95,36 @@ def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, text: str, word
         load_recording(path)
     assert str(path) in refusal.value.message
     assert "--from-smi FILE" in refusal.value.fix
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_the_encodings_of_windows_are_read(tmp_path: Path, encoding: str) -> None:
+    facts = host(STORY)
+    path = tmp_path / "titan.json"
+    path.write_text(json.dumps(record_json(facts, (), masked=False)), encoding=encoding)
+    assert load_recording(path) == facts
+
+
+def test_a_recording_that_contradicts_itself_is_refused_with_the_place(tmp_path: Path) -> None:
+    document = record_json(host(), (), masked=False)
+    first = document["facts"]["gpus"][0]
+    more = {**first["memory"], "used_mib": first["memory"]["total_mib"] + 1}
+    whole = json.dumps(document)
+    for text, words in (
+        (json.dumps({"facts": {**document["facts"], "gpus": [first, first]}}), r"gpus\[1\].index: 0 is that"),
+        (json.dumps({"facts": {**document["facts"], "gpus": [{**first, "memory": more}]}}), "MiB in use of"),
+        (whole.replace('"host":', '"host": "a", "host":', 1), "'host' twice"),
+        (whole.replace("record/1", "record/7"), "record/7"),
+    ):
+        path = tmp_path / "x.json"
+        path.write_text(text)
+        with pytest.raises(BadInput, match=words):
+            load_recording(path)
+
+
+def test_a_compressed_recording_is_named_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.json.gz"
+    path.write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(BadInput, match="gzip") as refusal:
+        load_recording(path)
+    assert "gunzip" in refusal.value.fix

@@ -172,6 +172,10 @@ def test_nvidia_smis_own_errors_have_codes(name: str, code: str) -> None:
     [
         ("Failed to initialize NVML: Driver/library version mismatch\n", "library-mismatch"),
         ("No devices were found\n", "no-devices"),
+        ("zsh: command not found: nvidia-smi\n", "no-library"),
+        ("sh: 1: nvidia-smi: not found\n", "no-library"),
+        ("'nvidia-smi' is not recognized as an internal or external command,\n", "no-library"),
+        ("nvidia-smi : The term 'nvidia-smi' is not recognized as the name of a cmdlet\n", "no-library"),
     ],
 )
 def test_errors_of_older_drivers_have_codes(text: str, code: str) -> None:
@@ -287,6 +291,41 @@ def test_a_query_as_csv_is_read() -> None:
     assert (gpu.capability, gpu.compute_mode, gpu.uuid) == ((8, 9), "exclusive_process", "GPU-1")
 
 
+def test_the_last_readings_of_dmon_are_those_of_its_gpus() -> None:
+    text = "# gpu    pwr  gtemp  mtemp     sm\n# Idx      W      C      C      %\n"
+    rows = "    0     68     34      -      0\n    1     70     35     38     12\n"
+    first, second = gpus_of(
+        parse_smi(text + rows + "    0     99     51     60    100\n    1     70     3", "h")
+    )
+    assert (first.power_w, first.temperature_c, first.utilization_percent) == (99, 51, 100)
+    assert (second.power_w, second.temperature_c, second.utilization_percent) == (70, 35, 12)
+    assert "at least 2 GPUs" in str(first.memory)
+
+
+def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
+    text = "index, name, pstate, utilization.gpu [%]\n0, NVIDIA L4, P0, 7 %\n"
+    text += "1, NVIDIA L4, [GPU requires reset], [N/A]\n"
+    assert [gpu.recovery_action for gpu in gpus_of(parse_smi(text, "h"))][1] == "gpu_reset"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("\x1f\ufffd\x08\0", "gzip"),
+        ('{\n "schema": "gpulaunch.record/1"}', "recording of gpulaunch"),
+        ("timestamp, power.draw [W]\n2025/04/24 16:02:12.560, 21.76 W\n", "names no GPU"),
+        ("[0] NVIDIA A100-SXM4-80GB | 35'C,   0 % |     4 / 81920 MB |\n", "gpustat"),
+        ("===== ROCm System Management Interface =====\nGPU  Temp\n0    38.0c\n", "AMD"),
+        ("# gpu   pwr\n# Idx     W\n", "no values"),
+        ("        GPU1    GPU0    CPU Affinity\nGPU1 X SYS 0-7\n", "unrecognised"),
+    ],
+)
+def test_a_refused_file_is_named_by_what_it_is(text: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        parse_smi(text, "host")
+
+
 def test_absurd_numbers_are_no_values() -> None:
     text = (RECORDINGS / "titan-rtx.q.xml").read_text().replace("<gpu_temp>", "<gpu_temp>" + "9" * 400)
     (gpu,) = gpus_of(parse_smi(text, "host"))
@@ -334,7 +373,9 @@ def _count(text: str) -> int:
 
 def _never_raises(text: str, most: int) -> None:
     """Where a damaged text is cut, the GPUs that it counts itself are there as unknown ones."""
-    most = max([most, *(int(count) for count in re.findall(r"Attached GPUs *: (\d{1,4})", text))])
+    most = max(
+        [most, *(int(count) for count in re.findall(r"(?:Attached GPUs *: |<attached_gpus>)(\d{1,4})", text))]
+    )
     try:
         facts = parse_smi(text, "host")
     except BadInput:

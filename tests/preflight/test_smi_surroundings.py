@@ -47,6 +47,8 @@ _CHANGES: dict[str, Callable[[str], str]] = {
     "a log": lambda text: (
         f"epoch 1 | loss 2.5 |\n{text}\nTraceback (most recent call last):\nRuntimeError: x\n"
     ),
+    "bytes as Python shows them": lambda text: repr(text.encode()),
+    "a tab in front": _lines(lambda line: f"\t{line}"),
     "the same again": lambda text: f"{text}\n{text}",
 }
 
@@ -65,8 +67,9 @@ def test_a_text_that_another_program_holds_is_read_as_it_was_printed(change: str
         lambda text: text.translate(str.maketrans("|-=", "\u2502\u2500\u2550")),
         _lines(lambda line: line + "<br>"),
         _lines(lambda line: re.sub(r"([|_])", r"\\\1", line)),
+        _lines(lambda line: re.sub(" +", "\t", line)),
     ],
-    ids=["boxes", "breaks", "escaped for Markdown"],
+    ids=["boxes", "breaks", "escaped for Markdown", "a tab for blanks"],
 )
 def test_a_table_in_other_characters_is_read(change: Callable[[str], str]) -> None:
     text = _recorded("2xl40s-busy.table.txt")
@@ -139,3 +142,12 @@ def test_what_nvidia_smi_says_at_its_end_of_a_lost_gpu_is_understood() -> None:
     driver = parse_smi("Failed to properly shut down NVML: GPU is lost\n", "h").driver
     assert isinstance(driver, Missing)
     assert driver.code == "gpu-lost"
+
+
+def test_a_lost_gpu_is_named_above_an_empty_line_too() -> None:
+    lost = "Unable to determine the device handle for GPU2: 0000:52:00.0: Unknown Error\n"
+    for between in ("", "\n\n"):
+        text = (lost + between + _recorded("2xl40s-busy.table.txt")).replace(
+            "\n", "\n\n" if between else "\n"
+        )
+        assert len(gpus_of(parse_smi(text, "h"))) == 3

@@ -173,6 +173,11 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
             raise CommandRefused(f"{both} of {launcher} exclude each other", "leave one of them out")
         kind = "executable"
     record = _record(line, launcher, kind, reading.program, others)
+    if kind == "script" and _PYTHON.fullmatch(record.program):
+        raise CommandRefused(
+            f"{launcher} starts its script with Python itself, and gets {record.program} for one",
+            f"leave {record.program} out",
+        )
     return replace(
         record,
         local_rank_option=_local_rank_option(launcher, names, kind),

@@ -26,6 +26,7 @@ _DROPPED: Mapping[str, str] = {
     "mkdir": "make it on each host, where the script does not itself",
     "wandb": "of this machine only; WANDB_MODE and WANDB_API_KEY go into env:",
     "ulimit": _LIMITS,
+    "umask": _LIMITS,
     "module": _MODULES,
     "ml": _MODULES,
     "deactivate": _SHELL,

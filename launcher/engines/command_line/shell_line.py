@@ -245,9 +245,9 @@ class _Shell:
         elif not preparations.dropped(words, after=True):
             raise preparations.undecided(self.blocks.kind)
 
-    def _forget(self, name: str, *, is_exported: bool) -> None:
+    def _forget(self, name: str, *, is_exported: bool, why: str = "set in a condition") -> None:
         if re.fullmatch(r"[A-Za-z_]\w*", name):
-            shown = f"${name} (set in a condition)"
+            shown = f"${name} ({why})"
             self.values[name] = Word(shown, (shown,))
             if is_exported or name in self.exports:
                 self.exports[name] = Word(shown, (shown,))
@@ -265,6 +265,9 @@ class _Shell:
             self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
         elif name in ("((", "let"):
             self._calculate(rest[:-1] if name == "((" else rest)
+        elif name in ("read", "mapfile", "readarray"):  # no user types, and nothing is run
+            for word in rest:
+                self._forget(word.text, is_exported=False, why="read from a terminal or a file")
         elif name in ("unset", "unsetenv"):
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
         elif environment is not None:

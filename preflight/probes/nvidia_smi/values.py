@@ -8,6 +8,12 @@ from typing import Any
 
 from ..fact import Json, missing, truncate
 
+NO_PROGRAM = (
+    r"(?:nvidia-smi(?:\.exe)?['\"]?(?: ?:)? (?:(?:command )?not found|The term .{0,40} is not recognized"
+    r"|is not recognized|No such file or directory)|command not found: nvidia-smi)"
+)
+"""The words of a shell that finds no nvidia-smi."""
+
 _SMI_ERRORS = (
     (r"version mismatch", "library-mismatch"),
     (r"couldn't communicate with the NVIDIA driver|Driver Not Loaded", "not-loaded"),
@@ -15,7 +21,10 @@ _SMI_ERRORS = (
     (r"is lost|fallen off the bus", "gpu-lost"),
     (r"reset required|requires? reset", "reset-required"),
     (r"Insufficient Permissions", "no-permission"),
-    (r"couldn't find libnvidia-ml|NVIDIA driver is not installed|command not found", "no-library"),
+    (
+        r"couldn't find libnvidia-ml|NVIDIA driver is not installed|command not found|" + NO_PROGRAM,
+        "no-library",
+    ),
     (r"Failed to initialize NVML|Unable to determine the device handle", "error"),
 )
 

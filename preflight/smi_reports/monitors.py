@@ -1,0 +1,107 @@
+"""What `topo -m`, `dmon` and `pmon` print, for the GPUs, readings and processes that they name. Pure.
+
+None of them says what a GPU is: what they lack stays unknown. dmon and pmon print state after state, and the
+last whole one counts; by default they watch no more than 4 GPUs (16 since driver 470); more may exist.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from preflight.smi_reports.table import MAX_GPUS
+
+Tree = dict[str, Any]
+
+TOPOLOGY = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|\w+_\d{1,2}))*[^\S\n]+CPU Affinity"
+MONITOR = r"^#[^\S\n]*(?:date,?[^\S\n]+time,?[^\S\n]+)?gpu,?[^\S\n]+\w"
+_ROW = re.compile(r"^[^\S\n]*GPU(\d{1,2})[^\S\n]+\S", re.MULTILINE)
+_UNITS = re.compile(r"#[ \t]*(?:YYYYMMDD|Idx)\b", re.IGNORECASE)
+_VALUE = re.compile(r"-|-?\d{1,12}(?:\.\d+)?|0x[0-9a-f]+|[\d:]{8}")
+_READINGS = {
+    # column of dmon -> its place in the tree of -q -x
+    "pwr": "power_readings/power_draw",
+    "gtemp": "temperature/gpu_temp",
+    "temp": "temperature/gpu_temp",
+    "sm": "utilization/gpu_util",
+    "pclk": "clocks/sm_clock",
+}
+_KINDS = ("C", "G", "C+G", "M", "M+C")
+
+
+def topology_tree(text: str) -> Tree:
+    """Return the GPUs of the matrix of `topo -m`; raises ValueError where their numbers are of no host."""
+    head = re.search(TOPOLOGY, text, re.MULTILINE)
+    columns = [int(number) for number in re.findall(r"\bGPU(\d{1,2})\b", head[0])] if head else []
+    rows = {int(number) for number in _ROW.findall(text[head.end() :] if head else text)}
+    count = max([*columns, *rows, -1]) + 1
+    if not columns or count > MAX_GPUS or columns != list(range(len(columns))):
+        raise ValueError("the columns of its matrix are not GPU0, GPU1 and so on")
+    return {"gpu": [{} for _ in range(count)]}
+
+
+def monitor_tree(text: str) -> tuple[Tree, bool]:
+    """Return the GPUs of `dmon` or `pmon`, and whether it lists processes.
+
+    Raises ValueError where no line has the values of its columns.
+    """
+    lines = text.split("\n")
+    start = next(at for at, line in enumerate(lines) if re.match(MONITOR, line, re.IGNORECASE))
+    names = re.split(r"[,\s]+", lines[start].lstrip("# \t").strip().lower())
+    rows = list(_rows(lines[start + 1 :], names))
+    if not rows:
+        raise ValueError("it has the names of columns and no values")
+    gpus: list[Tree] = [{} for _ in range(max(int(row["gpu"]) for row in rows) + 1)]
+    if "pid" in names:
+        for row in _last_state(rows):
+            group = gpus[int(row["gpu"])].setdefault("processes", {"process_info": []})
+            group["process_info"] += _process(row)
+        return {"gpu": gpus}, True
+    for row in rows:
+        for name, path in _READINGS.items():
+            if row.get(name, "-") != "-":
+                group, key = path.split("/")
+                gpus[int(row["gpu"])].setdefault(group, {})[key] = row[name]
+    return {"gpu": gpus}, False
+
+
+def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
+    """Yield the values of each line by the names of their columns; a line that is cut is left out."""
+    last = len(names) - 1
+    is_named = names[-1] in ("command", "name")
+    for line in lines:
+        values = re.split(r"[ \t]*,[ \t]*|[ \t]+", line.strip(), maxsplit=last if is_named else 0)
+        if line.lstrip().startswith("#") or len(values) != len(names):
+            continue
+        row = dict(zip(names, values, strict=True))
+        numbers = values[:last] if is_named else values
+        plain = [value for name, value in zip(names, numbers, strict=False) if name != "type"]
+        if all(map(_VALUE.fullmatch, plain)) and row["gpu"].isdigit() and int(row["gpu"]) < MAX_GPUS:
+            yield row
+
+
+def _last_state(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the rows of the last state that has as many GPUs as any: its numbers start again."""
+    states: list[list[dict[str, str]]] = []
+    for row in rows:
+        above = states[-1][-1] if states else None
+        starts = above is None or int(row["gpu"]) < int(above["gpu"])
+        starts = starts or any(one["gpu"] == row["gpu"] and one["pid"] == row["pid"] for one in states[-1])
+        if starts:
+            states.append([])
+        states[-1].append(row)
+    most = max(len({row["gpu"] for row in state}) for state in states)
+    return next(state for state in reversed(states) if len({row["gpu"] for row in state}) == most)
+
+
+def _process(row: dict[str, str]) -> list[Tree]:
+    if not row["pid"].isdigit():
+        return []
+    used = row.get("fb", "")
+    kind = row.get("type", "C")
+    found = {
+        "pid": row["pid"],
+        "type": kind if kind in _KINDS else "C",
+        "process_name": row.get("command", row.get("name", "")),
+        "used_memory": f"{used} MiB" if used.isdigit() else "",
+    }
+    return [{key: value for key, value in found.items() if value}]
