@@ -8,12 +8,16 @@ from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.own_exceptions import LAUNCHER_ERRORS, is_known, user_exceptions
 from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 
 _WATCHDOG = "S54"
 _SHORT_END = 3
+_MANY_STEPS = 10
+"""Steps behind a line that show, where nothing failed, that the run outlived it."""
+_IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
@@ -52,7 +56,9 @@ def candidates(
         found = [
             _less_certain(each, course)
             for each in found
-            if _is_failure_alone(each) and not course.continued(each.first.order)
+            if _is_failure_alone(each)
+            and not course.continued(each.first.order)
+            and not course.outlived(each.first, _MANY_STEPS)
         ]
     anchored = {
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
@@ -76,6 +82,7 @@ def _messages(
         hit
         for hit in hits
         if not is_quoted(course.lines, hit.line)
+        and not is_shown_text(course.lines, hit.line)
         and not _NOTEBOOK_HEAD.match(hit.line.text)
         and not (hit.row.broad and hit.line.order in wrapping)
     ]
@@ -89,7 +96,11 @@ def _messages(
             shown += [SignatureHit(row, each.line)] if row is not None else []
     if shown or raised:
         return shown
-    return [hit for hit in hits if hit.line.text.lstrip().startswith("raise ")]
+    return [
+        hit
+        for hit in hits
+        if hit.line.text.lstrip().startswith("raise ") and is_quoted(course.lines, hit.line)
+    ]
 
 
 def _not_overtaken(
@@ -197,7 +208,9 @@ def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
     cause, last = candidate.cause, len(course.lines) - 1
     if cause.confidence != "certain" or _UNCARRIED.search(candidate.first.text):
         return candidate
-    if candidate.first.order + _SHORT_END >= last or _SAYS_ERROR.search(candidate.first.text):
+    if candidate.first.order + _SHORT_END >= last or (
+        _SAYS_ERROR.search(candidate.first.text) and not _IN_A_SENTENCE.search(candidate.first.text)
+    ):
         return candidate
     return replace(candidate, cause=replace(cause, confidence="likely"))
 

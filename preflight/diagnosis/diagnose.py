@@ -9,6 +9,7 @@ from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate, evidence_of
 from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
+from preflight.diagnosis.doubts import doubt_causes
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import (
@@ -25,7 +26,6 @@ from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
 from preflight.diagnosis.tracebacks import (
-    ParsedException,
     parse_exceptions,
     without_ignored,
     without_outlived,
@@ -59,7 +59,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     raised = parse_exceptions(lines)
     course = RunProgress(lines)
     found = candidates(find_hits(lines), raised, course)
-    found = _weigh_later_failures(found, raised)
+    found = doubt_causes(found, raised, course)
     found += exit_candidates(lines, raised, found, course)
     ordered = sorted([*found, *_from_series(lines)], key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
@@ -82,32 +82,6 @@ def _as_logged(lines: Sequence[Line]) -> Sequence[Line]:
     return [
         replace(line, text=line.text[found.end() :].strip("`'\"* ")) if found else line
         for line, found in zip(lines, starts, strict=True)
-    ]
-
-
-def _weigh_later_failures(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> list[Candidate]:
-    """Let an exception be only a likely cause where the same process later raised one of another kind: it outlived the first.
-
-    Causes of other ranks are independent of it, and what a thread raised does not show that the process outlived it.
-    """
-    chains = {each.line.order: each.chain for each in raised if not each.bare}
-    firm = [each for each in found if each.cause.confidence == "certain" and each.first.order in chains]
-
-    def outlived(candidate: Candidate) -> bool:
-        first = candidate.first
-        return first.order in chains and any(
-            each.first.order > first.order
-            and each.first.stream == first.stream
-            and chains[each.first.order] != chains[first.order]
-            and each.cause.slug != candidate.cause.slug
-            for each in firm
-        )
-
-    return [
-        replace(each, cause=replace(each.cause, confidence="likely"))
-        if each in firm and outlived(each)
-        else each
-        for each in found
     ]
 
 

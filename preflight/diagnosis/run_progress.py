@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.run_starts import last_start
+from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
 
@@ -28,6 +29,10 @@ _DONE = AnyOf(
 )
 END_PATTERNS = (_FAILED, _DONE)
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
+_ADVANCES = re.compile(
+    r"\bTrial \d+ finished|\b[Ss]av(?:ed|ing) (?:\w+ ){0,2}checkpoint|\b[Cc]heckpoint (?:was )?saved|\b[Ee]poch:? \d+\b.{0,60}acc(?:uracy)?\b"
+)
+"""Other signs that a run makes progress."""
 _SOFT = AnyOf(
     r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|[Rr]etry|[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
@@ -62,16 +67,34 @@ class RunProgress:
         self.lines = lines
         self.failing: list[Line] = []
         self._moves: list[int] = []
+        self._steps: list[int] = []  # that may have been in a buffer when the process died
         self.done: list[int] = []
         for line, kind in zip(lines, _kinds(lines), strict=True):
-            if kind == "failed" and _FAILED.found_in(line.text[:_LONGEST]) and not is_harmless(line.text):
-                self.failing.append(line)
+            if kind == "failed":
+                if _FAILED.found_in(line.text[:_LONGEST]) and not self._only_shows(line):
+                    self.failing.append(line)
             elif kind == "done":
                 self.done.append(line.order)
             elif kind == "moves":
                 self._moves.append(line.order)
+            elif kind == "steps":
+                self._steps.append(line.order)
         self.start = last_start(lines, self.failing)
         self.failing = [line for line in self.failing if line.order >= self.start]
+
+    def _only_shows(self, line: Line) -> bool:
+        return is_harmless(line.text) or is_shown_text(self.lines, line)
+
+    def launcher_failed(self, after: int = -1) -> bool:
+        """Whether a launcher reports a failure, at a line or behind it."""
+        return any(line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:])
+
+    def outlived(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
+        """Whether the process of a line seems to have made steps behind it, and nothing shows that it failed after those."""
+        if self.failing and self.failing[-1].order > line.order + _ECHOED:
+            return False
+        steps = [order for order in (*self._moves, *self._steps) if order > line.order]
+        return sum(1 for order in steps if self.lines[order].stream == line.stream) >= enough
 
     def continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
@@ -81,10 +104,7 @@ class RunProgress:
         """
         if self.moved(after, sys.maxsize):
             return True
-        launcher = any(
-            line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:]
-        )
-        return not launcher and self._done_after(after)
+        return not self.launcher_failed(after) and self._done_after(after)
 
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
@@ -127,8 +147,10 @@ def _kind(text: str) -> str:
         return "failed"
     if _DONE.found_in(text):
         return "done"
-    moves = ("oss" in text or "LOSS" in text) and _MOVES.search(text) and _written_at_once(text)
-    return "moves" if moves else ""
+    advances = ("rial " in text or "poch" in text or "heckpoint" in text) and _ADVANCES.search(text)
+    if advances or (("oss" in text or "LOSS" in text) and _MOVES.search(text)):
+        return "moves" if _written_at_once(text) else "steps"
+    return ""
 
 
 def is_warning_line(text: str) -> bool:

@@ -47,7 +47,7 @@ MOST_BELOW = 6
 """Lines below the first one of a message that are read."""
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 _STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
-_IN_THREAD, _IGNORED = "Exception in thread", "Exception ignored in"
+_IN_THREAD, _IGNORED, _NOT_LOGGED = "Exception in thread", "Exception ignored in", "--- Logging error ---"
 _CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
 _RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
 _DEEPEST_SOURCE = 10
@@ -118,8 +118,20 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
 
 
 def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them."""
-    return _blank(lines, [index for index, line in enumerate(lines) if line.text.startswith(_IGNORED)])
+    """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them.
+
+    So does its logging, which reports a message that does not fit its arguments; that a log cannot be written may matter.
+    """
+    places = [
+        index
+        for index, line in enumerate(lines)
+        if line.text.startswith(_IGNORED)
+        or (
+            line.text.startswith(_NOT_LOGGED)
+            and not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
+        )
+    ]
+    return _blank(lines, places)
 
 
 def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:

@@ -1,0 +1,58 @@
+"""What in a log contradicts a cause that is called certain: then it is only likely. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from preflight.diagnosis.candidate import Candidate
+from preflight.diagnosis.result import USER_CODE
+from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.tracebacks import ParsedException
+
+_ENDED_WELL = re.compile(
+    r"\b(?:exit(?:ed)?|return(?:ed)?|finished)(?:[ _]with)?(?:[ _](?:code|status))?[ :=]+0(?![\d.])(?!:[1-9])|\breturncode[ :=]+0\b"
+)
+_PASSED = re.compile(
+    r"^=+ (?:[\d]+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
+)
+_END = 6
+"""Lines at a log's end in which an exit code is the run's."""
+
+
+def doubt_causes(
+    found: Sequence[Candidate], raised: Sequence[ParsedException], course: RunProgress
+) -> list[Candidate]:
+    """Return the candidates, of which those are only likely that the process outlived, or that the run's end contradicts."""
+    ended_well = not course.launcher_failed() and any(
+        _ENDED_WELL.search(line.text) or _PASSED.match(line.text) for line in course.lines[-_END:]
+    )
+    outlived = _raised_before_others(found, raised)
+    return [
+        replace(each, cause=replace(each.cause, confidence="likely"))
+        if each.cause.confidence == "certain"
+        and (ended_well or each.first.order in outlived or course.outlived(each.first))
+        else each
+        for each in found
+    ]
+
+
+def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:
+    """Return the places of exceptions after which the same process raised one of another kind: it outlived the first.
+
+    Causes of other ranks are independent of it, and what a thread raised does not show that the process outlived it.
+    """
+    chains = {each.line.order: each.chain for each in raised if not each.bare}
+    firm = [
+        each
+        for each in found
+        if each.first.order in chains and (each.cause.confidence == "certain" or each.cause.code == USER_CODE)
+    ]
+    return frozenset(
+        one.first.order
+        for one in firm
+        for other in firm
+        if other.first.order > one.first.order
+        and other.first.stream == one.first.stream
+        and chains[other.first.order] != chains[one.first.order]
+        and other.cause.slug != one.cause.slug
+    )

@@ -1,0 +1,47 @@
+"""Lines that show a text: code, commands, help, differences. What they name has not happened. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from preflight.diagnosis.lines import Line
+
+_OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
+# A shell's prompt or trace, Python's, IPython's.
+_COMMAND = re.compile(
+    r"\++ \w|(?:\([\w.-]+\) ?)?(?:[\w.-]+@[\w.-]+[: ]\S{0,200} ?)?[$%] \w|>>> |\.\.\. \S|In \[\d+\]: "
+)
+_GUTTER = r"\s*(?:\d{1,6} ?[|│:]\s*)?"
+_CODE = re.compile(
+    rf"{_GUTTER}(?:(?:if|elif|except|while|with)\b.{{0,300}}:\s*(?:#.*|\w[\w.]*\(.*)?$|raise \w+(?:\.\w+)*\(|assert .{{1,300}}, f?['\"]"
+    r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn)\()"
+)
+_DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
+_COMMENT = re.compile(r"\s*#")
+_HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |index |$")
+_LONGEST_HUNK = 60
+_RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
+
+
+def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
+    text = line.text
+    if _OPTION.match(text) or _COMMAND.match(text) or _CODE.match(text) or _DOCSTRING.match(text):
+        return True
+    if _COMMENT.match(text):  # one alone is a heading
+        return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
+    if _RESULT.search(text):
+        return True
+    return text[:1] in "-+" and _in_hunk(lines, line.order)
+
+
+def _beside(lines: Sequence[Line], order: int) -> Sequence[Line]:
+    return (*lines[max(0, order - 1) : order], *lines[order + 1 : order + 2])
+
+
+def _in_hunk(lines: Sequence[Line], order: int) -> bool:
+    for above in reversed(lines[max(0, order - _LONGEST_HUNK) : order]):
+        if _HUNK.match(above.text):
+            return True
+        if not _OF_DIFFERENCE.match(above.text):
+            return False
+    return False

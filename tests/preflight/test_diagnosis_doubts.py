@@ -1,0 +1,112 @@
+"""What contradicts a cause that a log names: steps behind it, an exit code, a text that only shows it."""
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+
+FRAMES = (
+    'Traceback (most recent call last):\n  File "/home/ana/ft/train.py", line 71, in <module>\n    step()\n'
+)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.\n"
+FAILED = f"{FRAMES}{OOM}"
+
+
+def steps(start: int, end: int, form: str = "step {n} loss {loss:.3f}\n") -> str:
+    return "".join(form.format(n=n, s=n % 60, loss=3 - n / 100) for n in range(start, end))
+
+
+STAMPED = "2026-03-01 10:00:{s:02} | INFO | step {n} loss {loss:.3f}\n"
+RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "confidence"),
+    [
+        (steps(0, 20) + FAILED, "cuda-oom", "certain"),
+        (steps(0, 20) + FAILED + steps(20, 22), "cuda-oom", "certain"),
+        (steps(0, 20) + FAILED + steps(20, 23), "cuda-oom", "likely"),  # or what a buffer still held
+        (steps(0, 20, RECORD) + FAILED + steps(20, 30, RECORD), "cuda-oom", "likely"),
+        (steps(0, 20, STAMPED) + FAILED + steps(20, 30, STAMPED), "benign", ""),
+        (FAILED + steps(0, 20) + "train.py FAILED\n", "cuda-oom", "certain"),
+        (FAILED + steps(0, 3, "Saved checkpoint to /ckpt/step_{n}.pt\n"), "cuda-oom", "likely"),
+        (FAILED + steps(0, 3, "epoch {n}: val_acc 0.8{n}\n"), "cuda-oom", "likely"),
+        (FAILED + steps(1, 4, "Trial {n} finished with value: 0.3{n}\n"), "cuda-oom", "likely"),
+        (FAILED + "Process finished with exit code 0\n", "cuda-oom", "likely"),
+        (FAILED + "Process finished with exit code 1\n", "cuda-oom", "certain"),
+        (FAILED + "Job 12 finished with state COMPLETED, exit code 0:0\n", "cuda-oom", "likely"),
+        (FAILED + "Job 12 finished with state FAILED, exit code 0:9\n", "cuda-oom", "certain"),
+        (FAILED + "======= 3 passed in 2.1s =======\n", "cuda-oom", "likely"),
+        (FAILED + "======= 1 failed, 3 passed in 2.1s =======\n", "cuda-oom", "certain"),
+        (FAILED + "going to the CPU\n" + FRAMES + "KeyError: 'labels'\n", "cuda-oom", "likely"),
+        (FAILED + "going to the CPU\n" + FRAMES + OOM, "cuda-oom", "certain"),
+        ("OSError: [Errno 98] Address already in use\ntrying 6007\n" + steps(0, 9), "port-in-use", "likely"),
+        (FRAMES + "ModuleNotFoundError: No module named 'apex'\n" + steps(0, 9), "missing-module", "likely"),
+    ],
+)  # fmt: skip
+def test_what_a_run_does_behind_a_message_may_contradict_it(log: str, verdict: str, confidence: str) -> None:
+    found = diagnose(log)
+    assert (found.verdict, found.causes[0].confidence if found.causes else "") == (verdict, confidence)
+
+
+LOGGING = (
+    "--- Logging error ---\nTraceback (most recent call last):\n"
+    '  File "/usr/lib/python3.11/logging/__init__.py", line 1110, in emit\n    msg = self.format(record)\n'
+    '{raised}\nCall stack:\n  File "train.py", line 3, in <module>\nMessage: 1\nArguments: (1,)\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "verdict"),
+    [
+        ("TypeError: not all arguments converted during string formatting", "benign"),
+        ("OSError: [Errno 28] No space left on device", "disk-full"),
+    ],
+)
+def test_a_message_that_cannot_be_formatted_ends_no_run(raised: str, verdict: str) -> None:
+    assert diagnose(steps(0, 5) + LOGGING.format(raised=raised) + steps(5, 9)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "usage: train.py [--oom WHAT]\n\noptions:\n  --oom X, -o X  on CUDA out of memory: skip, raise\n",
+        "+ grep -q 'CUDA out of memory' train.log\n+ echo 'no OOM'\nno OOM\n",
+        "$ grep 'No space left on device' train.log\n1\n",
+        ">>> raise RuntimeError('CUDA error: out of memory')\n",
+        "--- a\n+++ b\n@@ -1 +1 @@\n+RuntimeError: Address already in use\n-CUDA out of memory\n text\n",
+        '    """Raises RuntimeError: CUDA out of memory."""\n    raise RuntimeError("CUDA out of memory")\n',
+        "  15 |     if 'CUDA out of memory' in str(error): skip()\n",
+        "except RuntimeError as error:  # CUDA out of memory\n",
+        "# RuntimeError: CUDA out of memory\n# a smaller batch cures it\n",
+        "test_nccl.py::test_two xfail (Duplicate GPU detected : rank 0 and rank 1 both on CUDA device)\n",
+    ],
+)  # fmt: skip
+def test_a_text_that_only_shows_a_message_names_no_cause(text: str) -> None:
+    assert diagnose(text + steps(0, 6)).verdict == "benign"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "+ RuntimeError: CUDA error: out of memory",  # no difference around it
+        "# RuntimeError: CUDA error: out of memory",  # a heading
+        "RuntimeError: CUDA error: out of memory",
+        "- RuntimeError: CUDA error: out of memory",
+    ],
+)
+def test_a_message_behind_a_mark_is_believed(line: str) -> None:
+    assert diagnose(f"text\n{line}\nmore\n").verdict == "cuda-oom"
+
+
+def test_a_question_about_an_error_in_a_data_set_is_not_certain() -> None:
+    log = (
+        "sample 1: How do I fix RuntimeError: CUDA out of memory in PyTorch?\nanswer: a smaller batch\n"
+        + steps(0, 9)
+    )
+    assert diagnose(log).causes[0].confidence == "likely"
+    assert diagnose(log + steps(9, 12)).verdict == "benign"
+
+
+def test_a_warning_behind_which_many_steps_follow_ends_no_run() -> None:
+    log = "[W socket.cpp:426] The server socket has failed to bind (errno: 98 - Address already in use).\n"
+    assert diagnose(log + steps(0, 10)).verdict == "benign"
