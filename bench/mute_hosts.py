@@ -45,6 +45,11 @@ class _Server(paramiko.ServerInterface):
         self._stall_at("session")
         return paramiko.common.OPEN_SUCCEEDED
 
+    def check_channel_direct_tcpip_request(self, *_addresses: object) -> int:
+        """See paramiko."""
+        self._stall_at("session")
+        return paramiko.common.OPEN_FAILED_CONNECT_FAILED
+
     def check_channel_exec_request(self, _channel: paramiko.Channel, _command: bytes) -> bool:
         """See paramiko."""
         self._stall_at("command")

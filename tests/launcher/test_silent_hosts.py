@@ -25,7 +25,7 @@ from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshOpener
 from launcher.transports.ssh.endpoint import opener_for
-from tests.launcher.sshd import Sshd
+from tests.launcher.sshd import Sshd, keygen
 
 
 class Silent:
@@ -108,6 +108,32 @@ def test_hosts_behind_a_silent_jump_host_share_its_one_time_out() -> None:
         f"jump host bastion: port {silent.port} accepted the connection but sent no SSH banner within 0.2 s"
     }
     assert silent.accepted == 1
+
+
+@pytest.mark.parametrize("stage", ["keys", "login", "session"])
+def test_hosts_behind_a_jump_host_share_its_connection_and_its_time_out_at_any_stage(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "PATIENCE_S", 0.02)
+    key = paramiko.Ed25519Key.from_private_key_file(str(keygen(tmp_path / "key", "ed25519")))
+    with MuteHosts.up(stage, key) as mute:
+        jump = Endpoint(
+            "bastion",
+            "ssh",
+            "127.0.0.1",
+            mute.port,
+            identity_files=(str(tmp_path / "key"),),
+            known_hosts_files=(str(tmp_path / "known"),),
+            identity_agent="none",
+            new_host_keys="accept",
+            connect_timeout_s=1.0,
+        )
+        hosts = [
+            Endpoint(f"h{n}", "ssh", f"10.0.0.{n}", jumps=(jump,), connect_timeout_s=1.0) for n in range(12)
+        ]
+        said = details(hosts, width=2)
+    assert mute.accepted == 1
+    assert len({detail.replace(f"10.0.0.{n}", "IP") for n, detail in enumerate(said)}) == 1
 
 
 def test_a_port_that_sends_without_end_is_no_ssh_server_and_costs_little_memory() -> None:
