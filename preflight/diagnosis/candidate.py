@@ -9,6 +9,7 @@ from typing import Self
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
+from preflight.diagnosis.raising_places import calling_library
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
@@ -17,7 +18,7 @@ from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
-_MISSING_MODULE = "S89"
+_MISSING_MODULE, _REFUSED_ARGUMENT = "S89", "S90"
 _CONFIDENCE: Mapping[CausalDepth, Confidence] = {
     CausalDepth.ROOT: "certain",
     CausalDepth.GENERAL: "likely",
@@ -88,6 +89,14 @@ def candidate_of_row(
     )
     if row.code == _MISSING_MODULE:
         cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
+    library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
+    if library:
+        cause = replace(
+            cause,
+            cause=f"two libraries of this environment do not fit together: {library} gives another one a keyword that it does not take",
+            fix="install both in versions made for each other, or the newest of both; no change of the script helps",
+            command=f"python -m pip install -U {' '.join(dict.fromkeys((library, 'transformers', 'accelerate')))}",
+        )
     aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
     return Candidate(cause, depth, soft, shown[0], aside, row.broad)
 

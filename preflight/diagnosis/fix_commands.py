@@ -12,6 +12,13 @@ _RENAMED = {
     "load_in_4bit": "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", "dispatch_batches": "dataloader_config",
     "split_batches": "dataloader_config", "fp16_backend": "fp16", "half_precision_backend": "fp16",
 }  # fmt: skip
+# What a keyword was called before, for an installation that does not know the new one yet.
+_OLDER = {
+    "processing_class": "tokenizer",
+    "eval_strategy": "evaluation_strategy",
+    "use_cpu": "no_cuda",
+    "dtype": "torch_dtype",
+}
 _ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
 _PORT = re.compile(
     r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
@@ -23,7 +30,7 @@ _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
 )
 _OLD_PROTOBUF = "'protobuf<=3.20.3'"
-_FILE = re.compile(r"['\"](/[^'\"]+)['\"]")
+_FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
 
 def command_for(code: str, text: str) -> str:
@@ -42,6 +49,8 @@ def _rename(text: str) -> str:
     if name in _RENAMED:
         new = _RENAMED[name]
         return f"write {new}{'' if '=' in new else '='} instead of {name}="
+    if name in _OLDER:
+        return f"write {_OLDER[name]}= instead of {name}=, or install the version that the script was written for"
     return f"take {name}= out of the call" if name else ""
 
 
@@ -75,7 +84,7 @@ def _fitting(text: str) -> str:
 
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S65": lambda _: "unset PYTHONHOME PYTHONPATH",
-    "S91": lambda _: "pip install -U bitsandbytes",
+    "S91": lambda _: "python -m pip install -U bitsandbytes",
     "S90": _rename,
     "S104": _fitting,
     "S50": _port,

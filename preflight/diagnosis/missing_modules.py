@@ -105,6 +105,11 @@ _SAME = frozenset(
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
 _TOLD = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
+# An extension that was compiled, and what it lacks: a symbol of torch (at::, c10::, torch::), or a library.
+_UNLINKED = re.compile(r"(\S+\.so)\S*: undefined symbol: _?_Z\w*?(?:2at|3c10|5torch)\d")
+_LACKING = re.compile(
+    r"(lib(?:cudart|cublas\w*|cudnn\w*|cufft|cusparse|nvrtc)\.so\.[\d.]*\d|lib(?:c10|torch)\w*\.so): cannot open shared object"
+)
 _PREFIX = re.compile(r"^(?P<prefix>.*)/lib(?:64)?/python3[\d.]*/(?:site|dist)-packages/")
 _SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
 
@@ -123,6 +128,9 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
 
     `files` are those of the traceback's frames; `own` names the modules that lie in the user's own directory.
     """
+    built = _build_advice(text)
+    if built.cause:
+        return built
     advised = _TOLD.search(text)
     found = _MODULE.search(text)
     module = next((group for group in found.groups() if group), "") if found else ""
@@ -141,6 +149,26 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         f"if {top} is your own: start from the directory that holds it, name that in PYTHONPATH (env: of the run config), or"
         f" send it with --sync; if it is a package: install it with {_python(files)} -m pip, under the name that its own page gives",
     )
+
+
+def _build_advice(text: str) -> ModuleAdvice:
+    """Return what to do about a compiled extension that does not fit the torch beside it."""
+    unlinked, lacking = _UNLINKED.search(text), _LACKING.search(text)
+    again = "build or install it again in this environment: python -m pip install --force-reinstall --no-cache-dir --no-build-isolation PACKAGE"
+    if unlinked:
+        name = unlinked[1].rpartition("/")[2]
+        return ModuleAdvice(f"{name} was built for another torch than the one that is installed", again)
+    if lacking and lacking[1].startswith(("libc10", "libtorch")):
+        return ModuleAdvice(
+            f"an extension of torch was loaded without torch: {lacking[1]} lies in torch's own directory",
+            "import torch before it; build the extension again where that does not help",
+        )
+    if lacking:
+        return ModuleAdvice(
+            f"a package was built for the CUDA of {lacking[1]}, and the torch of this environment brings another one",
+            f"python -c 'import torch; print(torch.version.cuda)' names torch's; {again}",
+        )
+    return ModuleAdvice()
 
 
 def _own_root(top: str, files: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ _WRAPS = re.compile(
     r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker"
 )
 _LIBRARY = re.compile(
-    r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
+    r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(r"^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
@@ -64,6 +64,11 @@ class TracebackFrame:
     file: str
     line: int
     function: str = ""
+
+    @property
+    def path(self) -> str:
+        """The file as it is written on Linux."""
+        return self.file.replace("\\", "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class ParsedException:
     @property
     def location(self) -> TracebackFrame | None:
         """The innermost frame in the user's own code."""
-        return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.file)), None)
+        return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.path)), None)
 
 
 def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:

@@ -241,6 +241,31 @@ def test_a_sigkill_without_evidence_of_memory_is_never_certain() -> None:
     assert (kernel.causes[0].code, kernel.causes[0].confidence) == ("S77", "certain")
 
 
+_REFUSED = "TypeError: Trainer.__init__() got an unexpected keyword argument"
+_UNREAD = "cannot open shared object file: No such file or directory"
+_TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/sft_trainer.py"
+
+
+@pytest.mark.parametrize(
+    ("file", "message", "command", "said"),
+    [
+        (_SCRIPT, f"{_REFUSED} 'processing_class'", "write tokenizer=", ""),
+        (_TRL, f"{_REFUSED} 'tokenizer'", "python -m pip install -U trl", "fit together"),
+        (_SCRIPT, "OSError: [Errno 28] No space left on device", "", "disk"),
+        (_SCRIPT, "OSError: [Errno 28] No space left on device: '/out/last.pt'", "df -h /out/last.pt", ""),
+        (_SCRIPT, "ImportError: /opt/x/fused.so: undefined symbol: _ZN2at4_ops5emptyE", "", "another torch"),
+        (_SCRIPT, f"ImportError: libcudart.so.11.0: {_UNREAD}", "", "built for the CUDA of"),
+        (_SCRIPT, f"ImportError: libc10.so: {_UNREAD}", "", "import torch before it"),
+    ],
+)  # fmt: skip
+def test_advice_is_for_the_place_that_went_wrong(file: str, message: str, command: str, said: str) -> None:
+    log = f'Traceback (most recent call last):\n  File "{file}", line 3, in run\n    call()\n{message}\n'
+    cause = diagnose(log).causes[0]
+    assert cause.command.startswith(command)
+    assert bool(cause.command) == bool(command)
+    assert said in f"{cause.cause}; {cause.fix}"
+
+
 def test_the_line_of_the_users_code_and_the_command_are_told() -> None:
     found = diagnose(dict(HITS)["S90 deprecated-tokenizer-arg"]).causes[0]
     assert found.location == "/home/ana/ft/train.py:40"

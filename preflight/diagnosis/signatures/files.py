@@ -47,7 +47,8 @@ ROWS: tuple[Signature, ...] = (
     Signature("S88", "bad-checkpoint", ROOT,
               r"size mismatch for [\w.]+: copying a param with shape|with shape torch\.Size\(\[[\d, ]{0,60}\]\) from checkpoint|Size mismatch between saved torch\.Size|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
               r"|loaded state dict (?:has a different number|contains a parameter group)|You set `ignore_mismatched_sizes` to `False`|ignore_mismatched_sizes=True",
-              "the checkpoint belongs to another model", "load it into the model that it was saved from", "known"),
+              "the checkpoint belongs to another model or optimizer, or lacks a part that the script reads", "load it into what it was saved from;"
+              " print its keys and compare", "known"),
     Signature("S109", "bad-checkpoint", ROOT,
               r"used a \w+ world size of \d+ but the current|value from checkpoint \(.{1,40}\) is not equal to the input argument|checkpoint .{0,80}(?:saved|trained) (?:with|on|by) (?:a )?(?:different )?(?:number of (?:ranks|GPUs|processes)|world[_ ]size)",
               "the checkpoint was saved by another number of ranks, or another split of the model, than this run has",

@@ -33,8 +33,9 @@ ROWS: tuple[Signature, ...] = (
               r"|You (?:cannot|can't) use `?device_map`?.{0,80}(?:distributed|DeepSpeed|ZeRO)|DeepSpeed Zero-3 is not compatible with .{0,40}device_map"
               r"|`?device_map`? .{0,60}not compatible with .{0,40}(?:ZeRO|distributed|FSDP|DDP)|module must have its parameters .{0,40}on device .{0,20}device_ids\[0\]"
               r"|can't move a model that has some modules offloaded",
-              "device_map put the model on other GPUs than the rank's own",
-              "drop device_map='auto', or device_map={'': PartialState().local_process_index}", "source"),
+              "the model, or a part of it, is not on the rank's own GPU: device_map spread it, or a .to() chose another one",
+              "drop device_map='auto', or device_map={'': PartialState().local_process_index}; before DataParallel model.to('cuda:0') with"
+              " CUDA_VISIBLE_DEVICES for the GPUs you want", "source"),
     Signature("S43", "device-mismatch", ROOT,
               r"Expected all tensors to be on the same device|[Ii]nput,? output and indices must be on the current device"
               r"|Input type \(torch\.FloatTensor\) and weight type \(torch\.cuda|arguments are located on different GPUs"
@@ -132,8 +133,9 @@ ROWS: tuple[Signature, ...] = (
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
               r"|CUDA error: unknown error|" + cuda_status(30, 304, 805, 806, 807, 808, 809, 999) + r"|cudaErrorUnknown|CUDA error: OS call failed|CUDA error: driver shutting down"
               r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)",
-              "CUDA cannot start on this host: /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked",
-              "sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
+              "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked;"
+              " later the driver or the GPU failed",
+              "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
               r"CUDNN_STATUS_EXECUTION_FAILED|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted(?! when stream is capturing)|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",

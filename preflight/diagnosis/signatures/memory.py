@@ -51,7 +51,7 @@ ROWS: tuple[Signature, ...] = (
               r"|cuDNN version incompatibility|[Uu]nable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
               r"|[Cc]ould not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+|Unable to load any of \{libcudnn",
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
-              "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH", "known"),
+              "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH; a torch that is newer than the GPU", "known"),
     Signature("S74", "shm", ENDING,
               r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|" + ended_by_signal(7, "SIGBUS"),
               "a bus error, nearly always a full /dev/shm", "docker run --ipc=host or --shm-size=16g", "source"),

@@ -123,7 +123,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S18", "nan-loss", ROOT,
               r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"
               r"|Current loss scale already at minimum|loss returned in \S+ is (?:nan|NaN|inf)|Detected nan and/or inf values|Minimum loss scale reached|grad_scale is too small, exiting|[Mm]odel diverged with loss"
-              r"|Loss became infinite or NaN|found NaN in (?:local|loss|global)|NaN (?:or Inf )?(?:found|detected|encountered) in"
+              r"|Loss became infinite or NaN|found (?:NaN|Inf|nan|inf) in (?:local|loss|global)|\bUnexpected result (?:nan|inf)\b|NaN (?:or Inf )?(?:found|detected|encountered) in"
               r" (?:loss|local|grad|the loss|training loss)|[Nn]on-finite loss|(?:[Nn]an|NaN|NAN) (?:loss|grad norm) (?:encountered|detected|occur)"
               r"|[Ii]nvalid loss, terminating|loss is not finite|Monitored metric \S*loss\S* = (?:nan|inf) is not finite"
               r"|returned nan values in its \d+th output|found invalid values:\s*tensor\(.{0,40}\bnan"
@@ -141,6 +141,8 @@ ROWS: tuple[Signature, ...] = (
               "the model's outputs are NaN or infinite: an earlier step broke its weights, or fp16 overflows",
               "bf16 instead of fp16, or float32; look at the losses before this", "thread"),
     Signature("S17", "no-gradient", ROOT, r"element \d+ of (?:tensors|variables) does not require grad",
-              "every parameter is frozen, or reentrant checkpointing runs over frozen inputs",
-              "model.enable_input_require_grads() or gradient_checkpointing_kwargs={'use_reentrant': False}", "run"),
+              "the loss depends on no trained parameter: all are frozen, a detach() or no_grad() is in the way, or reentrant checkpointing runs over"
+              " frozen inputs",
+              "print the parameters that require gradients; with frozen inputs (LoRA) model.enable_input_require_grads() or"
+              " gradient_checkpointing_kwargs={'use_reentrant': False}", "run"),
 )  # fmt: skip

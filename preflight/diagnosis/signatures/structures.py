@@ -62,6 +62,10 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S52", _raised(r"\b(?:[Tt]imed out|[Tt]ime-?out)\b.{0,100}\b(?:ranks?|nodes?|peers?|barrier|collective|store|rendezvous|process groups?)\b", r"\b(?:barrier|collective|store|rendezvous|process group)\b.{0,80}\b(?:[Tt]imed out|[Tt]ime-?out)\b")),
     ("S49", r"\bDist(?:Network|Store)Error: "),
     ("S17", _raised(r"\b(?:does not|do not|doesn't|don't|[Nn]one of .{0,40}) (?:have )?requires?[ _]grad\b", r"\boptimizer got an empty parameter list", r"\b[Nn]o (?:trainable|learnable) (?:param|weight|layer)")),
+    ("S19", _raised(
+        r"\b(?:[Nn]a[Nn]s?|NANs?|[Ii]nfs?|non-?finite|not finite|infinite)\b.{0,60}\b(?:loss(?:es)?|[Gg]rad(?:ient)?s?|grad[ _]norms?|logits|weights|activations|parameters)\b",
+        r"\b(?:[Ll]oss(?:es)?|[Gg]rad(?:ient)?s?|grad[ _]norms?|[Ll]ogits|[Ww]eights|[Aa]ctivations|[Pp]arameters)\b.{0,60}\b(?:[Nn]a[Nn]s?|NANs?|[Ii]nfs?|non-?finite|not finite|infinite)\b",
+    )),
     ("S60", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|create|map|mmap|resize) .{0,30}\bshared memory\b")),
     ("S20", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? allocate .{0,60}\b(?:GPU|CUDA|cuda|device) (?:memory|buffer)", r"\b(?:GPU|device) (?:is )?out of memory\b", r"\b[Ii]nsufficient (?:GPU|device|CUDA) memory\b")),
     ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
