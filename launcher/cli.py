@@ -350,9 +350,9 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
 
 
 def _report(error: GpulaunchError) -> GpulaunchError:
-    first, *more = error.message.split("\n")
+    first, *more = (error.summary or error.message).split("\n")
     lines: list[StyledLine] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
-    if error.fix:
+    if error.fix and not error.summary:
         indents = chain(["  fix: "], repeat(" " * 7))
         lines += [f"{indent}{line}" for indent, line in zip(indents, error.fix.split("\n"), strict=False)]
     with suppress(OSError):  # stderr may be gone too; the exit code still says it

@@ -9,12 +9,14 @@ class GpulaunchError(Exception):
     `message` says what is wrong and why it matters; `fix` is what to type next, or empty when the message
     already says it. `exit_code` is what the process returns (see docs/exit-codes.md); `code` and `hosts` are
     what --json says of it. `document` is what a command had to say before it failed: --json adds the error.
+    `summary` is what a terminal shows in place of message and fix, where a report above has both.
     """
 
     exit_code: ClassVar[int] = 2
     code: ClassVar[str] = "error"
     hosts: tuple[str, ...] = ()
     document: dict[str, Any] | None = None
+    summary: str = ""
 
     def __init_subclass__(cls, *, code: str = "", exit_code: int | None = None) -> None:
         """Set what a class declares beside its base: `class WaitTimedOut(GpulaunchError, code="..."):`."""

@@ -48,7 +48,9 @@ def refuse_bad_nodes(
     if what.slurm_job is None or not found or shared:
         return error
     _give_up(what.slurm_job, found, what, logs, say)
-    return BadNodeError(error.message, error.fix)
+    bad_node = BadNodeError(error.message, error.fix)
+    bad_node.summary = error.summary
+    return bad_node
 
 
 def conclude_job(

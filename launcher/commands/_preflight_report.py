@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from launcher.config.host_sets import short_host_range
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import report_lines
 from launcher.host_checks.shown_info import note_shown
@@ -16,6 +17,12 @@ def todays_report(result: PreflightResult, *, verbose: bool) -> Iterator[StyledL
 
 
 def print_report(screen: Screen, result: PreflightResult, *, verbose: bool = False) -> None:
-    """Print the report above the screen's lowest lines."""
+    """Print the report above the screen's lowest lines; an error that it holds is then reported in short."""
     for line in todays_report(result, verbose=verbose):
         screen.print_line(line)
+    if not result.errors:
+        return
+    codes = ",".join(sorted({error.code for error in result.errors.values()}))
+    summary = f"nothing was started: {short_host_range(tuple(result.errors))} cannot be used ({codes})"
+    for error in result.errors.values():
+        error.summary = summary

@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from importlib import import_module
@@ -156,6 +157,21 @@ def test_each_failure_has_its_words_and_exit_code(
     assert cli.execute([], failing(error)) == code
     assert message in capsys.readouterr().err
     assert not state.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "rehearse"])
+def test_a_host_that_stops_a_launch_is_reported_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").touch()
+    with socket.socket() as bound:  # it does not listen
+        bound.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{bound.getsockname()[1]}"
+        assert cli.execute([command, "a.py", "--hosts", host]) == 3
+    report, error = capsys.readouterr()
+    assert (report.count("refused the connection"), report.count("fix:")) == (1, 1)
+    assert error == f"error: nothing was started: {host} cannot be used (HOST003)\n"
 
 
 @pytest.mark.parametrize("result", [0, 1, 42, None])
