@@ -82,12 +82,13 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
 def _last_state(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     """Return the rows of the last state that has as many GPUs as any: its numbers start again."""
     states: list[list[dict[str, str]]] = []
+    seen: set[tuple[str, str]] = set()
     for row in rows:
-        above = states[-1][-1] if states else None
-        starts = above is None or int(row["gpu"]) < int(above["gpu"])
-        starts = starts or any(one["gpu"] == row["gpu"] and one["pid"] == row["pid"] for one in states[-1])
-        if starts:
+        place = (row["gpu"], row["pid"])
+        if not states or int(row["gpu"]) < int(states[-1][-1]["gpu"]) or place in seen:
             states.append([])
+            seen.clear()
+        seen.add(place)
         states[-1].append(row)
     most = max(len({row["gpu"] for row in state}) for state in states)
     return next(state for state in reversed(states) if len({row["gpu"] for row in state}) == most)

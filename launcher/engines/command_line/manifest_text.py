@@ -25,6 +25,8 @@ _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _TEXT_KEYS = ("run", "script", "commands", "cmd")
 _MOST_LINES = 5_000
+_MOST_COMMANDS = 4
+"""Of one manifest, whose variables are compared: a master and its workers have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,19 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
     if len(lines) > _MOST_LINES or not any(_KEY.fullmatch(line) for line in lines):
         return None
     keys = list(_keys(lines))
-    found: dict[str, None] = {}
+    commands: dict[str, list[_Key]] = {}
     for number, key in enumerate(keys):
         command = _command(key, keys[number + 1 : number + 2])
         if command is not None and launch.search(command):
-            found["".join((*_environment(keys, key, lines), command))] = None
+            commands.setdefault(command, []).append(key)
+    found = {
+        "".join((*_environment(keys, key, lines), command))
+        for command, places in list(commands.items())[:_MOST_COMMANDS]
+        for key in places[:_MOST_COMMANDS]
+    }
     if len(found) > 1:
-        raise CommandRefused(
-            f"the manifest has {len(found)} commands that launch something", "paste one of them"
-        )
+        count = max(len(found), len(commands))
+        raise CommandRefused(f"the manifest has {count} commands that launch something", "paste one of them")
     return next(iter(found), None)
 
 
@@ -155,14 +161,23 @@ def _scalar(value: str) -> str:
 
 def _environment(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[str]:
     """Yield the variables that are set beside a command, as assignments of a shell."""
+    first = last = command.line
+    while first > 0 and not _is_outside(lines[first - 1], command.indent):
+        first -= 1
+    while last < len(lines) - 1 and not _is_outside(lines[last + 1], command.indent):
+        last += 1
     for key in keys:
-        if key.name not in ("env", "environment") or key.indent != command.indent:
-            continue
-        first, last = sorted((key.line, command.line))
-        if any(line.strip() and _indent(line) < key.indent for line in lines[first + 1 : last + 1]):
-            continue
-        for name, value in _variables(lines, key):
-            yield f"export {name}={shlex.quote(_scalar(value))}\n"
+        is_beside = key.indent == command.indent and first - 1 <= key.line <= last
+        if key.name in ("env", "environment") and is_beside:
+            for name, value in _variables(lines, key):
+                yield f"export {name}={shlex.quote(_scalar(value))}\n"
+
+
+def _is_outside(line: str, indent: int) -> bool:
+    """Whether a line is of another mapping than the keys at `indent`."""
+    return bool(line.strip()) and (
+        _indent(line) < indent or (line.lstrip(" ").startswith("- ") and _indent(line) == indent)
+    )
 
 
 def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ any other that launches nothing, the variables that it sets have no value behind
 """
 
 import re
+from itertools import islice
 
 _FUNCTION = re.compile(
     r"^(?:function[ \t]+(?P<name>[\w-]+)[ \t]*(?:\(\))?|(?P<other>[\w-]+)[ \t]*\(\))\s*"
@@ -31,6 +32,7 @@ _PLAIN_SET = re.compile(
 )
 _WORD = re.compile(r"(?:[^\s\"'\\$`;&|<>()]|\"[^\"`\\]*\"|'[^']*'|\$[A-Za-z_{}\d]\w*\}?)+")
 _MOST_CALLS = 20
+_MOST_FUNCTIONS = 100
 
 
 def without_functions(text: str, launch: re.Pattern[str]) -> str:
@@ -38,7 +40,7 @@ def without_functions(text: str, launch: re.Pattern[str]) -> str:
 
     A function that launches something and that no line calls stays, and so does one that cannot be read.
     """
-    for found in list(_FUNCTION.finditer(text)):
+    for found in list(islice(_FUNCTION.finditer(text), _MOST_FUNCTIONS)):
         name, body = found["name"] or found["other"], found["body"]
         launches = launch.search(body) is not None
         rest = text.replace(found[0], "", 1)
