@@ -30,12 +30,16 @@ _PARTS = {
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
 """The fields of each kind of node that may hold others."""
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The fields of statements, handlers and cases that hold statements."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _STARTS = re.compile(r"\b(?:spawn|start_processes|launch|Process)\b")
-_PLACE = "gpulaunch_place"
+PLACE = "gpulaunch_place"
 """Where a node keeps its place: a quarter of all that is evaluated asks for it, in each reading again."""
+_LINES = "gpulaunch_lines"
+"""Where a file's tree keeps its lines: each branch that is left out is looked at in them."""
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
@@ -51,22 +55,22 @@ class Source:
     @property
     def lines(self) -> Sequence[str]:
         """The lines of the text."""
-        return _lines(self.text)
+        of_tree = self.tree.__dict__
+        if _LINES not in of_tree:
+            text = self.text.replace("\r\n", "\n").replace("\r", "\n")  # as Python's parser counts lines
+            of_tree[_LINES] = text.split("\n")
+        lines: Sequence[str] = of_tree[_LINES]
+        return lines
 
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""
         of_node = node.__dict__
-        if _PLACE not in of_node:
+        if PLACE not in of_node:
             if "lineno" not in of_node:  # a module; or a context or operator, which all trees share
                 return CodeLocation(self.path, 1)
-            of_node[_PLACE] = CodeLocation(self.path, of_node["lineno"], of_node.get("col_offset", 0) + 1)
-        place: CodeLocation = of_node[_PLACE]
+            of_node[PLACE] = CodeLocation(self.path, of_node["lineno"], of_node.get("col_offset", 0) + 1)
+        place: CodeLocation = of_node[PLACE]
         return place
-
-
-@lru_cache(maxsize=4)
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(text.splitlines())
 
 
 class Parser:
@@ -78,6 +82,7 @@ class Parser:
         self._uncounted: list[str] = []
         self._programs: dict[int, frozenset[str] | None] = {}
         self._nodes: dict[int, list[ast.AST]] = {}
+        self._imports: dict[int, list[tuple[str, int]]] = {}
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
         self.newer: dict[
             str, SyntaxError
@@ -125,6 +130,12 @@ class Parser:
         if id(tree) not in self._programs:
             self._programs[id(tree)] = used_names(self.nodes(tree)) if has_main(tree) else None
         return self._programs[id(tree)]
+
+    def imports(self, tree: ast.Module) -> list[tuple[str, int]]:
+        """Return what a file imports, each with its number of dots."""
+        if id(tree) not in self._imports:
+            self._imports[id(tree)] = list(_imports(tree))
+        return self._imports[id(tree)]
 
     def nodes(self, tree: ast.Module) -> list[ast.AST]:
         """Return all nodes of a file."""
@@ -210,7 +221,7 @@ class Sources:
         waiting, found = [source], [source.path]
         while waiting:
             one = waiting.pop()
-            for name, level in _imports(self.parser.nodes(one.tree)):
+            for name, level in self.parser.imports(one.tree):
                 module = self.imported(name, level, one)
                 if module is not None and module.path not in found:
                     found.append(module.path)
@@ -223,7 +234,7 @@ class Sources:
         Such a module may open GPU 0, or set the rank's device, when it is imported or called.
         """
         for source in self.files():
-            for name, level in _imports(self.parser.nodes(source.tree)):
+            for name, level in self.parser.imports(source.tree):
                 root = name.partition(".")[0]
                 known = root in KNOWN_ROOTS or root in QUIET_ROOTS or root in sys.stdlib_module_names
                 if (level or not known) and self.imported(name, level, source) is None:
@@ -300,12 +311,17 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     return nodes
 
 
-def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, 0) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or "", node.level
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield what a file imports, outer blocks first. Imports are statements: no expression is looked at."""
+    blocks: list[Sequence[ast.AST]] = [tree.body]
+    for block in blocks:  # which grows
+        for node in block:
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, 0) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield node.module or "", node.level
+            else:
+                blocks += [getattr(node, name) for name in _BLOCKS if hasattr(node, name)]
 
 
 def has_main(tree: ast.Module) -> bool:

@@ -17,24 +17,35 @@ _BARREN = 4
 
 
 @dataclass(slots=True)
+class CachedCall:
+    """How often a function was followed with the same arguments, and what it gave the last time."""
+
+    times: int = 0
+    result: Value = UNKNOWN
+
+
+@dataclass(slots=True)
 class CallCache:
     """What was called in one reading, and what came of it."""
 
     events: int = 0
-    _results: dict[Hashable, tuple[int, Value]] = field(default_factory=dict)
+    _calls: dict[Hashable, CachedCall] = field(default_factory=dict)
     _barren: dict[int, int] = field(default_factory=dict)
 
-    def known(self, key: int, signature: Hashable, *, plain: bool) -> Value | None:
+    def entry(self, key: int, signature: Hashable) -> CachedCall:
+        """Return what is known of calls with these arguments; looked up once, for their hash takes long."""
+        return self._calls.setdefault((key, signature), CachedCall())
+
+    def known(self, key: int, entry: CachedCall, *, plain: bool) -> Value | None:
         """Return what a call gives without following it, None when it is to be followed."""
-        times, result = self._results.get((key, signature), (0, UNKNOWN))
-        if times >= _SAME:
-            return result
+        if entry.times >= _SAME:
+            return entry.result
         return UNKNOWN if plain and self._barren.get(key, 0) >= _BARREN else None
 
-    def note(self, key: int, signature: Hashable, result: Value, *, before: int) -> None:
+    def note(self, key: int, entry: CachedCall, result: Value, *, before: int) -> None:
         """Note what a call gave; `before` is how many events came before it."""
-        times, _ = self._results.get((key, signature), (0, UNKNOWN))
-        self._results[key, signature] = times + 1, result
+        entry.times += 1
+        entry.result = result
         empty = self.events == before and result in (UNKNOWN, NONE)
         self._barren[key] = self._barren.get(key, 0) + 1 if empty else -(1 << 30)
 

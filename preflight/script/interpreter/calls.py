@@ -1,8 +1,8 @@
 """Calls: the script's own functions are followed where they are called; libraries have models."""
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 12
 """Calls in one another that are followed."""
+_MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
+"""Kinds of values that are objects or may hold some; most arguments are others."""
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -75,30 +77,23 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
 
 def call(it: "Interpreter", node: ast.Call) -> Value:
     """Return what a call gives."""
-    if (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr == "backward"
-        and _is_scaled(it, node.func.value)
-    ):
+    method = node.func if isinstance(node.func, ast.Attribute) else None
+    if method is not None and method.attr == "backward" and _is_scaled(it, method.value):
         it.state.scaled = True
         return NONE
     func = it.evaluate(node.func)
     seen = read_arguments(it, node)
-    if isinstance(func, Unknown) and _scales(node):
-        if _scales_loss(node):
-            it.state.scaled = True
-            it.notes.setdefault("scaler", []).append(seen.place)
-        return NONE
-    if (
-        isinstance(func, ExternalName)
-        and func.name.startswith("value.")
-        and isinstance(node.func, ast.Attribute)
-    ):
-        return plain.call_builtin_method(
-            it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen
-        )
+    if method is not None:
+        if method.attr == "backward" and isinstance(func, Unknown) and _scales(node):
+            if _scales_loss(node):
+                it.state.scaled = True
+                it.notes.setdefault("scaler", []).append(seen.place)
+            return NONE
+        if isinstance(func, ExternalName) and func.name.startswith("value."):
+            owner = it.evaluate(method.value)
+            return plain.call_builtin_method(it, owner, func.name.removeprefix("value."), seen)
     if isinstance(func, OneOf):
-        return join(invoke(it, item, seen) for item in func.values)
+        return join([invoke(it, item, seen) for item in func.values])
     return invoke(it, func, seen)
 
 
@@ -108,10 +103,8 @@ def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
 
 
 def _scales(node: ast.Call) -> bool:
-    """Whether some scaler scales this: scaler.scale(loss).backward(), y.backward(scaler.scale(grad))."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "backward":
-        return False
-    parts = (node.func.value, *node.args)
+    """Whether some scaler scales what a backward() is of: scaler.scale(loss), or its argument."""
+    parts = (getattr(node.func, "value", None), *node.args)
     return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)
 
 
@@ -124,34 +117,37 @@ def _scales_loss(node: ast.Call) -> bool:
 
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
     """Call a value."""
-    if isinstance(func, ExternalName):
-        return it.library.call(it, func.name, seen)
-    if isinstance(func, Method):
-        return it.library.method(it, func.owner, func.name, seen)
-    if isinstance(func, Func):
-        return call_function(it, func, seen)
-    if isinstance(func, Class):
-        return instantiate(it, func, seen)
-    if isinstance(func, Ref):
-        return _call_object(it, func, seen)
-    if isinstance(func, Unknown) and (found := it.library.promoted(it, seen)) is not None:
-        return found
-    if isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "backward":
+    return _INVOKE.get(type(func), _invoke_other)(it, func, seen)
+
+
+def _invoke_external(it: "Interpreter", func: ExternalName, seen: "Call") -> Value:
+    return it.library.call(it, func.name, seen)
+
+
+def _invoke_method(it: "Interpreter", func: Method, seen: "Call") -> Value:
+    return it.library.method(it, func.owner, func.name, seen)
+
+
+def _invoke_unknown(it: "Interpreter", func: Unknown, seen: "Call") -> Value:
+    found = it.library.promoted(it, seen)
+    return _invoke_other(it, func, seen) if found is None else found
+
+
+def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
+    """Call what is not known, or nothing that can be called; a method's name may say what it does."""
+    name = seen.node.func.attr if isinstance(seen.node.func, ast.Attribute) else ""
+    if name == "backward":
         it.library.raw_backward(it, seen)
-    elif isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "unscale_":
+    elif name == "unscale_":
         it.state.scaled = False
-    elif isinstance(func, Unknown) and _is_move(seen):
+    elif name in ("to", "cuda") and isinstance(func, Unknown):
         it.library.moved(it, seen)
-    elif isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "set_device":
+    elif name == "set_device":
         it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
         it.state.device_set = True
     elif not isinstance(func, Element):
         taint(it, seen)
     return UNKNOWN
-
-
-def _is_move(seen: "Call") -> bool:
-    return isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr in ("to", "cuda")
 
 
 def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
@@ -174,7 +170,7 @@ def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
 def taint(it: "Interpreter", seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
-        for ref in refs_in(value):
+        for ref in refs_in(value) if type(value) in _MAY_HOLD else ():
             thing = it.thing(ref)
             if thing is not None:
                 it.change(ref.id, touched=TRUE)
@@ -198,7 +194,7 @@ def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     places: dict[str, CodeLocation] = {}
-    maybe: set[str] = set()
+    maybe: frozenset[str] = frozenset()
     is_open = False
     for part in node.args:
         if not isinstance(part, ast.Starred):
@@ -218,7 +214,7 @@ def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":
         is_open = _spread(kwargs, places, value, it.place(keyword)) or is_open
         maps = [set(dict(item.items)) for item in alternatives(value) if isinstance(item, Map)]
         maybe |= {str(name) for names in maps for name in names if any(name not in other for other in maps)}
-    return Call(node, it.place(node), tuple(args), kwargs, places, is_open, frozenset(maybe))
+    return Call(node, it.place(node), tuple(args), kwargs, places, is_open, maybe)
 
 
 def _spread(
@@ -259,7 +255,8 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     )
     values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
     plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
-    known = it.calls.known(func.key, signature, plain=plain)
+    entry = it.calls.entry(func.key, signature)
+    known = it.calls.known(func.key, entry, plain=plain)
     if known is not None:
         return known
     before = it.calls.events
@@ -270,7 +267,7 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         result = _run_body(it, info, func.key)
     it.call_depth -= 1
     if not it.state.dead:
-        it.calls.note(func.key, signature, result, before=before)
+        it.calls.note(func.key, entry, result, before=before)
     if frame not in it.captured:
         it.state.drop(frame)
     return result
@@ -391,3 +388,13 @@ def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> No
             name: value if name in seen.kwargs else join((value, UNKNOWN)) for name, value in values.items()
         }
     it.change(ref.id, **values)
+
+
+_INVOKE: dict[type[Any], Callable[["Interpreter", Any, Call], Value]] = {
+    ExternalName: _invoke_external,
+    Method: _invoke_method,
+    Func: call_function,
+    Class: instantiate,
+    Ref: _call_object,
+    Unknown: _invoke_unknown,
+}

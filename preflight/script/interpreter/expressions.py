@@ -82,29 +82,39 @@ def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
 
 def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> Value:
     """Return `owner.name`."""
-    if isinstance(owner, ExternalName):
-        full = f"{owner.name}.{name}"
-        known = it.library.constant(it, full, node)
-        return ExternalName(full) if known is None else known
-    if isinstance(owner, Ref):
-        return _thing_attribute(it, owner, name, node)
-    if isinstance(owner, OneOf):
-        return join(get_attribute(it, item, name, node) for item in owner.values)
-    if isinstance(owner, Module):
-        frame = it.module_of(owner)
-        return it.state.frames.get(frame or -1, {}).get(name, UNKNOWN)
-    if isinstance(owner, Class):
-        return _class_attribute(it, owner, name)
-    if isinstance(owner, Element):
-        return it.library.attribute(it, owner, name)
-    if isinstance(owner, Method) and owner.name == "super":
-        return Method(owner.owner, f"super.{name}")
-    if isinstance(owner, (Map, Seq, Const, Dtype, Device)):
-        return _plain_method(owner, name)
-    return UNKNOWN
+    read = _ATTRIBUTES.get(type(owner))
+    return UNKNOWN if read is None else read(it, owner, name, node)
 
 
-def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Value:
+def _external_attribute(it: "Interpreter", owner: ExternalName, name: str, node: ast.AST) -> Value:
+    full = f"{owner.name}.{name}"
+    known = it.library.constant(it, full, node)
+    return ExternalName(full) if known is None else known
+
+
+def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST) -> Value:
+    return join([get_attribute(it, item, name, node) for item in owner.values])
+
+
+def _module_attribute(it: "Interpreter", owner: Module, name: str, node: ast.AST) -> Value:
+    del node
+    return it.state.frames.get(it.module_of(owner) or -1, {}).get(name, UNKNOWN)
+
+
+def _part_attribute(it: "Interpreter", owner: Element, name: str, node: ast.AST) -> Value:
+    del node
+    return it.library.attribute(it, owner, name)
+
+
+def _method_attribute(it: "Interpreter", owner: Method, name: str, node: ast.AST) -> Value:
+    del it, node
+    return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
+
+
+def _plain_method(
+    it: "Interpreter", owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
+) -> Value:
+    del it, node
     if isinstance(owner, Device):
         if name == "type":
             return Const(owner.kind)
@@ -125,7 +135,8 @@ def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Val
     return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
 
 
-def _class_attribute(it: "Interpreter", owner: Class, name: str) -> Value:
+def _class_attribute(it: "Interpreter", owner: Class, name: str, node: ast.AST) -> Value:
+    del node
     for info in it.mro(owner.key):
         if name in info.names:
             value = info.names[name]
@@ -167,7 +178,9 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
 
 def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
     owner, key = it.evaluate(node.value), it.evaluate(node.slice)
-    return join(_item(it, item, key) for item in alternatives(owner))
+    if isinstance(owner, OneOf):
+        return join([_item(it, item, key) for item in owner.values])
+    return _item(it, owner, key)
 
 
 def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
@@ -333,6 +346,17 @@ def _through(it: "Interpreter", node: ast.expr) -> Value:
     return it.evaluate(getattr(node, "value"))  # noqa: B009 - Await and Starred
 
 
+_ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]] = {
+    ExternalName: _external_attribute,
+    Ref: _thing_attribute,
+    OneOf: _attribute_of_each,
+    Module: _module_attribute,
+    Class: _class_attribute,
+    Element: _part_attribute,
+    Method: _method_attribute,
+    **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
+}
+"""By the kind of owner: one that is not known has attributes that are not known."""
 HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,

@@ -51,6 +51,7 @@ _OF_RANKS = frozenset(
         *("spawn", "horovod", "hvd", "deepspeed"),
     }
 )
+_NAMES_RANKS = re.compile("|".join(sorted(_OF_RANKS)))
 _RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horovod|fsdp|deepspeed")
 
 
@@ -67,10 +68,13 @@ def may_matter(lines: Sequence[str]) -> bool:
     return bool(_OF_INTEREST.search("\n".join(lines)))
 
 
-def is_of_ranks(body: list[ast.stmt], flag: str) -> bool:
-    """Whether a branch that an option opens is the one of a launch with several ranks."""
+def is_of_ranks(body: list[ast.stmt], flag: str, lines: Sequence[str]) -> bool:
+    """Whether a branch that an option opens is the one of several ranks; `lines` are those of its file."""
     if _RANKS_OPTION.search(flag):
         return True
+    text = "\n".join(lines[body[0].lineno - 1 : body[-1].end_lineno]) if body else ""
+    if not _NAMES_RANKS.search(text):
+        return False  # most: no need to look at each name in it
     return any(_named(node) in _OF_RANKS for statement in body for node in walk(statement))
 
 
@@ -98,10 +102,10 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
     return (one, "") if isinstance(getattr(test, "op", None), ast.And) else ("", other)
 
 
-def places_of(node: ast.If) -> tuple[str, str]:
+def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
     """Return where the body and the `else` run: beside the branch of several ranks is that of one."""
     body, other = branch_places(node.test)
-    of_ranks = is_of_ranks(node.body, ""), is_of_ranks(node.orelse, "")
+    of_ranks = is_of_ranks(node.body, "", lines), is_of_ranks(node.orelse, "", lines)
     if of_ranks == (True, False) and not body:
         other = other or ONE_RANK
     elif of_ranks == (False, True) and not other:

@@ -37,7 +37,7 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.names import is_named_trainer
-from preflight.script.source import Source, Sources
+from preflight.script.source import PLACE, Source, Sources
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
 _MAX_PROBLEMS = 20
+_NO_NAMES: dict[str, Value] = {}
 
 
 class Library(Protocol):
@@ -238,7 +239,8 @@ class Interpreter:
 
     def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax is."""
-        return self.source.place(node)
+        known: CodeLocation | None = node.__dict__.get(PLACE)
+        return self.source.place(node) if known is None else known
 
     def new_frame(self, parent: int | None) -> int:
         """Return a new, empty frame of names."""
@@ -295,10 +297,11 @@ class Interpreter:
     def lookup(self, name: str) -> Value:
         """Return what a name means at this point."""
         frame: int | None = self.frame
+        frames = self.state.frames
         while frame is not None:
-            names = self.state.frames.get(frame, {})
-            if name in names:
-                return names[name]
+            value = frames.get(frame, _NO_NAMES).get(name)
+            if value is not None:
+                return value
             frame = self.parents.get(frame)
         return ExternalName(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
 
@@ -314,7 +317,7 @@ class Interpreter:
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
         value = expressions.HANDLERS.get(type(node), expressions.parts)(self, node)
-        if type(value) in _OF_ONE_SIZE or is_small(value):
+        if value is UNKNOWN or type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)

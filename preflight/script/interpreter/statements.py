@@ -70,7 +70,7 @@ def _if(it: "Interpreter", node: ast.If) -> None:
         _known_branch(it, node, known=known)
         return
     if id(node) not in it.branch_places:
-        it.branch_places[id(node)] = places_of(node)
+        it.branch_places[id(node)] = places_of(node, it.source.lines)
     there, elsewhere = it.branch_places[id(node)]
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another

@@ -61,7 +61,7 @@ def default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]
     for node in walk(test):
         value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
         flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
-        if flag is not None and is_of_ranks(other, flag):
+        if flag is not None and is_of_ranks(other, flag, it.source.lines):
             return ONE_RANK if any(map(_is_number, _declared(it, flag))) else f"{WITHOUT}{flag}"
     return ""
 
