@@ -13,11 +13,8 @@ from launcher.commands._completion import complete_configs
 from launcher.commands._confirm import confirm
 from launcher.commands._param_types import PrecisionParam
 from launcher.config.precision_names import PRECISIONS
-from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.lint.docs import render_page
-from launcher.lint.fix import UnfixedFinding, diff, fix_script
 from launcher.lint.render import lint_json, lint_lines, sarif
 from launcher.local.atomic_write import write_atomic
 from launcher.local.installed_version import installed_version
@@ -101,13 +98,19 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     options = LintOptions(**given)
     if options.markdown:
+        from launcher.lint.docs import render_page  # noqa: PLC0415 - only for the documentation
+
         write_atomic(options.markdown, render_page())
         return 0
     if options.fix and (options.as_json or options.as_sarif):
         raise BadInput(
             "--fix shows a diff, which is not part of the document", "leave --json and --sarif out"
         )
-    job = load_run_config(config, Overrides()) if config else None
+    job = None
+    if config:
+        from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - a third of the start
+
+        job = load_run_config(config, Overrides())
     paths = list(scripts)
     if job is not None and not paths:
         paths = [job.local_script or Path(job.job.script_in_tree)]
@@ -134,6 +137,8 @@ def _fix_all(
     path: Path, result: LintResult, targets: Sequence[RankTarget], *, certain: bool, sure: bool
 ) -> None:
     """Show what would change in the script and in its own modules; write it only after a yes."""
+    from launcher.lint.fix import UnfixedFinding, diff, fix_script  # noqa: PLC0415 - only with --fix
+
     change: dict[str, str] = {}
     left: list[UnfixedFinding] = []
     for name in result.files:
