@@ -120,17 +120,16 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
 
 
 def parse_gpus(text: str) -> GpuRequest:
-    """Return what --gpus says: a word, a count, or a list with commas (`0,` is GPU 0). Raises BadInput."""
-    if text in ("all", "none", "auto"):
-        return text  # type: ignore[return-value]  # mypy does not narrow by `in`
-    if text.isdigit():
-        return int(text)
-    words = [word.strip() for word in text.strip("[]").split(",") if word.strip()]
-    if not words or not all(word.isdigit() or word.startswith(("GPU-", "MIG-")) for word in words):
-        raise BadInput(
-            f'--gpus: "{text}"', "expected all, none, auto, a count, or a list such as 0,2 or GPU-..."
-        )
-    return tuple(int(word) if word.isdigit() else word for word in words)
+    """Return what --gpus says: a word, a count, or a list (`0,` is GPU 0). Raises ConfigError."""
+    from launcher.config.host_fields import gpus  # noqa: PLC0415 - only for the option
+    from launcher.config.yaml_tree import ConfigIssues, YamlNode  # noqa: PLC0415 - as above
+
+    mistakes = ConfigIssues()
+    words = text.strip("[]").split(",") if text.startswith("[") else ()
+    value = tuple(YamlNode(word.strip(), "--gpus") for word in words) or text
+    request: GpuRequest = gpus(("all", "auto", "none"), count=True).read(YamlNode(value, "--gpus"), mistakes)
+    mistakes.raise_if_any()
+    return request
 
 
 def _import_output() -> None:

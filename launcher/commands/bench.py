@@ -47,7 +47,7 @@ class BenchOptions(HostOptions):
 
 @click.command("bench", epilog=_EXAMPLES)
 @hosts_argument
-@click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or a list of indices or UUIDs.")
+@click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or indices (0-3,6) or UUIDs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @deep_options("")
 @transport_option

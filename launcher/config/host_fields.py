@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from launcher.config.fields import MAX_TEXT, Custom, Schema, Text
@@ -13,7 +14,10 @@ from preflight.checks.versions import check_specifier
 
 MAX_GPUS = 1024
 _ADDRESS = Text("a name or IP address", r"[A-Za-z0-9_.:%+,/\[\]-]+")
-_GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
+_GPU_ID = r"(?:GPU|MIG)-[A-Za-z0-9/-]+"
+_GPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
+_GPU_WORD = f"(?:[0-9]{{1,4}}(?:-[0-9]{{1,4}})?|{_GPU_ID})"
+_GPU_TEXT = f"{_GPU_WORD}(?: *, *{_GPU_WORD})* *,?"
 _PATH = Text("a path on the host")
 _ENV_TOOLS = frozenset(
     {"conda", "mamba", "micromamba", "pixi", "uv", "poetry", "pipenv", "source", "module", "."}
@@ -96,15 +100,20 @@ def _versions_schema() -> Schema:
     return {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"}
 
 
-def _gpu_list(item: YamlNode) -> tuple[int | str, ...]:
-    expected = "a list of GPU indices or UUIDs, each once, such as [0, 1]"
-    parts = item.value if isinstance(item.value, tuple) else ()
+def _gpu_list(parts: Sequence[YamlNode]) -> tuple[int | str, ...]:
+    """Return indices and UUIDs, with ranges (`0-3`) written out. Raises ValueError with what was expected."""
+    expected = "a list of GPU indices or UUIDs, each once, such as 0-3,6 or [0, 1]"
     found: list[int | str] = []
     for part in parts:
         text = part.value if isinstance(part.value, str) else ""
-        if re.fullmatch(r"[0-9]{1,4}", text):
-            found.append(int(text))
-        elif _GPU_ID.fullmatch(text):
+        if match := _GPU_RANGE.fullmatch(text):
+            first, last = int(match[1]), int(match[2] or match[1])
+            if first > last:
+                raise ValueError(f"{expected}; the range {text} ends before it starts: write {last}-{first}")
+            if match[2] and last >= MAX_GPUS:
+                raise ValueError(f"{expected}; the range {text} goes beyond {MAX_GPUS - 1}")
+            found += range(first, last + 1)
+        elif re.fullmatch(_GPU_ID, text):
             found.append(text)
         else:
             raise ValueError(f"{expected}; not {part.kind}")
@@ -114,13 +123,13 @@ def _gpu_list(item: YamlNode) -> tuple[int | str, ...]:
 
 
 def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
-    """Return the kind of `gpus`: these words, a list, and a count where one is allowed."""
+    """Return the kind of `gpus`: these words, a list (of YAML, or `0-3,6`), a count where one is allowed."""
     names = ", ".join(words) + (", a count per host" if count else "")
-    expected = f"{names} or a list of indices or UUIDs"
+    expected = f"{names} or a list of indices or UUIDs such as 0-3,6"
 
     def parse(item: YamlNode) -> Any:
         if isinstance(item.value, tuple):
-            return _gpu_list(item)
+            return _gpu_list(item.value)
         if item.value in words:
             return item.value
         text = item.value if isinstance(item.value, str) else ""
@@ -128,18 +137,21 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
             raise ValueError(f"{expected} (none for CPU ranks, [0] for the GPU with index 0)")
         if count and re.fullmatch(r"[1-9][0-9]{0,3}", text) and int(text) <= MAX_GPUS:
             return int(text)
+        if not text.isdigit() and re.fullmatch(_GPU_TEXT, text):
+            return _gpu_list(tuple(YamlNode(word.strip(), "") for word in text.rstrip(",").split(",")))
         raise ValueError(expected)
 
     def shape() -> Schema:
         entry = {
             "anyOf": [
                 {"type": "integer", "minimum": 0},
-                {"type": "string", "pattern": f"^{_GPU_ID.pattern}$"},
+                {"type": "string", "pattern": f"^{_GPU_WORD}$"},
             ]
         }
         many = {"type": "array", "items": entry, "minItems": 1, "uniqueItems": True}
+        text = {"type": "string", "pattern": f"^{_GPU_TEXT}$"}
         counts = [{"type": "integer", "minimum": 1, "maximum": MAX_GPUS}] if count else []
-        return {"anyOf": [{"enum": list(words)}, *counts, many]}
+        return {"anyOf": [{"enum": list(words)}, *counts, many, text]}
 
     return Custom(expected, parse, shape)
 

@@ -2,7 +2,6 @@
 once.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -274,11 +273,7 @@ def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
             )
         yield "hosts", YamlNode(words, "--hosts", key="hosts")
     if overrides.gpus:
-        text = overrides.gpus
-        looks_like_list = "," in text or re.match(r"GPU-|MIG-", text)
-        if looks_like_list and not text.startswith("["):
-            text = f"[{text.strip(',')}]"
-        yield "gpus", _parse(text, "--gpus", mistakes)
+        yield "gpus", _parse(overrides.gpus, "--gpus", mistakes)
     if overrides.port:
         yield "main_port", YamlNode(overrides.port, "--port")
     if overrides.precision:

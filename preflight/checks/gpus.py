@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.helpers import name_of, required_unreadable, unreadable
@@ -55,12 +56,26 @@ def the_named_gpus_are_there(use: GpuSelection) -> Iterator[Problem]:
     Fix: `nvidia-smi -L` lists what the host has.
     Source: NVML device list.
     """
-    for word in use.not_found:
-        yield Problem(
-            f"GPU {word} is named but the driver does not list it",
-            "nvidia-smi -L shows the GPUs; correct gpus: in the run config or hosts.yaml",
-            subject=f"gpu {word}",
-        )
+    names = _fold(use.not_found)
+    if not names:
+        return
+    lone = len(use.not_found) == 1
+    what = f"GPU {names} is named but the driver does not list it"
+    yield Problem(
+        what if lone else f"GPUs {names} are named but the driver does not list them",
+        "nvidia-smi -L shows the GPUs; correct gpus: in the run config or hosts.yaml",
+        subject=f"gpu {names}" if lone else "",
+    )
+
+
+def _fold(words: tuple[int | str, ...]) -> str:
+    """Return indices and UUIDs as text, neighbouring indices as a range: `4-7, GPU-1f2e`."""
+    indices = sorted(word for word in words if isinstance(word, int))
+    runs = [
+        [index for _, index in run] for _, run in groupby(enumerate(indices), lambda pair: pair[1] - pair[0])
+    ]
+    ranges = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ", ".join([*ranges, *(word for word in words if isinstance(word, str))])
 
 
 @host_check("GPU003", gpu_only=True)

@@ -1,9 +1,11 @@
 """Run configs: where they are found, what overrides what, and what is told when they are wrong."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from launcher.commands._preflight import parse_gpus
 from launcher.config.restart_options import CHECKPOINTS, RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, find_config, known_configs, load_run_config
 from launcher.errors import BadInput, ConfigError
@@ -158,10 +160,17 @@ def test_the_command_line_wins_over_the_file() -> None:
         ("1,0", (1, 0)),
         ("GPU-1f2e,GPU-3", ("GPU-1f2e", "GPU-3")),
         ("MIG-7", ("MIG-7",)),
+        ("0-3", (0, 1, 2, 3)),
+        ("0-1,6", (0, 1, 6)),
+        ("[2-3, 0]", (2, 3, 0)),
     ],
 )
 def test_gpus_can_be_said_in_every_form(text: str, expected: object) -> None:
     assert load("script: a.py", gpus=text).job.gpus == expected
+    assert (
+        load(f"{{script: a.py, gpus: {text if text[0] == '[' else json.dumps(text)}}}").job.gpus == expected
+    )
+    assert parse_gpus(text) == expected
 
 
 def test_extra_arguments_arrive_exactly() -> None:
@@ -253,6 +262,9 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {"gpus": "some"},
         "--gpus: expected all, auto, none, a count per host or a list",
     ),
+    "gpus backwards": ("script: a", {"gpus": "3-0,6"}, "the range 3-0 ends before it starts: write 0-3"),
+    "gpus without end": ("script: a\ngpus: 0-9999", {}, "the range 0-9999 goes beyond 1023"),
+    "gpu twice": ("script: a\ngpus: 0-3,2", {}, "each once"),
     "restart key": (
         "script: a\nrestart:\n  spare: [b]",
         {},

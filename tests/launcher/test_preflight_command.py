@@ -150,14 +150,6 @@ def test_the_pages_of_the_checks_are_current() -> None:
     assert on_disk == render_pages(), "run: gpulaunch checks --markdown docs/checks"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("all", "all"), ("none", "none"), ("2", 2), ("0,", (0,)), ("0,2", (0, 2)), ("[GPU-ab]", ("GPU-ab",))],
-)
-def test_gpus_are_words_counts_or_lists(text: str, value: object) -> None:
-    assert parse_gpus(text) == value
-
-
 def test_other_words_for_gpus_are_refused() -> None:
     with pytest.raises(BadInput, match="--gpus"):
         parse_gpus("some")
