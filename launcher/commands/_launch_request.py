@@ -29,6 +29,7 @@ class LaunchOptions(HostOptions):
 
     hosts: tuple[str, ...]
     gpus: str
+    name: str
     port: str
     precision: str
     hang_timeout: str
@@ -94,6 +95,8 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         run_config = load_run_config(config, overrides)
     else:
         run_config = (lone_command if options.pasted else config_for_script)(extra, overrides)
+    if options.name:
+        run_config = replace(run_config, job=replace(run_config.job, name=options.name))
     ways = open_host_access(options)
     job = resolve_rank_counts(run_config.job, ways.inventory)
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)

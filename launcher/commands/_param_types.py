@@ -10,6 +10,7 @@ from launcher.commands._completion import complete_configs
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.local.project import RUNS, local_runs_dir
+from launcher.rundir.run_id import RUN_NAME_RULE, is_run_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,7 +21,7 @@ gpus_option = click.option(
     "--gpus",
     default="",
     metavar="WHICH",
-    help="all, none, auto, a count per host, or a list of indices or UUIDs.",
+    help="all, none, auto, a count per host, or indices (0-3,6) or UUIDs.",
 )
 
 
@@ -57,6 +58,18 @@ class DurationParam(click.FloatRange):
         if self.max is not None and seconds > self.max:
             self.fail(f"expected at most {format_duration(self.max)}, got {value}", param, ctx)
         return float(super().convert(seconds, param, ctx))
+
+
+class RunNameParam(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on only
+    """The name of a run as its id and directory have it; "" where none is given."""
+
+    name = "run name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name. Raises click.BadParameter."""
+        if value and not is_run_name(str(value)):
+            self.fail(f'expected {RUN_NAME_RULE}, got "{value}"', param, ctx)
+        return str(value)
 
 
 class FiniteRange(click.FloatRange):

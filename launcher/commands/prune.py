@@ -12,6 +12,7 @@ from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, errors_json, remove_runs
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
+from launcher.runs.model import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts
 from launcher.text import counted
@@ -19,7 +20,7 @@ from preflight.frozen import dataclass
 
 _EXAMPLES = """\b
 Examples:
-  gpulaunch prune titan --older-than 7d
+  gpulaunch prune titan --older-than 7d --dry-run
   gpulaunch prune all --yes
 """
 
@@ -29,6 +30,7 @@ class PruneOptions(HostOptions):
     """The values of what `prune` takes."""
 
     older_than: float
+    dry_run: bool
     yes: bool
     as_json: bool
 
@@ -42,6 +44,7 @@ class PruneOptions(HostOptions):
     show_default=True,
     help="Ended at least this long ago.",
 )
+@click.option("--dry-run", "-n", is_flag=True, help="Only show; delete nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 @host_access_options
@@ -73,7 +76,18 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if not old:
         answer.say(f"no run ended more than {format_duration(age)} ago")
         return remove_runs([], ways.open, answer, named)
+    if options.dry_run:
+        answer.say("nothing was deleted: this is a dry run")
+        return answer.finish(
+            ExitCode.UNREACHABLE if named else ExitCode.OK,
+            runs=[{"run_id": run.run_id, "hosts": _kept_json(run)} for run in old],
+            unreachable=errors_json(named),
+        )
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=errors_json(found.errors))
     return remove_runs(old, ways.open, answer, named)
+
+
+def _kept_json(run: RemoteRun) -> list[dict[str, object]]:
+    return [{"host": node.entry.name, "removed": False, "error": None} for node in run.nodes]

@@ -8,7 +8,14 @@ from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_hosts
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
-from launcher.commands._param_types import DurationParam, config_option, gpus_option, logs_option, set_option
+from launcher.commands._param_types import (
+    DurationParam,
+    RunNameParam,
+    config_option,
+    gpus_option,
+    logs_option,
+    set_option,
+)
 from launcher.commands._usage_errors import WrongUsage
 
 _EXAMPLES = """\b
@@ -37,6 +44,13 @@ MOST_WAIT_S = 7 * 86400.0
     help="Names, ranges, groups or all; repeatable.",
 )
 @gpus_option
+@click.option(
+    "--name",
+    type=RunNameParam(),
+    default="",
+    metavar="TEXT",
+    help="Name of the run, the first part of its id; else that of the script or run config.",
+)
 @click.option(
     "--port", default="", metavar="N", help="Main port to ask for; another free one is taken when it is busy."
 )

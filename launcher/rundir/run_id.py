@@ -6,7 +6,14 @@ import time
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _CHANCE = re.compile(r"[0-9a-f]{6}", re.ASCII)
-_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}"
+_FORM = re.compile(_NAME + r"-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
+RUN_NAME_RULE = "at most 40 letters, digits and _ . - that neither start nor end with . or -"
+
+
+def is_run_name(word: str) -> bool:
+    """Return whether `new_run_id` puts a name into the id as it is."""
+    return re.fullmatch(_NAME, word, re.ASCII) is not None and word == word.rstrip("-.")
 
 
 def new_run_id(name: str) -> str:

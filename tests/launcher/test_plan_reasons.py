@@ -58,6 +58,11 @@ def test_the_packaged_config_gets_what_its_gpus_can_do_and_tells_its_script(
     assert config["mixed_precision"] == f'"{precision}"'
 
 
+def test_a_run_is_called_as_the_option_says(tmp_path: Path) -> None:
+    plan = plan_on(tmp_path, "", "--gpus", "none", "--name", "lr-3")
+    assert plan["run_id"].rsplit("-", 3)[0] == "lr-3"
+
+
 def accelerate_yaml(plan: dict[str, Any]) -> list[str]:
     (node,) = plan["nodes"]
     text = dict(node["files"])["accelerate.yaml"]

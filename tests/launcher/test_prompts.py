@@ -100,6 +100,14 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
 
     refused = home.gpulaunch("prune")
     assert refused.returncode == 2, refused.stdout
+    shown = home.gpulaunch("prune", "-n")
+    assert (shown.returncode, [line.split()[0] for line in shown.stdout.splitlines()]) == (
+        0,
+        [OLD, OLDER, "nothing"],
+    )
+    would_go = json.loads(home.gpulaunch("prune", "--dry-run", "--yes", "--json").stdout)["runs"]
+    assert [(run["run_id"], run["hosts"][0]["removed"]) for run in would_go] == [(OLD, False), (OLDER, False)]
+    assert {path.name for path in home.runs.iterdir()} == {OLD, OLDER, NEW, ALIVE, LOST}
     terminal = Terminal(home, "prune")
     terminal.until("Delete the logs and records of these 2 runs on the hosts? [y/N]:")
     terminal.press("y\n")

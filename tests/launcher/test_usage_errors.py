@@ -27,6 +27,8 @@ from launcher.cli import execute
         ),
         ("ps --al", "gpulaunch ps has no option --al", "did you mean --all?"),
         ("stop a b", "gpulaunch stop takes no further argument, got b", "gpulaunch stop --help"),
+        ("run a.py --name a/b", "--name: expected at most 40 letters, digits", "gpulaunch run --help"),
+        ("rehearse a.py --name -a", "--name: expected at most 40 letters, digits", "gpulaunch rehearse"),
         ("run a.py --gpus", "--gpus needs a value", "gpulaunch run --help"),
         ("ps --json=yes", "option '--json' does not take a value", "gpulaunch ps --help"),
         ("schema", "gpulaunch schema needs {hosts|config}", "gpulaunch schema --help"),
