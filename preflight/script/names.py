@@ -137,6 +137,9 @@ MODEL_METHODS = frozenset(
     }
 )
 
+TRAINS = re.compile(r"train|fit|tune|learn|^(?:main|run|sft|dpo|ppo|grpo)$")
+"""How scripts call the command that trains, where they have several."""
+
 
 @lru_cache(maxsize=256)
 def root_and_last(name: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.values import (
     UNKNOWN,
@@ -40,7 +41,7 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
             _set_entry(it, target, whole, Const(target.attr), value)
             return
         for owner in alternatives(whole):
-            _set_attribute(it, owner, target.attr, value, target)
+            set_attribute(it, owner, target.attr, value, target)
     elif isinstance(target, ast.Subscript):
         _set_item(it, target, value)
 
@@ -48,6 +49,9 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
 def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     """Give what an expression names a changed content: a list or dict is changed where it was made."""
     value = it.held(value, target)
+    if isinstance(target, ast.Call) and getattr(target.func, "id", "") == "vars" and target.args:
+        set_attribute(it, it.evaluate(target.args[0]), "__dict__", value, target)
+        return
     if not isinstance(target, ast.Name):
         assign(it, target, value)
         return
@@ -55,11 +59,13 @@ def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     while frame is not None:
         if target.id in it.state.frames.get(frame, {}):
             it.state.names(frame)[target.id] = value
+            it.filled.setdefault(frame, set()).add(target.id)
             return
         frame = it.parents.get(frame)
 
 
 def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
+    value = classes.items_of(it, value) or value
     if isinstance(value, OneOf) and all(isinstance(item, Seq) for item in value.values):
         rows = [item.items for item in value.values if isinstance(item, Seq)]
         if all(len(row) == len(targets) for row in rows):
@@ -75,7 +81,15 @@ def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
             assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)
 
 
-def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:
+def set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:
+    """Give an attribute of an object, a class or a module a value."""
+    if name == "__dict__" and isinstance(owner, Ref) and isinstance(value, Map):
+        it.change(owner.id, **{str(key): item for key, item in value.items})
+        return
+    setter = classes.method_of(it, owner, f"{name}.setter") if name in it.setters else None
+    if setter is not None:
+        calls.call_function(it, setter, unwrap_value(it, node, (value,)))
+        return
     if isinstance(owner, (Ref, Element)):
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
@@ -83,12 +97,22 @@ def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, nod
     elif isinstance(owner, Class) and owner.key in it.classes:
         # Of all paths and calls, before and after: either value may be the one.
         before = next((info.names[name] for info in it.mro(owner.key) if name in info.names), UNKNOWN)
+        known = join((before, value))
+        if isinstance(before, Map) and isinstance(value, Map):
+            known = _widened(before, value)
         info = it.classes[owner.key]
-        it.classes[owner.key] = replace(info, names={**info.names, name: join((before, value))})
+        it.classes[owner.key] = replace(info, names={**info.names, name: known})
     elif isinstance(owner, Module):
         frame = it.module_of(owner)
         if frame is not None:
             it.state.names(frame)[name] = value
+
+
+def _widened(one: Map, other: Map) -> Map:
+    """Return a dict that has what either has: a registry of a class, filled entry by entry."""
+    both = {**dict(one.items), **dict(other.items)}
+    items = ((key, join(item for item in (one.get(key), other.get(key)) if item is not None)) for key in both)
+    return Map(tuple(items), one.open or other.open, {**one.places, **other.places})
 
 
 def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:

@@ -25,19 +25,47 @@ if TYPE_CHECKING:
 def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
     """A method of a string, list or dict whose content is known."""
     if isinstance(owner, Const) and isinstance(owner.value, str):
-        return _text_method(owner.value, name, seen)
+        return _text_method(owner, owner.value, name, seen)
     if isinstance(owner, Map):
         return _map_method(it, owner, name, seen)
-    if isinstance(owner, Seq) and name == "insert" and len(seen.args) == 2:
-        if isinstance(seen.node.func, ast.Attribute):
-            insert(it, seen.node.func.value, owner, *seen.args)
-        return NONE
-    if isinstance(owner, Seq) and name in ("append", "extend"):
-        added = seen.args[-1] if seen.args else UNKNOWN
-        item = it.library.element(it, added) if name == "extend" else added
-        _rebind(it, seen, Seq((*owner.items, item), owner.open or name == "extend"))
-        return NONE
+    if isinstance(owner, Seq):
+        return _list_method(it, owner, name, seen)
     return UNKNOWN
+
+
+def _list_method(it: "Interpreter", owner: Seq, name: str, seen: Call) -> Value:
+    first = seen.args[0] if seen.args else UNKNOWN
+    if name == "insert" and len(seen.args) == 2 and isinstance(seen.node.func, ast.Attribute):
+        insert(it, seen.node.func.value, owner, *seen.args)
+        return NONE
+    if name == "append":
+        _rebind(it, seen, Seq((*owner.items, first), owner.open))
+        return NONE
+    if name == "extend":
+        more = first if isinstance(first, Seq) else Seq((it.library.element(it, first),), open=True)
+        _rebind(it, seen, Seq((*owner.items, *more.items), owner.open or more.open))
+        return NONE
+    if name == "pop":
+        return _popped(it, owner, seen)
+    if name == "copy":
+        return owner
+    if name in ("remove", "clear", "reverse", "sort"):
+        _rebind(it, seen, Seq(owner.items, open=True))
+        return NONE
+    if name == "index" and isinstance(first, Const) and not owner.open and first in owner.items:
+        return Const(owner.items.index(first))
+    return UNKNOWN
+
+
+def _popped(it: "Interpreter", owner: Seq, seen: Call) -> Value:
+    """list.pop(): the last item, where no turn of a loop takes another."""
+    given = seen.args[0] if seen.args else Const(-1)
+    place = given.value if isinstance(given, Const) and isinstance(given.value, int) else None
+    if owner.open or it.open_loops or place not in (0, -1) or not owner.items:
+        _rebind(it, seen, Seq(owner.items, open=True))
+        return it.library.element(it, owner)
+    _rebind(it, seen, Seq(owner.items[1:] if place == 0 else owner.items[:-1]))
+    return owner.items[place]
 
 
 def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
@@ -45,28 +73,36 @@ def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
         put_back(it, seen.node.func.value, value)
 
 
-def _text_method(text: str, name: str, seen: Call) -> Value:
-    if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
-        return Const(text)  # of a path, which its text represents
+_PATH_METHODS = frozenset({"read_text", "open", "resolve", "expanduser", "as_posix", "absolute"})
+_TEXT_METHODS = frozenset(
+    {
+        *("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "replace", "title"),
+        *("casefold", "capitalize", "startswith", "endswith", "split", "rsplit", "partition", "rpartition"),
+        *("isdigit", "isnumeric", "find", "count"),
+    }
+)
+"""What they give is no longer than what they are given, `replace` apart."""
+
+
+def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
+    if name in _PATH_METHODS:
+        return owner  # of a path, which its text represents
     if name == "format":
         return UNKNOWN if seen.open else formatted(text, seen.args, seen.named(), seen.place)
     if name == "join":
         return joined(text, seen.args[0] if seen.args else UNKNOWN)
-    texts = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
-    if len(texts) != len(seen.args):
+    given = [item.value for item in seen.args if isinstance(item, Const)]
+    if name not in _TEXT_METHODS or len(given) != len(seen.args) or seen.kwargs or seen.open:
         return UNKNOWN
-    if name == "replace" and (len(texts) != 2 or text.count(texts[0]) * len(texts[1]) > MAX_TEXT):
+    if name == "replace" and (not given or text.count(str(given[0])) * len(str(given[-1])) > MAX_TEXT):
         return UNKNOWN
-    if name in ("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "replace"):
-        try:
-            return Const(getattr(text, name)(*texts))
-        except (TypeError, ValueError):
-            return UNKNOWN
-    if name in ("startswith", "endswith") and texts:
-        return Const(getattr(text, name)(texts[0]))
-    if name == "split" and len(texts) <= 1:
-        return Seq(tuple(Const(item) for item in text.split(texts[0] if texts else None)))
-    return UNKNOWN
+    try:
+        made = getattr(text, name)(*given)
+    except (TypeError, ValueError, IndexError):
+        return UNKNOWN
+    if isinstance(made, (list, tuple)):
+        return Seq(tuple(Const(item, owner.place) for item in made))
+    return Const(made, owner.place)
 
 
 def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
-from preflight.script.interpreter import decorators, switches
+from preflight.script.interpreter import classes, decorators
+from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import is_plain
-from preflight.script.interpreter.contexts import context_of
-from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
+from preflight.script.interpreter.contexts import context_of, is_context_manager
+from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -19,7 +20,6 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     Func,
-    HeapObject,
     Map,
     Method,
     OneOf,
@@ -39,6 +39,8 @@ _MAX_DEPTH = 12
 """Calls in one another that are followed."""
 _MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
 """Kinds of values that are objects or may hold some; most arguments are others."""
+_SHORT = 20
+"""Lines of a function that is followed once more within itself: it goes over what a batch holds."""
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -49,32 +51,6 @@ def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func
     return Func(id(node), it.frame)
 
 
-def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
-    """Return a class that the script defines, its body read in a frame of its own."""
-    bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
-    decorators = [it.evaluate(item) for item in node.decorator_list]
-    frame = it.new_frame(it.frame)
-    it.captured.add(it.frame)
-    outer, it.frame = it.frame, frame
-    it.execute(node.body)
-    it.frame = outer
-    names = it.state.drop(frame)
-    # A method's own names are looked up outside the class, as Python does.
-    lifted = {
-        name: Func(value.key, outer, value.bound)
-        if isinstance(value, Func) and value.frame == frame
-        else value
-        for name, value in names.items()
-    }
-    it.captured.discard(frame)
-    marks = {getattr(item, "name", "") for item in decorators}
-    is_dataclass = bool(marks & {"dataclasses.dataclass", "value.dataclass"})
-    if is_dataclass:
-        switches.note_fields(it, lifted)
-    it.classes[id(node)] = ClassInfo(node, it.source, bases, lifted, is_dataclass)
-    return Class(id(node), outer)
-
-
 def call(it: "Interpreter", node: ast.Call) -> Value:
     """Return what a call gives."""
     method = node.func if isinstance(node.func, ast.Attribute) else None
@@ -82,7 +58,7 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
         it.state.scaled = True
         return NONE
     func = it.evaluate(node.func)
-    seen = read_arguments(it, node)
+    seen = read_arguments(it, node, passes=_passes_on(func))
     if method is not None:
         if method.attr == "backward" and isinstance(func, Unknown) and _scales(node):
             if _scales_loss(node):
@@ -189,8 +165,16 @@ def refs_in(value: Value) -> Iterator[Ref]:
                 yield from refs_in(inner)
 
 
-def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":
-    """Return a call with the values of its arguments."""
+_KEPT = frozenset({"value.get", "value.setdefault", "value.pop", "value.append"})
+
+
+def _passes_on(func: Value) -> bool:
+    """Whether a call gives its arguments names: what a device is used for is seen where it is used."""
+    return isinstance(func, (Func, Class)) or (isinstance(func, ExternalName) and func.name in _KEPT)
+
+
+def read_arguments(it: "Interpreter", node: ast.Call, *, passes: bool = False) -> "Call":
+    """Return a call with the values of its arguments; `passes`: each gets a name of the script."""
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     places: dict[str, CodeLocation] = {}
@@ -198,14 +182,16 @@ def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":
     is_open = False
     for part in node.args:
         if not isinstance(part, ast.Starred):
+            it.passed_value = part if passes else it.passed_value
             args.append(it.evaluate(part))
             continue
         inner = it.evaluate(part.value)
         if isinstance(inner, Seq) and not inner.open:
             args += inner.items
-        else:
-            is_open = True
+        elif it.target.args is not None or not _is_argv(part.value):
+            is_open = True  # the script's own arguments are not known: its defaults count
     for keyword in node.keywords:
+        it.passed_value = keyword.value if passes else it.passed_value
         value = it.evaluate(keyword.value)
         if keyword.arg is not None:
             kwargs[keyword.arg] = value
@@ -215,6 +201,10 @@ def read_arguments(it: "Interpreter", node: ast.Call) -> "Call":
         maps = [set(dict(item.items)) for item in alternatives(value) if isinstance(item, Map)]
         maybe |= {str(name) for names in maps for name in names if any(name not in other for other in maps)}
     return Call(node, it.place(node), tuple(args), kwargs, places, is_open, maybe)
+
+
+def _is_argv(node: ast.expr) -> bool:
+    return ast.unparse(node.value if isinstance(node, ast.Subscript) else node) == "sys.argv"
 
 
 def _spread(
@@ -240,7 +230,7 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     """Read a function of the script with these arguments."""
     info = it.functions.get(func.key)
     it.called.add(func.key)
-    if info is None or it.call_depth == _MAX_DEPTH or func.key in it.stack:
+    if info is None or it.call_depth == _MAX_DEPTH or _in_itself(it, info.node, func.key):
         taint(it, seen)
         return UNKNOWN
     kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
@@ -266,11 +256,33 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         _bind_parameters(it, info, func, seen, frame)
         result = _run_body(it, info, func.key)
     it.call_depth -= 1
+    _give_back(it, info, func, seen, frame)
     if not it.state.dead:
         it.calls.note(func.key, entry, result, before=before)
     if frame not in it.captured:
         it.state.drop(frame)
     return result
+
+
+def _in_itself(it: "Interpreter", node: _Def, key: int) -> bool:
+    """Whether a function is being read already, so often that one more time shows nothing new."""
+    times = it.stack.count(key)
+    return times > 1 or (times == 1 and (node.end_lineno or node.lineno) - node.lineno > _SHORT)
+
+
+def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
+    """Give the caller's names the lists and dicts that the function has changed in place."""
+    filled = it.filled.pop(frame, None)
+    if not filled:
+        return
+    parameters = [*info.node.args.posonlyargs, *info.node.args.args][func.bound is not None :]
+    written: dict[str, ast.expr] = {word.arg: word.value for word in seen.node.keywords if word.arg}
+    if len(seen.node.args) == len(seen.args):
+        written |= {each.arg: node for each, node in zip(parameters, seen.node.args, strict=False)}
+    for name, node in written.items():
+        value = it.state.frames.get(frame, {}).get(name) if name in filled else None
+        if isinstance(value, (Map, Seq)) and isinstance(node, (ast.Name, ast.Attribute)):
+            put_back(it, node, value)
 
 
 def _is_constructor(info: "FuncInfo") -> bool:
@@ -284,6 +296,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     outer_yields, it.yields = it.yields, []
     outer_loop, it.breaks, it.continues = (it.breaks, it.continues), [], []
     depth = len(it.contexts)
+    outer_contexts, it.call_contexts = it.call_contexts, depth
     it.contexts += [context_of(item) for item in info.decorators]
     it.stack.append(key)
     try:
@@ -292,6 +305,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     finally:
         it.stack.pop()
         del it.contexts[depth:]
+        it.call_contexts = outer_contexts
         it.returns, it.yields = outer_returns, outer_yields
         it.breaks, it.continues = outer_loop
     values = [value for value, _ in returns]
@@ -301,7 +315,9 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
         it.state = merge_states([it.state, *(state for _, state in returns)])
     elif it.state.dead:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
-    return Seq((join(yields),), open=True) if yields else join(values)
+    if not yields:
+        return join(values)
+    return join(yields) if is_context_manager(info.decorators) else Seq((join(yields),), open=True)
 
 
 def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
@@ -348,53 +364,15 @@ def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
         it.frame = outer
 
 
-def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
-    """Make an object of a class of the script."""
-    base = it.library_base(cls.key)
-    kind = it.library.kind_of_call(it, base, seen) if base else ""
-    if base and kind == "wrapper":
-        return it.library.call(it, base, seen)  # the model that it wraps
-    if kind == "mapping":
-        if not any(isinstance(value, Func) for info in it.mro(cls.key) for value in info.names.values()):
-            return it.library.call(it, base, seen)
-        kind = ""
-    ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
-    infos = list(it.mro(cls.key))
-    init = next(
-        (info.names["__init__"] for info in infos if isinstance(info.names.get("__init__"), Func)), None
-    )
-    if any(info.is_dataclass for info in infos):
-        _fill_dataclass(it, ref, cls, seen)
-    if isinstance(init, Func):
-        call_function(it, Func(init.key, init.frame, ref), seen)
-    elif base:
-        it.library.construct(it, ref, base, seen)
-    elif not any(info.is_dataclass for info in infos):
-        taint(it, seen)
-    return ref
-
-
-def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> None:
-    values: dict[str, Value] = {}
-    for info in reversed(list(it.mro(cls.key))):
-        values |= {name: value for name, value in info.names.items() if not isinstance(value, Func)}
-        for statement in info.node.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                values.setdefault(statement.target.id, UNKNOWN)
-    values |= dict(zip(list(values), seen.args, strict=False))
-    values |= seen.kwargs
-    if seen.open:
-        values = {
-            name: value if name in seen.kwargs else join((value, UNKNOWN)) for name, value in values.items()
-        }
-    it.change(ref.id, **values)
+def _instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
+    return classes.instantiate(it, cls, seen)
 
 
 _INVOKE: dict[type[Any], Callable[["Interpreter", Any, Call], Value]] = {
     ExternalName: _invoke_external,
     Method: _invoke_method,
     Func: call_function,
-    Class: instantiate,
+    Class: _instantiate,
     Ref: _call_object,
     Unknown: _invoke_unknown,
 }

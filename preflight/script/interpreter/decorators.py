@@ -4,7 +4,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import calls, config_files
+from preflight.script.interpreter import calls, classes, config_files
 from preflight.script.interpreter.events import Call, FuncInfo
 from preflight.script.interpreter.values import (
     FALSE,
@@ -19,6 +19,12 @@ from preflight.script.interpreter.values import (
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
+
+
+def is_command(node: ast.AST) -> bool:
+    """Whether a function is a command of click or typer: the program starts one of them."""
+    called = (item.func for item in getattr(node, "decorator_list", ()) if isinstance(item, ast.Call))
+    return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
 
 
 def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:
@@ -58,5 +64,5 @@ def _annotated(
     for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
         cls = it.evaluate(parameter.annotation) if parameter.arg == name and parameter.annotation else UNKNOWN
         if isinstance(cls, Class):
-            return calls.instantiate(it, cls, replace(seen, args=(), kwargs={}, places={}, open=False))
+            return classes.instantiate(it, cls, replace(seen, args=(), kwargs={}, places={}, open=False))
     return UNKNOWN

@@ -3,33 +3,24 @@
 import ast
 import builtins
 from collections.abc import Callable
-from itertools import islice
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import calls, operators, switches
+from preflight.script.interpreter import calls, classes, operators, switches
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.attributes import get_attribute, member, special
 from preflight.script.interpreter.guards import ONE_PROCESS, branch_places
 from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
-    MODEL_FACTS,
     NONE,
     UNKNOWN,
     Class,
     Const,
-    Device,
-    Dtype,
     Element,
     ExternalName,
-    Func,
     Map,
-    Method,
     Module,
-    OneOf,
-    RankValue,
     Ref,
     Scalar,
     Seq,
@@ -47,6 +38,8 @@ if TYPE_CHECKING:
 BUILTINS = frozenset(dir(builtins))
 _VALUE = "gpulaunch_value"
 """Where a constant's node keeps its value."""
+_MAX_OBJECTS = 4
+"""Objects that a comprehension goes over one by one; what is done to more is read once."""
 _MAX_WRITTEN = 200
 """Items of one list or dict in the text that are read: longer ones are names of classes, words, colours."""
 
@@ -80,110 +73,34 @@ def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
     return get_attribute(it, it.evaluate(node.value), node.attr, node)
 
 
-def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> Value:
-    """Return `owner.name`."""
-    read = _ATTRIBUTES.get(type(owner))
-    return UNKNOWN if read is None else read(it, owner, name, node)
-
-
-def _external_attribute(it: "Interpreter", owner: ExternalName, name: str, node: ast.AST) -> Value:
-    full = f"{owner.name}.{name}"
-    known = it.library.constant(it, full, node)
-    return ExternalName(full) if known is None else known
-
-
-def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST) -> Value:
-    return join([get_attribute(it, item, name, node) for item in owner.values])
-
-
-def _module_attribute(it: "Interpreter", owner: Module, name: str, node: ast.AST) -> Value:
-    del node
-    return it.state.frames.get(it.module_of(owner) or -1, {}).get(name, UNKNOWN)
-
-
-def _part_attribute(it: "Interpreter", owner: Element, name: str, node: ast.AST) -> Value:
-    del node
-    return it.library.attribute(it, owner, name)
-
-
-def _method_attribute(it: "Interpreter", owner: Method, name: str, node: ast.AST) -> Value:
-    del it, node
-    return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
-
-
-def _plain_method(
-    it: "Interpreter", owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
-) -> Value:
-    del it, node
-    if isinstance(owner, Device):
-        if name == "type":
-            return Const(owner.kind)
-        if name == "index":
-            return RankValue() if owner.of_rank else Const(owner.index)
-        return UNKNOWN
-    if isinstance(owner, Dtype):
-        return UNKNOWN
-    if isinstance(owner, Map) and (held := owner.get(name)) is not None:
-        return held  # OmegaConf, Munch and the like: an entry is an attribute
-    if isinstance(owner, Const) and name == "value":
-        return owner  # of an Enum's member
-    if name == "parent" and (text := text_of(owner)) is not None:
-        return Const(str(PurePosixPath(text).parent))
-    if name == "parents" and (text := text_of(owner)) is not None:
-        folders = islice(PurePosixPath(text).parents, MAX_ALTERNATIVES)
-        return Seq(tuple(Const(str(folder)) for folder in folders), open=True)
-    return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
-
-
-def _class_attribute(it: "Interpreter", owner: Class, name: str, node: ast.AST) -> Value:
-    del node
-    for info in it.mro(owner.key):
-        if name in info.names:
-            value = info.names[name]
-            if isinstance(value, Func) and _has_decorator(it, value, "classmethod"):
-                return Func(value.key, value.frame, owner)
-            return value
-    base = it.library_base(owner.key)
-    return ExternalName(f"{base}.{name}") if base else UNKNOWN
-
-
-def _has_decorator(it: "Interpreter", func: Func, name: str) -> bool:
-    info = it.functions.get(func.key)
-    return info is not None and ExternalName(f"builtins.{name}") in info.decorators
-
-
-def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) -> Value:
-    thing = it.thing(owner)
-    if thing is None:
-        return UNKNOWN
-    if name in MODEL_FACTS and own_attribute(name) in thing.attrs:
-        return thing.attrs[own_attribute(name)]
-    if name in thing.attrs:
-        return thing.attrs[name]
-    of_class = thing.attrs.get("__class__")
-    if isinstance(of_class, Class):
-        for info in it.mro(of_class.key):
-            if name in info.names:
-                value = info.names[name]
-                if not isinstance(value, Func):
-                    return value
-                if _has_decorator(it, value, "staticmethod"):
-                    return value
-                bound = Func(value.key, value.frame, owner)
-                if _has_decorator(it, value, "property"):
-                    return calls.call_function(it, bound, unwrap_value(it, node, ()))
-                return bound
-    return it.library.attribute(it, owner, name)
-
-
 def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
-    owner, key = it.evaluate(node.value), it.evaluate(node.slice)
-    if isinstance(owner, OneOf):
-        return join([_item(it, item, key) for item in owner.values])
-    return _item(it, owner, key)
+    owner = it.evaluate(node.value)
+    if isinstance(node.slice, ast.Slice):
+        return join(_slice(it, item, node.slice) for item in alternatives(owner))
+    key = it.evaluate(node.slice)
+    return join(_item(it, item, key, node) for item in alternatives(owner) if item != NONE or owner == NONE)
 
 
-def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
+def _slice(it: "Interpreter", owner: Value, node: ast.Slice) -> Value:
+    ends = [it.evaluate(part) if part else NONE for part in (node.lower, node.upper, node.step)]
+    numbers = [item.value for item in ends if isinstance(item, Const) and not isinstance(item.value, str)]
+    text = text_of(owner)
+    if len(numbers) == len(ends) and (text is not None or (isinstance(owner, Seq) and not owner.open)):
+        cut: Any = slice(*numbers)
+        try:
+            return Seq(owner.items[cut]) if isinstance(owner, Seq) else Const((text or "")[cut])
+        except (TypeError, ValueError):
+            return UNKNOWN
+    if isinstance(owner, Seq):
+        return Seq((it.library.element(it, owner),), open=True)
+    return owner if isinstance(owner, Element) else UNKNOWN
+
+
+def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> Value:
+    if isinstance(owner, Module) and (name := text_of(key)) is not None:
+        return get_attribute(it, owner, name, node)  # globals()["name"]
+    if isinstance(owner, Class):
+        return member(it, owner, key, node)
     if isinstance(owner, ExternalName):
         return it.library.subscript(it, owner.name, key)
     if isinstance(owner, Map):
@@ -199,6 +116,10 @@ def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
         return Const(text[index])
     if isinstance(owner, Element):
         return owner
+    if isinstance(owner, Ref) and it.kind(owner) == "instance":
+        found = special(it, owner, "__getitem__", key, node)
+        fields = classes.items_of(it, owner)
+        return _item(it, fields, key, node) if found is None and fields else found or UNKNOWN
     if isinstance(owner, Ref) and isinstance(key, Const) and it.kind(owner) == "model":
         thing = it.state.heap[owner.id]
         return thing.get(own_attribute(str(key.value)), UNKNOWN)
@@ -283,11 +204,12 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
     outer, it.frame = it.frame, frame
     try:
         generators = getattr(node, "generators", [])
-        exact = _known_items(it, node, generators)
+        source = it.evaluate(generators[0].iter)
+        exact = _known_items(it, node, generators, source)
         if exact is not None:
             return exact
-        for generator in generators:
-            value = it.library.element(it, it.evaluate(generator.iter))
+        for number, generator in enumerate(generators):
+            value = it.library.element(it, it.evaluate(generator.iter) if number else source)
             assign(it, generator.target, value)
             for condition in generator.ifs:
                 it.evaluate(condition)
@@ -303,26 +225,30 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
     return Seq((item,), open=True)
 
 
-def _known_items(it: "Interpreter", node: ast.expr, generators: list[ast.comprehension]) -> Value | None:
-    """Return what a comprehension makes of a few constants or pairs of them, one by one; None of other items.
-
-    Of a generator an item may be unknown: `any` and `all` may know their answer by the others.
-    """
-    if len(generators) != 1 or generators[0].ifs or isinstance(node, ast.DictComp):
+def _known_items(
+    it: "Interpreter", node: ast.expr, generators: list[ast.comprehension], source: Value
+) -> Value | None:
+    """Return what a comprehension makes of a few known items one by one, None of anything else."""
+    if len(generators) != 1:
         return None
-    source = it.evaluate(generators[0].iter)
     if not isinstance(source, Seq) or source.open or len(source.items) > MAX_ALTERNATIVES:
         return None
-    items: list[Value] = []
+    if len(source.items) > _MAX_OBJECTS and not isinstance(source.items[0], (Const, Seq)):
+        return None
+    rows: list[tuple[Value, Value]] = []
     for value in source.items:
-        if not all(isinstance(part, Const) for part in (value.items if isinstance(value, Seq) else (value,))):
-            return None
         assign(it, generators[0].target, value)
-        item = it.evaluate(getattr(node, "elt"))  # noqa: B009 - one of three node classes that have it
-        if not isinstance(item, Const) and not (item == UNKNOWN and isinstance(node, ast.GeneratorExp)):
+        answers = [truth(it.evaluate(condition)) for condition in generators[0].ifs]
+        if None in answers:
             return None
-        items.append(item)
-    return Seq(tuple(items))
+        if False not in answers:
+            parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (getattr(node, "elt"),)  # noqa: B009
+            rows.append((it.evaluate(parts[0]), it.evaluate(parts[-1])))
+    if not isinstance(node, ast.DictComp):
+        return Seq(tuple(item for _, item in rows))
+    if not all(isinstance(key, Const) for key, _ in rows):
+        return None
+    return Map(tuple({key.value: item for key, item in rows if isinstance(key, Const)}.items()))
 
 
 def _lambda(it: "Interpreter", node: ast.Lambda) -> Value:
@@ -339,6 +265,14 @@ def _yield(it: "Interpreter", node: ast.Yield) -> Value:
     value = it.evaluate(node.value) if node.value else NONE
     if it.yields is not None:
         it.yields.append(value)
+        it.yielded_in[it.stack[-1]] = tuple(it.contexts[it.call_contexts :])
+    return UNKNOWN
+
+
+def _yield_from(it: "Interpreter", node: ast.YieldFrom) -> Value:
+    value = it.evaluate(node.value)
+    if it.yields is not None:
+        it.yields.append(it.library.element(it, value))
     return UNKNOWN
 
 
@@ -346,17 +280,6 @@ def _through(it: "Interpreter", node: ast.expr) -> Value:
     return it.evaluate(getattr(node, "value"))  # noqa: B009 - Await and Starred
 
 
-_ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]] = {
-    ExternalName: _external_attribute,
-    Ref: _thing_attribute,
-    OneOf: _attribute_of_each,
-    Module: _module_attribute,
-    Class: _class_attribute,
-    Element: _part_attribute,
-    Method: _method_attribute,
-    **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
-}
-"""By the kind of owner: one that is not known has attributes that are not known."""
 HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
@@ -380,7 +303,7 @@ HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
     ast.Lambda: _lambda,
     ast.NamedExpr: _named,
     ast.Yield: _yield,
-    ast.YieldFrom: _through,
+    ast.YieldFrom: _yield_from,
     ast.Await: _through,
     ast.Starred: _through,
 }

@@ -15,6 +15,7 @@ from preflight.script import bounds
 from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
+from preflight.script.interpreter.decorators import is_command
 from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
 from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.state import State
@@ -36,8 +37,8 @@ from preflight.script.interpreter.values import (
     Value,
     float32_of_its_own,
 )
-from preflight.script.names import is_named_trainer
-from preflight.script.source import PLACE, Source, Sources
+from preflight.script.names import TRAINS, is_named_trainer
+from preflight.script.source import PLACE, Source, Sources, walk
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
 _MAX_PROBLEMS = 20
 _NO_NAMES: dict[str, Value] = {}
+_NOTES = frozenset(
+    {"append", "add", "update", "setdefault", "insert", "extend", "register", "register_module"}
+)
 
 
 class Library(Protocol):
@@ -116,9 +120,8 @@ class Interpreter:
         self.called: set[int] = set()
         self.modules: dict[str, int] = {}  # path -> frame
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
-        self.loop_depth = 0
-        self.call_depth = 0
-        self.repeated = False  # a loop around the current point is being read for the second time
+        self.loop_depth = self.open_loops = 0  # open: the turns are not read one by one
+        self.call_depth = self.call_contexts = 0  # contexts: how many are outside of the function
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
         self.stack: list[int] = []
@@ -128,10 +131,12 @@ class Interpreter:
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.yields: list[Value] | None = None
+        self.yielded_in: dict[int, tuple[str, ...]] = {}  # in what a context manager runs its block
         self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
         self.turns = 1  # of the loops around the current point whose items are read one by one
         self.branch_places = sources.parser.branch_places
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
+        self.passed_value: ast.expr | None = None  # what a call of the script's own gives a name to
         self.option_places: dict[CodeLocation, str] = {}  # where defaults of options are written, with flags
         self.defaults: dict[tuple[str, int, int], str] = {}  # lines that a default takes, and its context
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
@@ -144,15 +149,18 @@ class Interpreter:
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
         self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
-        self.kept: list[Call] = []  # what functools.partial was given
-        self.calls = CallCache()
+        self.kept, self.calls = (
+            list[Call](),
+            CallCache(),
+        )  # what functools.partial was given, what came of calls
+        self.setters: set[str] = set()  # names that any class of the script gives a setter
+        self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
         self.global_names: dict[int, dict[str, int]] = {}
-        self.frame = 0
-        self.complete = True
-        self.asked_gpu = False  # what was read may differ on other GPUs
+        self.frame = self._next = 0
+        self.complete, self.asked_gpu = True, False  # asked: what was read may differ on other GPUs
+        self.repeated = False  # a loop around the current point is read for the second time
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any
         self._listener = listener
-        self._next = 0
         self._source: Source | None = None
 
     # --- running -----------------------------------------------------------------------
@@ -167,9 +175,19 @@ class Interpreter:
         """Read the script as `python script.py` would run it, then what nothing in it calls."""
         try:
             self.module_frame(source, main=True)
+            self._run_commands(source)
             self._run_uncalled(source)
         except (TooLong, RecursionError):
             self.complete = False
+
+    def _run_commands(self, source: Source) -> None:
+        """Read the commands of click and typer that train, by their names, and one that is alone."""
+        frame = self.modules[source.path]
+        known = [(key, info.node) for key, info in self.functions.items() if info.source is source]
+        mine = [(key, node) for key, node in known if key not in self.called and is_command(node)]
+        trains = [(key, node) for key, node in mine if TRAINS.search(getattr(node, "name", ""))]
+        for key, _ in trains or (mine if len(mine) == 1 else ()):
+            self._run_alone(Func(key, frame), frame)
 
     def _run_uncalled(self, source: Source) -> None:
         """A library of training functions, or a `main` that a tool calls: read each with its defaults.
@@ -309,6 +327,8 @@ class Interpreter:
         """Give a name of the current frame a value."""
         frame = self.global_names.get(self.frame, {}).get(name, self.frame)
         self.state.names(frame)[name] = value
+        if frame in self.filled:
+            self.filled[frame].discard(name)
 
     def evaluate(self, node: ast.expr) -> Value:
         """Return what an expression may be; what would be too large to hold is not known."""
@@ -338,6 +358,15 @@ class Interpreter:
     def execute(self, body: list[ast.stmt]) -> None:
         """Carry out statements."""
         statements.execute(self, body)
+
+    def notes_something(self, func: Func) -> bool:
+        """Whether a function puts anything into a list or dict: of a decorator only that is followed."""
+        info = self.functions.get(func.key)
+        return info is not None and any(
+            (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+            or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _NOTES)
+            for node in walk(info.node)
+        )
 
     def mro(self, key: int) -> Iterator[ClassInfo]:
         """Yield a class of the script and its bases of the script."""

@@ -60,6 +60,7 @@ def _loop(
     outer_turns, it.continues = it.continues, []
     outer_tests = it.tests
     it.loop_depth += 1
+    it.open_loops += same
     broken = False
     outer_repeated = it.repeated
     for number, begin in enumerate(turns):
@@ -75,6 +76,7 @@ def _loop(
                 break
             it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
     it.loop_depth -= 1
+    it.open_loops -= same
     it.repeated, it.tests = outer_repeated, outer_tests
     breaks, it.breaks, it.continues = it.breaks, outer, outer_turns
     if not broken:  # else: no path but a break ends it

@@ -143,7 +143,7 @@ def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -
     if isinstance(left, RankValue) and isinstance(right, Const):
         return _rank_against(op, right.value)
     if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
-        same = _same(left, right)
+        same = is_same(left, right)
         return same if same is None or isinstance(op, (ast.Is, ast.Eq)) else not same
     operation = _COMPARE.get(type(op))
     one, other = _plain(left), _plain(right)
@@ -176,7 +176,8 @@ def _rank_against(op: ast.cmpop, value: Scalar) -> bool | None:
     return None
 
 
-def _same(left: Value, right: Value) -> bool | None:
+def is_same(left: Value, right: Value) -> bool | None:
+    """Return whether `left == right`, None when reading cannot know."""
     known = (Const, Dtype, Device, Seq, Map, Ref, Func, Class)
     left, right = _actual(left), _actual(right)
     if isinstance(left, ExternalName) and isinstance(right, ExternalName):
@@ -208,7 +209,7 @@ def _contains(it: "Interpreter", whole: Value, item: Value) -> bool | None:
     if isinstance(whole, Seq) and not isinstance(item, (Const, Dtype)):
         return None
     if isinstance(whole, Seq):
-        answers = [_same(item, other) for other in whole.items]
+        answers = [is_same(item, other) for other in whole.items]
         if True in answers:
             return True
         return None if whole.open or None in answers else False

@@ -4,21 +4,23 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.script.interpreter import calls, loops, switches
+from preflight.script.interpreter import calls, classes, loops, switches
 from preflight.script.interpreter.assignments import assign, delete_item
-from preflight.script.interpreter.contexts import context_kind
+from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import MAYBE, places_of
+from preflight.script.interpreter.guards import MAYBE, ONE_PROCESS, branch_places, places_of
+from preflight.script.interpreter.matches import case_matches
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
+    Const,
     ExternalName,
     Func,
     Module,
+    Ref,
     Value,
-    text_of,
     truth,
 )
 
@@ -45,8 +47,23 @@ def _expression(it: "Interpreter", node: ast.Expr) -> None:
 def _assign(it: "Interpreter", node: ast.Assign) -> None:
     it.named_value = node.value
     value = it.evaluate(node.value)
+    if it.open_loops and isinstance(node.value, ast.BinOp):
+        value = _counted(it, value) if _is_same(node.value.left, node.targets[0]) else value
     for target in node.targets:
         assign(it, target, value)
+
+
+def _is_same(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions are one name, or one attribute of a name."""
+    if isinstance(one, ast.Attribute) and isinstance(other, ast.Attribute):
+        return one.attr == other.attr and _is_same(one.value, other.value)
+    return isinstance(one, ast.Name) and isinstance(other, ast.Name) and one.id == other.id
+
+
+def _counted(it: "Interpreter", value: Value) -> Value:
+    """Return what a variable holds that each turn of a loop changes: of a number the last is not known."""
+    number = isinstance(value, Const) and type(value.value) in (int, float)
+    return UNKNOWN if number and it.open_loops else value
 
 
 def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
@@ -59,7 +76,7 @@ def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
         it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
     elif isinstance(node.target, (ast.Name, ast.Attribute)):
         load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
-        assign(it, node.target, it.evaluate(load))
+        assign(it, node.target, _counted(it, it.evaluate(load)))
     else:
         it.evaluate(node.value)
 
@@ -102,7 +119,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
         switches.note_closed(it, node.test, other)
-    without = switches.default_of_one_rank(it, node.test, other)
+    without = switches.default_of_one_rank(it, node.test, other) or _of_one_process(node, known=known)
     if without and body:
         it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
     ends = len(it.returns), len(it.breaks), len(it.continues)
@@ -111,6 +128,11 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
         it.state = before
         execute(it, other)
+
+
+def _of_one_process(node: ast.If, *, known: bool) -> str:
+    """Return the context of a branch that a script takes for one GPU, by its own count."""
+    return ONE_PROCESS if branch_places(node.test)[not known] == ONE_PROCESS else ""
 
 
 def _may_raise(body: list[ast.stmt]) -> bool:
@@ -190,31 +212,58 @@ def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> 
 def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
     depth = len(it.contexts)
     outer, it.block = it.block, node.body
+    managers: list[Value] = []
     for item in node.items:
         value = it.evaluate(item.context_expr)
-        it.contexts.append(context_kind(it, item.context_expr, value))
+        it.contexts += context_kinds(it, item.context_expr, value)
+        managers.append(value)
+        value = _entered(it, value, node, "__enter__")
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
     it.block = outer
     execute(it, node.body)
+    for manager in reversed(managers):
+        if not it.state.dead:
+            _entered(it, manager, node, "__exit__")
     del it.contexts[depth:]
 
 
+def _entered(it: "Interpreter", manager: Value, node: ast.AST, name: str) -> Value:
+    """Return what entering a context gives: of a class of the script what its method does, else itself."""
+    method = classes.method_of(it, manager, name) if isinstance(manager, Ref) else None
+    if method is None:
+        return manager
+    given = (NONE, NONE, NONE) if name == "__exit__" else ()
+    return calls.call_function(it, method, unwrap_value(it, node, given))
+
+
 def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    if any(
+        isinstance(item, ast.Attribute) and item.attr in ("setter", "deleter") for item in node.decorator_list
+    ):
+        it.setters.add(node.name)
+        it.bind(f"{node.name}.setter", calls.define(it, node, ()))  # the property keeps its name
+        return
     decorators = tuple(it.evaluate(item) for item in node.decorator_list)
     func = calls.define(it, node, decorators)
     it.bind(node.name, func)
     for decorator in decorators:
-        if isinstance(
-            decorator, Func
-        ):  # followed for what it notes, as a registry does; the name keeps its body
-            dead = it.state.dead
-            calls.invoke(it, decorator, unwrap_value(it, node, (func,)))
-            it.state.dead = dead
+        _register(it, decorator, func, node)
+
+
+def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST) -> None:
+    """Follow a decorator of the script for what it notes, as a registry does; the name keeps its body."""
+    if isinstance(decorator, Func) and it.notes_something(decorator):
+        dead = it.state.dead
+        calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
+        it.state.dead = dead
 
 
 def _class(it: "Interpreter", node: ast.ClassDef) -> None:
-    it.bind(node.name, calls.define_class(it, node))
+    cls = classes.define_class(it, node)
+    it.bind(node.name, cls)
+    for decorator in node.decorator_list:
+        _register(it, it.evaluate(decorator), cls, node)
 
 
 def _import(it: "Interpreter", node: ast.Import) -> None:
@@ -293,34 +342,22 @@ def _assert(it: "Interpreter", node: ast.Assert) -> None:
 
 
 def _match(it: "Interpreter", node: ast.Match) -> None:
-    """Every case may be the one, unless the subject and all patterns before it are plain constants."""
+    """Every case may be the one that no case before it surely is, and that is not known to be none."""
     subject = it.evaluate(node.subject)
     before = it.state
     paths = []
     for case in node.cases:
-        answer = _case(it, case, subject)
-        if answer is False:
-            continue
         it.state = before.fork()
+        fits = case_matches(it, case, subject)
+        if fits is False:
+            continue
         execute(it, case.body)
         paths.append(it.state)
-        if answer is True:
+        if fits:
             break
     else:
         paths.append(before)
     it.state = merge_states(paths)
-
-
-def _case(it: "Interpreter", case: ast.match_case, subject: Value) -> bool | None:
-    if isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None:
-        if case.pattern.name:
-            it.bind(case.pattern.name, subject)
-        return True
-    if isinstance(case.pattern, ast.MatchValue) and case.guard is None:
-        wanted, have = text_of(it.evaluate(case.pattern.value)), text_of(subject)
-        if wanted is not None and have is not None:
-            return wanted == have
-    return None
 
 
 _HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.calls import call_function, instantiate
+from preflight.script.interpreter.calls import call_function
+from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,

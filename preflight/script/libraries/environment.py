@@ -49,7 +49,8 @@ def environment(
 
 
 def _environ_get(it: "Interpreter", call: Call) -> Value:
-    return environment(it, call.get("key", 0) or UNKNOWN, default=call.get("default", 1))
+    default = call.get("default", 1)
+    return environment(it, call.get("key", 0) or UNKNOWN, default=NONE if default is None else default)
 
 
 def _environ_setdefault(it: "Interpreter", call: Call) -> Value:

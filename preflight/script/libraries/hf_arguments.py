@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.arguments import given_switch
-from preflight.script.interpreter.calls import instantiate
+from preflight.script.interpreter.classes import instantiate
+from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
@@ -16,6 +17,7 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     HeapObject,
+    Map,
     Ref,
     Seq,
     Value,
@@ -125,14 +127,25 @@ def construct_parser(it: "Interpreter", ref: Ref, name: str, call: Call) -> None
 
 def parse(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return one object per class, filled from the launch's arguments and the defaults."""
+    return _objects(it, owner, call, Map(()))
+
+
+def parse_values(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    """parse_dict({...}), parse_json_file(path), parse_yaml_file(path): filled from what these hold."""
+    given = call.args[0] if call.args else next(iter(call.kwargs.values()), UNKNOWN)
+    held = given if isinstance(given, Map) else loaded(it, given)
+    return _objects(it, owner, call, held if isinstance(held, Map) else Map((), open=True))
+
+
+def _objects(it: "Interpreter", owner: Ref | Element, call: Call, given: Map) -> Value:
     thing = it.thing(owner)
     classes = thing.get("classes") if thing else NONE
     if not isinstance(classes, Seq):
         return UNKNOWN
-    return Seq(tuple(_parsed(it, item, call) for item in classes.items))
+    return Seq(tuple(_parsed(it, item, call, given) for item in classes.items))
 
 
-def _parsed(it: "Interpreter", cls: Value, call: Call) -> Value:
+def _parsed(it: "Interpreter", cls: Value, call: Call, given: Map) -> Value:
     plain = Call(call.node, call.place, (), {}, {}, open=False)
     if isinstance(cls, Class):
         ref = instantiate(it, cls, plain)
@@ -144,8 +157,12 @@ def _parsed(it: "Interpreter", cls: Value, call: Call) -> Value:
         return it.new(HeapObject("namespace", call.place))
     if not isinstance(ref, Ref):
         return ref
+    thing = it.thing(ref)
+    takes_all = base != "" and is_arguments_class(base)
+    held = {str(name): value for name, value in given.items if takes_all or (thing and name in thing.attrs)}
+    it.change(ref.id, **held)
     _overlay(it, ref)
-    if base and is_arguments_class(base):
+    if takes_all:
         it.change(ref.id, parsed=TRUE)
         _finish(it, ref, base, plain)
     return ref

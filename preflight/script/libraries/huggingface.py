@@ -363,9 +363,9 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
     ("trainer", "predict"): _evaluate,
     ("hf parser", "parse_args_into_dataclasses"): hf_arguments.parse,
     ("hf parser", "parse_args_and_config"): hf_arguments.parse,
-    ("hf parser", "parse_json_file"): hf_arguments.parse,
-    ("hf parser", "parse_yaml_file"): hf_arguments.parse,
-    ("hf parser", "parse_dict"): hf_arguments.parse,
+    ("hf parser", "parse_json_file"): hf_arguments.parse_values,
+    ("hf parser", "parse_yaml_file"): hf_arguments.parse_values,
+    ("hf parser", "parse_dict"): hf_arguments.parse_values,
     ("hf parser", "parse_args"): hf_arguments.parse,
 }
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.calls import invoke, taint
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.calls import call_function, invoke, taint
+from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
 from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
@@ -37,7 +38,9 @@ from preflight.script.libraries import (
     huggingface,
     lightning,
     models,
+    plain_calls,
     pytorch,
+    records,
     stdlib,
 )
 from preflight.script.libraries.casts import EACH
@@ -45,6 +48,7 @@ from preflight.script.names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
     TORCH_DTYPES,
+    TRAINS,
     is_arguments_class,
     is_model_class,
     is_named_trainer,
@@ -84,6 +88,8 @@ _DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
 _CALLS = {
     **stdlib.CALLS,
     **environment.CALLS,
+    **plain_calls.CALLS,
+    **records.CALLS,
     **devices.CALLS,
     **pytorch.CALLS,
     **huggingface.CALLS,
@@ -91,7 +97,13 @@ _CALLS = {
 }
 _CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
 _CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
-_METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
+_METHODS = {
+    **stdlib.METHODS,
+    **records.METHODS,
+    **pytorch.METHODS,
+    **huggingface.METHODS,
+    **lightning.METHODS,
+}
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 
 
@@ -135,7 +147,7 @@ class LibraryModel:
                 if isinstance(argument, Func):
                     invoke(it, argument, _without_arguments(call))
                 elif isinstance(argument, Class):
-                    return invoke(it, argument, _without_arguments(call))
+                    return _started(it, argument, call, methods=root == "fire")
         elif root not in KNOWN_ROOTS:
             taint(it, call)
         return UNKNOWN
@@ -223,9 +235,20 @@ class LibraryModel:
             return _part_element(iterable)
         if isinstance(iterable, OneOf):
             return join(self.element(it, item) for item in iterable.values)
+        if isinstance(iterable, Ref):
+            return self._yielded(it, iterable)
         if isinstance(iterable, Map):
             return join(Const(name) for name, _ in iterable.items) if not iterable.open else UNKNOWN
         return UNKNOWN
+
+    def _yielded(self, it: "Interpreter", iterable: Ref) -> Value:
+        """Return what the __iter__ of a class of the script yields."""
+        method = method_of(it, iterable, "__iter__") if it.kind(iterable) == "instance" else None
+        if method is None:
+            return UNKNOWN
+        node = it.functions[method.key].node
+        made = call_function(it, method, unwrap_value(it, node, ()))
+        return UNKNOWN if made == iterable else self.element(it, made)
 
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""
@@ -322,6 +345,21 @@ def _part_element(part: Element) -> Value:
         module = Element(part.of, EACH if part.what in ("modules", "named modules") else "module")
         return Seq((UNKNOWN, module)) if part.what.startswith("named") else module
     return UNKNOWN
+
+
+def _started(it: "Interpreter", cls: Class, call: Call, *, methods: bool) -> Value:
+    """Return the object that a runner makes of a class; fire then calls one of its methods."""
+    made = invoke(it, cls, _without_arguments(call))
+    names = (
+        [name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name)] if methods else []
+    )
+    for name in dict.fromkeys(names):
+        method = method_of(it, made, name)
+        before = it.state.fork()
+        if method is not None and not name.startswith("_"):
+            invoke(it, method, _without_arguments(call))
+        it.state = before
+    return made
 
 
 def _without_arguments(call: Call) -> Call:

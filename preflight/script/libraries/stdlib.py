@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import arguments
@@ -20,6 +21,7 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Map,
     Method,
+    Module,
     RankValue,
     Ref,
     Seq,
@@ -28,7 +30,6 @@ from preflight.script.interpreter.values import (
     join,
     merged,
     text_of,
-    truth,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _int(it: "Interpreter", call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
         try:
-            return Const(int(value.value))
+            return Const(int(value.value), value.place)
         except (ValueError, OverflowError):
             return UNKNOWN
     return value if isinstance(value, RankValue) else UNKNOWN
@@ -51,7 +52,7 @@ def _float(it: "Interpreter", call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
         try:
-            return Const(float(value.value))
+            return Const(float(value.value), value.place)
         except (ValueError, OverflowError):
             return UNKNOWN
     return UNKNOWN
@@ -73,76 +74,10 @@ def _bool(it: "Interpreter", call: Call) -> Value:
     return Const(bool(value.value)) if isinstance(value, Const) else UNKNOWN
 
 
-def _any(it: "Interpreter", call: Call) -> Value:
-    del it
-    return _quantified(call, decides=True)
-
-
-def _all(it: "Interpreter", call: Call) -> Value:
-    del it
-    return _quantified(call, decides=False)
-
-
-def _quantified(call: Call, *, decides: bool) -> Value:
-    """Return what `any` or `all` gives: one item that `decides` is enough, else each must be known."""
-    given = call.args[0] if call.args else UNKNOWN
-    if not isinstance(given, Seq) or given.open:
-        return UNKNOWN
-    answers = [truth(item) for item in given.items]
-    if decides in answers:
-        return Const(decides)
-    return UNKNOWN if None in answers else Const(not decides)
-
-
-def _getattr(it: "Interpreter", call: Call) -> Value:
-    from preflight.script.interpreter.expressions import get_attribute  # noqa: PLC0415 - it imports the interpreter
-
-    name = text_of(call.args[1]) if len(call.args) > 1 else None
-    if name is None:
-        # Some class of the library, whichever: what is loaded through it is a model if anything is trained.
-        of_transformers = bool(call.args) and call.args[0] == ExternalName("transformers")
-        return ExternalName("transformers.PreTrainedModel") if of_transformers else UNKNOWN
-    found = get_attribute(it, call.args[0], name, call.node)
-    fallback = call.args[2] if len(call.args) > 2 else None
-    if fallback is not None and (found == UNKNOWN or isinstance(found, ExternalName)):
-        return join((fallback, UNKNOWN))
-    return found
-
-
-def _setattr(it: "Interpreter", call: Call) -> Value:
-    name = text_of(call.args[1]) if len(call.args) > 2 else None
-    if name is not None and isinstance(call.args[0], Ref):
-        it.change(call.args[0].id, **{name: call.args[2]})
-    return NONE
-
-
 def _same(it: "Interpreter", call: Call) -> Value:
     """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
     return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
-
-
-def _reordered(it: "Interpreter", call: Call) -> Value:
-    """sorted(x), reversed(x): what they hold is what x holds, and any of it may come first."""
-    value = _same(it, call)
-    if not isinstance(value, Seq) or len(value.items) < 2:
-        return value
-    return Seq((join(value.items),) * len(value.items), value.open)
-
-
-def _filter(it: "Interpreter", call: Call) -> Value:
-    """filter(lambda p: p.requires_grad, model.parameters()): parameters of that model still."""
-    value = call.args[1] if len(call.args) > 1 else UNKNOWN
-    return value if isinstance(value, Element) else Seq((it.library.element(it, value),), open=True)
-
-
-def _next(it: "Interpreter", call: Call) -> Value:
-    return it.library.element(it, call.args[0]) if call.args else UNKNOWN
-
-
-def _enumerate(it: "Interpreter", call: Call) -> Value:
-    item = it.library.element(it, call.args[0]) if call.args else UNKNOWN
-    return Seq((Seq((UNKNOWN, item)),), open=True)
 
 
 def _map(it: "Interpreter", call: Call) -> Value:
@@ -154,10 +89,6 @@ def _map(it: "Interpreter", call: Call) -> Value:
     return Seq(made, open=each is not known)
 
 
-def _zip(it: "Interpreter", call: Call) -> Value:
-    return Seq((Seq(tuple(it.library.element(it, item) for item in call.args)),), open=True)
-
-
 def _range(it: "Interpreter", call: Call) -> Value:
     del it, call
     return Seq((UNKNOWN,), open=True)
@@ -166,7 +97,21 @@ def _range(it: "Interpreter", call: Call) -> Value:
 def _dict(it: "Interpreter", call: Call) -> Value:
     del it
     first = call.args[0] if call.args else Map(())
+    if isinstance(first, Seq):
+        first = _of_pairs(first)
     return merged(first if isinstance(first, Map) else Map((), open=True), call.named())
+
+
+def _of_pairs(pairs: Seq) -> Map:
+    """dict([(key, value), ...]) of keys that are known."""
+    rows = [item.items for item in pairs.items if isinstance(item, Seq) and len(item.items) == 2]
+    named = {row[0].value: row[1] for row in rows if isinstance(row[0], Const)}
+    return Map(tuple(named.items()), open=pairs.open or len(named) < len(pairs.items))
+
+
+def _default_dict(it: "Interpreter", call: Call) -> Value:
+    """defaultdict(factory, {...}): what is missing is made by the factory, which is not known to be asked."""
+    return _dict(it, replace(call, args=call.args[1:], open=True)) if call.args else Map(())
 
 
 _MAPPINGS = (
@@ -175,15 +120,6 @@ _MAPPINGS = (
     *("mmengine.Config", "mmengine.ConfigDict", "munch.Munch", "yacs.config.CfgNode"),
 )
 """Dictionaries, most of them with their entries as attributes."""
-
-
-def _vars(it: "Interpreter", call: Call) -> Value:
-    thing = it.thing(call.args[0]) if call.args else None
-    if thing is None:
-        return UNKNOWN
-    return Map(
-        tuple((name, value) for name, value in thing.attrs.items() if not name.startswith("__")), open=True
-    )
 
 
 def _super(it: "Interpreter", call: Call) -> Value:
@@ -200,14 +136,6 @@ def _deepcopy(it: "Interpreter", call: Call) -> Value:
     if thing is None:
         return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
     return it.new(thing.having(optimized=FALSE, recast=FALSE, role=Const("copy")))
-
-
-def _field(it: "Interpreter", call: Call) -> Value:
-    default = call.get("default")
-    if default is not None:
-        return default
-    factory = call.get("default_factory")
-    return invoke(it, factory, Call(call.node, call.place, (), {}, {}, open=False)) if factory else UNKNOWN
 
 
 def _partial(it: "Interpreter", call: Call) -> Value:
@@ -245,6 +173,18 @@ def _path(it: "Interpreter", call: Call) -> Value:
     return Const(posixpath.join(*words)) if words and len(words) == len(call.args) else UNKNOWN
 
 
+def _module(it: "Interpreter", call: Call) -> Value:
+    """importlib.import_module("configs.small"): a module of the script's own, or the name of a library's."""
+    name = text_of(call.get("name", 0) or UNKNOWN)
+    if name is None:
+        return UNKNOWN
+    source = it.sources.imported(name.lstrip("."), len(name) - len(name.lstrip(".")), it.source)
+    if source is None:
+        return UNKNOWN if name.startswith(".") else ExternalName(name)
+    it.module_frame(source)
+    return Module(source.path)
+
+
 def _same_text(it: "Interpreter", call: Call) -> Value:
     del it
     return call.args[0] if call.args else UNKNOWN
@@ -279,34 +219,23 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "builtins.float": _float,
     "builtins.str": _str,
     "builtins.bool": _bool,
-    "builtins.any": _any,
-    "builtins.all": _all,
-    "builtins.getattr": _getattr,
-    "builtins.setattr": _setattr,
+    **dict.fromkeys(("builtins.set", "builtins.frozenset"), _same),
     "builtins.list": _same,
     "builtins.tuple": _same,
     "builtins.iter": _same,
-    "builtins.reversed": _reordered,
-    "builtins.sorted": _reordered,
-    "builtins.filter": _filter,
-    "builtins.next": _next,
-    "builtins.enumerate": _enumerate,
     "builtins.map": _map,
-    "builtins.zip": _zip,
     "builtins.range": _range,
-    **dict.fromkeys(_MAPPINGS, _dict),
-    "builtins.vars": _vars,
+    **dict.fromkeys((*_MAPPINGS, "types.MappingProxyType", "collections.UserDict"), _dict),
+    "collections.defaultdict": _default_dict,
+    "asyncio.run": _same_text,
+    "importlib.import_module": _module,
     "builtins.super": _super,
     "tqdm.tqdm": _same,
     "tqdm.auto.tqdm": _same,
     "tqdm.trange": _range,
     "tqdm.auto.trange": _range,
-    "itertools.chain": lambda it, call: Seq(
-        tuple(it.library.element(it, item) for item in call.args), open=True
-    ),
     "copy.deepcopy": _deepcopy,
     "copy.copy": _deepcopy,
-    "dataclasses.field": _field,
     "functools.partial": _partial,
     "builtins.open": _open,
     "io.open": _open,
@@ -318,8 +247,6 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "os.path.dirname": _dirname,
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads"), _config),
     "omegaconf.OmegaConf.load": _config,
-    "omegaconf.OmegaConf.create": lambda _it, call: call.args[0] if call.args else UNKNOWN,
-    "omegaconf.OmegaConf.to_container": lambda _it, call: call.args[0] if call.args else UNKNOWN,
     "types.SimpleNamespace": lambda it, call: it.new(HeapObject("namespace", call.place, dict(call.kwargs))),
     "sys.exit": _exit,
     "builtins.exit": _exit,

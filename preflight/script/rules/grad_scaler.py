@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
+_PLAIN_BESIDE_SCALED = re.compile(r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$")
 _SCALES = re.compile(
     r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\(|scaler\(\s*\w*loss\w*,\s*\w*optim"
 )
@@ -281,9 +282,16 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
         yield RuleHit(event.place, message, fix, level)
         return
-    prepared = len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
+    beside = _PLAIN_BESIDE_SCALED.search(
+        "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
+    )
+    prepared = not beside and len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
-    if prepared and any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing):
+    if (
+        prepared
+        and not beside
+        and any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing)
+    ):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
         yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
 

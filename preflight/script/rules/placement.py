@@ -78,7 +78,9 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
         yield from _never_replaced(it, level)
         return
     if (
-        event.name == "device" and event.call and it.is_named(event.call.node)
+        event.name == "device"
+        and event.call
+        and (it.is_named(event.call.node) or event.call.node is it.passed_value)
     ):  # judged where it is used: until then a device of the rank may replace it
         if fixed is not None:
             it.notes.setdefault(f"{_MADE}{fixed.index}", []).append(fixed.place or event.place)

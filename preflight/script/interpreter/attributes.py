@@ -1,0 +1,190 @@
+"""Attributes: of libraries' names, of objects and classes of the script, of constants."""
+
+import ast
+from collections.abc import Callable
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from preflight.script.interpreter import calls, classes
+from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.values import (
+    MAX_ALTERNATIVES,
+    MODEL_FACTS,
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    Device,
+    Dtype,
+    Element,
+    ExternalName,
+    Func,
+    HeapObject,
+    Map,
+    Method,
+    Module,
+    OneOf,
+    RankValue,
+    Ref,
+    Seq,
+    Unknown,
+    Value,
+    join,
+    own_attribute,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_PROPERTIES = frozenset({ExternalName("builtins.property"), ExternalName("functools.cached_property")})
+
+
+def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> Value:
+    """Return `owner.name`."""
+    read = _ATTRIBUTES.get(type(owner))
+    return UNKNOWN if read is None else read(it, owner, name, node)
+
+
+def _external_attribute(it: "Interpreter", owner: ExternalName, name: str, node: ast.AST) -> Value:
+    full = f"{owner.name}.{name}"
+    known = it.library.constant(it, full, node)
+    return ExternalName(full) if known is None else known
+
+
+def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST) -> Value:
+    """None has none: where an attribute is read, the value is another of them."""
+    return join([get_attribute(it, item, name, node) for item in owner.values if item != NONE])
+
+
+def _module_attribute(it: "Interpreter", owner: Module, name: str, node: ast.AST) -> Value:
+    del node
+    return it.state.frames.get(it.module_of(owner) or -1, {}).get(name, UNKNOWN)
+
+
+def _part_attribute(it: "Interpreter", owner: Element, name: str, node: ast.AST) -> Value:
+    del node
+    return it.library.attribute(it, owner, name)
+
+
+def _method_attribute(it: "Interpreter", owner: Method, name: str, node: ast.AST) -> Value:
+    del it, node
+    return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
+
+
+def _plain_method(
+    it: "Interpreter", owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
+) -> Value:
+    del it, node
+    if isinstance(owner, Device):
+        if name == "type":
+            return Const(owner.kind)
+        if name == "index":
+            return RankValue() if owner.of_rank else Const(owner.index)
+        return UNKNOWN
+    if isinstance(owner, Dtype):
+        return UNKNOWN
+    if isinstance(owner, Map) and (held := owner.get(name)) is not None:
+        return held  # OmegaConf, Munch and the like: an entry is an attribute
+    if isinstance(owner, Const) and name == "value":
+        return owner  # of an Enum's member
+    if name == "parent" and (text := text_of(owner)) is not None:
+        return Const(str(PurePosixPath(text).parent))
+    if name == "parents" and (text := text_of(owner)) is not None:
+        folders = islice(PurePosixPath(text).parents, MAX_ALTERNATIVES)
+        return Seq(tuple(Const(str(folder)) for folder in folders), open=True)
+    return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
+
+
+def fields_as_map(thing: HeapObject | None) -> Value:
+    """Return `vars(thing)`: the attributes that reading knows, of what may have more."""
+    if thing is None:
+        return UNKNOWN
+    named = ((name, value) for name, value in thing.attrs.items() if not name.startswith("__"))
+    return Map(tuple(named), open=True)
+
+
+def _class_attribute(it: "Interpreter", owner: Class, name: str, node: ast.AST) -> Value:
+    del node
+    if name in ("__name__", "__qualname__") and owner.key in it.classes:
+        return Const(it.classes[owner.key].node.name)
+    for info in it.mro(owner.key):
+        if name in info.names:
+            value = info.names[name]
+            if isinstance(value, Func) and _has_decorator(it, value, "classmethod"):
+                return Func(value.key, value.frame, owner)
+            return value
+    base = it.library_base(owner.key)
+    return ExternalName(f"{base}.{name}") if base else UNKNOWN
+
+
+def _has_decorator(it: "Interpreter", func: Func, name: str) -> bool:
+    info = it.functions.get(func.key)
+    return info is not None and ExternalName(f"builtins.{name}") in info.decorators
+
+
+def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) -> Value:
+    thing = it.thing(owner)
+    if thing is None:
+        return UNKNOWN
+    if name in MODEL_FACTS and own_attribute(name) in thing.attrs:
+        return thing.attrs[own_attribute(name)]
+    if name in thing.attrs:
+        return thing.attrs[name]
+    of_class = thing.attrs.get("__class__")
+    if isinstance(of_class, Class):
+        for info in it.mro(of_class.key):
+            if name in info.names:
+                value = info.names[name]
+                if not isinstance(value, Func):
+                    return value
+                if _has_decorator(it, value, "staticmethod"):
+                    return value
+                bound = Func(value.key, value.frame, owner)
+                return _property(it, owner, name, bound, node) if _is_property(it, value) else bound
+    if name == "__dict__" and thing.kind in ("instance", "namespace"):
+        return fields_as_map(thing)
+    if thing.kind == "instance" and (found := special(it, owner, "__getattr__", Const(name), node)):
+        return found
+    return it.library.attribute(it, owner, name)
+
+
+def _is_property(it: "Interpreter", func: Func) -> bool:
+    info = it.functions.get(func.key)
+    return info is not None and bool(info.decorators) and not _PROPERTIES.isdisjoint(info.decorators)
+
+
+def _property(it: "Interpreter", owner: Ref, name: str, method: Func, node: ast.AST) -> Value:
+    value = calls.call_function(it, method, unwrap_value(it, node, ()))
+    info = it.functions[method.key]
+    if ExternalName("functools.cached_property") in info.decorators and not isinstance(value, Unknown):
+        it.change(owner.id, **{own_attribute(name) if it.kind(owner) == "model" else name: value})
+    return value
+
+
+def special(it: "Interpreter", owner: Ref, method: str, key: Value, node: ast.AST) -> Value | None:
+    """Return what `__getitem__` and the like of a class of the script give, None where it has none."""
+    found = classes.method_of(it, owner, method)
+    return None if found is None else calls.call_function(it, found, unwrap_value(it, node, (key,)))
+
+
+def member(it: "Interpreter", owner: Class, key: Value, node: ast.AST) -> Value:
+    """Color["RED"] of an Enum; brackets behind another class make a type."""
+    name = text_of(key)
+    return (
+        _class_attribute(it, owner, name, node) if name is not None and classes.is_enum(it, owner) else owner
+    )
+
+
+_ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]] = {
+    ExternalName: _external_attribute,
+    Ref: _thing_attribute,
+    OneOf: _attribute_of_each,
+    Module: _module_attribute,
+    Class: _class_attribute,
+    Element: _part_attribute,
+    Method: _method_attribute,
+    **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
+}
+"""By the kind of owner: one that is not known has attributes that are not known."""

@@ -1,0 +1,176 @@
+"""Classes that the script defines, and objects of them."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter import calls, switches
+from preflight.script.interpreter.events import Call, ClassInfo, unwrap_value
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    ExternalName,
+    Func,
+    HeapObject,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+    join,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+_DATACLASSES = frozenset(
+    {
+        *(
+            "dataclasses.dataclass",
+            "value.dataclass",
+            "pydantic.dataclasses.dataclass",
+            "attr.s",
+            "attr.dataclass",
+        ),
+        *(
+            "attr.define",
+            "attr.frozen",
+            "attrs.define",
+            "attrs.frozen",
+            "attrs.mutable",
+            "chz.chz",
+            "flax.struct.dataclass",
+        ),
+    }
+)
+"""Decorators that write an __init__ of the annotated fields."""
+_RECORDS = frozenset(
+    {
+        *(
+            "pydantic.BaseModel",
+            "pydantic.BaseSettings",
+            "pydantic_settings.BaseSettings",
+            "typing.NamedTuple",
+        ),
+        *("msgspec.Struct", "typing_extensions.NamedTuple"),
+    }
+)
+"""Bases that do."""
+_TUPLES = frozenset({"typing.NamedTuple", "typing_extensions.NamedTuple"})
+_ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"})
+
+
+def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
+    """Return a class that the script defines, its body read in a frame of its own."""
+    bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
+    decorators = [
+        it.evaluate(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list
+    ]
+    frame = it.new_frame(it.frame)
+    it.captured.add(it.frame)
+    outer, it.frame = it.frame, frame
+    it.execute(node.body)
+    it.frame = outer
+    names = it.state.drop(frame)
+    # A method's own names are looked up outside the class, as Python does.
+    lifted = {
+        name: Func(value.key, outer, value.bound)
+        if isinstance(value, Func) and value.frame == frame
+        else value
+        for name, value in names.items()
+    }
+    it.captured.discard(frame)
+    marks = {getattr(item, "name", "") for item in decorators}
+    named = {base.name for base in bases if isinstance(base, ExternalName)}
+    is_dataclass = not _DATACLASSES.isdisjoint(marks) or not _RECORDS.isdisjoint(named)
+    if is_dataclass:
+        switches.note_fields(it, lifted)
+    it.classes[id(node)] = ClassInfo(node, it.source, bases, lifted, is_dataclass)
+    made = Class(id(node), outer)
+    for info in list(it.mro(id(node)))[1:]:
+        hook = info.names.get("__init_subclass__")
+        if isinstance(hook, Func):  # of a registry
+            calls.call_function(it, Func(hook.key, hook.frame, made), unwrap_value(it, node, ()))
+    return made
+
+
+def is_enum(it: "Interpreter", cls: Class) -> bool:
+    """Whether a class of the script is an Enum: a call looks up a member by its value."""
+    bases = (base for info in it.mro(cls.key) for base in info.bases)
+    return any(isinstance(base, ExternalName) and base.name in _ENUMS for base in bases)
+
+
+def method_of(it: "Interpreter", owner: Value, name: str) -> Func | None:
+    """Return a method of the class of an object, bound to it, None where the script defines none."""
+    thing = it.thing(owner) if isinstance(owner, Ref) else None
+    cls = thing.get("__class__") if thing else NONE
+    found = (info.names.get(name) for info in it.mro(cls.key)) if isinstance(cls, Class) else ()
+    method = next((item for item in found if isinstance(item, Func)), None)
+    return Func(method.key, method.frame, owner) if method else None
+
+
+def items_of(it: "Interpreter", owner: Value) -> Seq | None:
+    """Return the fields of a named tuple in their order, None of anything else."""
+    thing = it.thing(owner) if isinstance(owner, Ref) else None
+    fields = thing.get("__fields__") if thing else NONE
+    if thing is None or not isinstance(fields, Seq):
+        return None
+    return Seq(tuple(thing.get(str(name.value), UNKNOWN) for name in fields.items if isinstance(name, Const)))
+
+
+def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
+    """Make an object of a class of the script."""
+    if is_enum(it, cls) and len(seen.args) == 1:
+        return _enum_member(it, cls, seen.args[0])
+    base = it.library_base(cls.key)
+    kind = it.library.kind_of_call(it, base, seen) if base else ""
+    if base and kind == "wrapper":
+        return it.library.call(it, base, seen)  # the model that it wraps
+    if kind == "mapping":
+        if not any(isinstance(value, Func) for info in it.mro(cls.key) for value in info.names.values()):
+            return it.library.call(it, base, seen)
+        kind = ""
+    ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
+    infos = list(it.mro(cls.key))
+    init = next(
+        (info.names["__init__"] for info in infos if isinstance(info.names.get("__init__"), Func)), None
+    )
+    if any(info.is_dataclass for info in infos):
+        _fill_dataclass(it, ref, cls, seen)
+    if isinstance(init, Func):
+        calls.call_function(it, Func(init.key, init.frame, ref), seen)
+    elif base:
+        it.library.construct(it, ref, base, seen)
+    elif (after := method_of(it, ref, "__post_init__")) is not None:
+        calls.call_function(it, after, unwrap_value(it, seen.node, ()))
+    elif not any(info.is_dataclass for info in infos):
+        calls.taint(it, seen)
+    return ref
+
+
+def _enum_member(it: "Interpreter", cls: Class, value: Value) -> Value:
+    """Return Color("red"): the member of that value, which is what reading takes a member for."""
+    members = [item for info in it.mro(cls.key) for item in info.names.values() if isinstance(item, Const)]
+    return next((item for item in members if item == value), value if value == UNKNOWN else UNKNOWN)
+
+
+def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> None:
+    values: dict[str, Value] = {}
+    for info in reversed(list(it.mro(cls.key))):
+        for statement in info.node.body:  # in this order their values are given without names
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name = statement.target.id
+                values[name] = info.names.get(name, UNKNOWN)
+        more = (item for item in info.names.items() if item[0] not in values)
+        values |= {name: value for name, value in more if not isinstance(value, Func)}
+    values |= dict(zip(list(values), seen.args, strict=False))
+    values |= seen.kwargs
+    if seen.open:
+        values = {
+            name: value if name in seen.kwargs else join((value, UNKNOWN)) for name, value in values.items()
+        }
+    bases = {base.name for info in it.mro(cls.key) for base in info.bases if isinstance(base, ExternalName)}
+    if not _TUPLES.isdisjoint(bases):
+        values["__fields__"] = Seq(tuple(Const(name) for name in values))
+    it.change(ref.id, **values)

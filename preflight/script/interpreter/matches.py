@@ -1,0 +1,56 @@
+"""Patterns of `match`: whether a case is the one, and what it gives names to."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.operators import is_same
+from preflight.script.interpreter.values import UNKNOWN, Const, Map, OneOf, Seq, Value, truth
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def case_matches(it: "Interpreter", case: ast.match_case, subject: Value) -> bool | None:
+    """Return whether a case is the one, None when that is not known; its names are bound either way."""
+    fits = _fits(it, case.pattern, subject)
+    if fits is False or case.guard is None:
+        return fits
+    allowed = truth(it.evaluate(case.guard))
+    return False if allowed is False else (None if allowed is None else fits)
+
+
+def _fits(it: "Interpreter", pattern: ast.pattern, subject: Value) -> bool | None:
+    if isinstance(pattern, ast.MatchValue):
+        return None if isinstance(subject, OneOf) else is_same(it.evaluate(pattern.value), subject)
+    if isinstance(pattern, ast.MatchSingleton):
+        return None if isinstance(subject, OneOf) else is_same(Const(pattern.value), subject)
+    if isinstance(pattern, ast.MatchAs):
+        fits = True if pattern.pattern is None else _fits(it, pattern.pattern, subject)
+        if pattern.name:
+            it.bind(pattern.name, subject)
+        return fits
+    if isinstance(pattern, ast.MatchOr):
+        answers = [_fits(it, item, subject) for item in pattern.patterns]
+        return True if True in answers else (None if None in answers else False)
+    if isinstance(pattern, ast.MatchSequence):
+        return _fits_items(it, pattern, subject)
+    for inner in ast.iter_child_nodes(pattern):  # of a mapping or a class: what it holds is not known
+        if isinstance(inner, ast.pattern):
+            _fits(it, inner, UNKNOWN)
+    if isinstance(pattern, (ast.MatchStar, ast.MatchMapping)):
+        name = pattern.name if isinstance(pattern, ast.MatchStar) else pattern.rest
+        if name:
+            it.bind(name, UNKNOWN)
+    return False if isinstance(pattern, ast.MatchMapping) and isinstance(subject, (Const, Seq)) else None
+
+
+def _fits_items(it: "Interpreter", pattern: ast.MatchSequence, subject: Value) -> bool | None:
+    known = subject.items if isinstance(subject, Seq) and not subject.open else None
+    starred = any(isinstance(item, ast.MatchStar) for item in pattern.patterns)
+    if known is None or starred or len(known) != len(pattern.patterns):
+        for item in pattern.patterns:
+            _fits(it, item, UNKNOWN)
+        sure = isinstance(subject, (Const, Map)) or (known is not None and not starred)
+        return False if sure else None
+    answers = [_fits(it, item, value) for item, value in zip(pattern.patterns, known, strict=True)]
+    return False if False in answers else (None if None in answers else True)

@@ -1,0 +1,300 @@
+"""Builtins that compute: of constants, and of lists and dicts of them, they give what Python does."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.attributes import get_attribute
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.values import (
+    FALSE,
+    MAX_ALTERNATIVES,
+    TRUE,
+    UNKNOWN,
+    Class,
+    Const,
+    Dtype,
+    Element,
+    ExternalName,
+    Func,
+    Map,
+    Module,
+    RankValue,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+    join,
+    text_of,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_MAX_ITEMS = 64
+_TYPES: dict[str, tuple[type, ...]] = {
+    "builtins.str": (str,),
+    "builtins.int": (int,),
+    "builtins.float": (float,),
+    "builtins.bool": (bool,),
+    "builtins.bytes": (bytes,),
+}
+
+
+_KINDS = {"torch.nn.Module": "model", "torch.optim.Optimizer": "optimizer"}
+
+
+class _NotPlain(Exception):
+    """A value that is not made of a few constants."""
+
+
+def _plain(value: Value) -> Any:
+    """Return what a value is in Python. Raises _NotPlain."""
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, Seq) and not value.open and len(value.items) <= _MAX_ITEMS:
+        return tuple(_plain(item) for item in value.items)
+    if isinstance(value, Map) and not value.open and len(value.items) <= _MAX_ITEMS:
+        return {name: _plain(item) for name, item in value.items}
+    raise _NotPlain
+
+
+def _value(result: Any, place: CodeLocation | None = None) -> Value:
+    if isinstance(result, (list, tuple)):
+        return Seq(tuple(_value(item, place) for item in result))
+    plain = isinstance(result, (str, int, float, bool, bytes, type(None)))
+    return Const(result, place) if plain else UNKNOWN
+
+
+def _written(it: "Interpreter", values: Iterable[Value]) -> CodeLocation | None:
+    """Return where an option's default is written that is among these: what it decides holds without it."""
+    for value in values:
+        found = _written(it, value.items) if isinstance(value, Seq) else getattr(value, "place", None)
+        if found in it.option_places:
+            return found
+    return None
+
+
+def _computed(function: Callable[..., Any]) -> Callable[["Interpreter", Call], Value]:
+    """Return the model of a function that only computes; keywords are not modelled."""
+
+    def model(it: "Interpreter", call: Call) -> Value:
+        if call.open or call.kwargs:
+            return UNKNOWN
+        try:
+            return _value(function(*(_plain(item) for item in call.args)), _written(it, call.args))
+        except (_NotPlain, TypeError, ValueError, OverflowError, ArithmeticError):
+            return UNKNOWN
+
+    return model
+
+
+def _length(it: "Interpreter", call: Call) -> Value:
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, (Seq, Map)) and not value.open:
+        return Const(len(value.items), _written(it, call.args))
+    text = text_of(value)
+    return UNKNOWN if text is None else Const(len(text), _written(it, call.args))
+
+
+def _answer(values: Iterable[Value], *, stops_at: bool) -> Value:
+    answers = [truth(item) for item in values]
+    if stops_at in answers:
+        return Const(stops_at)
+    return UNKNOWN if None in answers else Const(not stops_at)
+
+
+def _any(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else UNKNOWN
+    return _answer(value.items, stops_at=True) if isinstance(value, Seq) and not value.open else UNKNOWN
+
+
+def _all(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else UNKNOWN
+    return _answer(value.items, stops_at=False) if isinstance(value, Seq) and not value.open else UNKNOWN
+
+
+def _isinstance(it: "Interpreter", call: Call) -> Value:
+    if len(call.args) != 2:
+        return UNKNOWN
+    wanted = call.args[1].items if isinstance(call.args[1], Seq) else (call.args[1],)
+    answers = {
+        _is_instance(it, value, kind) for value in alternatives(call.args[0]) for kind in (Seq(wanted),)
+    }
+    answer = answers.pop() if len(answers) == 1 else None
+    return UNKNOWN if answer is None else Const(answer)
+
+
+def _is_instance(it: "Interpreter", value: Value, kinds: Seq) -> bool | None:
+    answers = [_is_a(it, value, kind) for kind in kinds.items]
+    return True if True in answers else (None if None in answers else False)
+
+
+def _is_a(it: "Interpreter", value: Value, kind: Value) -> bool | None:
+    name = kind.name if isinstance(kind, ExternalName) else ""
+    if isinstance(value, Const) and name in _TYPES:
+        return isinstance(value.value, _TYPES[name])
+    if isinstance(value, Const):
+        return False if isinstance(kind, Class) or name.startswith(("builtins.", "torch.")) else None
+    if isinstance(value, (Map, Seq)):
+        mapping = {"builtins.dict": True, **dict.fromkeys(_TYPES, False)}
+        return mapping.get(name) if isinstance(value, Map) else (False if name in _TYPES else None)
+    if isinstance(value, Dtype):
+        return True if name == "torch.dtype" else (False if name in _TYPES else None)
+    if isinstance(value, Ref) and isinstance(kind, Class):
+        thing = it.thing(value)
+        of_class = thing.get("__class__") if thing else UNKNOWN
+        if isinstance(of_class, Class):
+            return any(info is it.classes.get(kind.key) for info in it.mro(of_class.key))
+    if isinstance(value, Ref) and name in _KINDS and it.kind(value) in _KINDS.values():
+        return it.kind(value) == _KINDS[name]
+    return False if isinstance(value, Ref) and name in _TYPES else None
+
+
+def _hasattr(it: "Interpreter", call: Call) -> Value:
+    """Only what an object surely has: what reading does not see may be set by code that it does not read."""
+    owner, name = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    if not isinstance(owner, (Ref, Class)) or not isinstance(name, Const) or not isinstance(name.value, str):
+        return UNKNOWN
+    if isinstance(owner, Ref) and it.kind(owner) not in ("instance", "namespace"):
+        return UNKNOWN
+    return TRUE if get_attribute(it, owner, name.value, call.node) != UNKNOWN else UNKNOWN
+
+
+def _callable(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, (Func, Class)):
+        return TRUE
+    return FALSE if isinstance(value, (Const, Map, Seq, Dtype)) else UNKNOWN
+
+
+def _type(it: "Interpreter", call: Call) -> Value:
+    thing = it.thing(call.args[0]) if len(call.args) == 1 else None
+    return thing.get("__class__", UNKNOWN) if thing else UNKNOWN
+
+
+def _enumerate(it: "Interpreter", call: Call) -> Value:
+    value = call.args[0] if call.args else UNKNOWN
+    start = call.get("start", 1) or Const(0)
+    if isinstance(value, Seq) and not value.open and isinstance(start, Const) and type(start.value) is int:
+        numbers = (Const(start.value + number) for number in range(len(value.items)))
+        return Seq(tuple(Seq(pair) for pair in zip(numbers, value.items, strict=True)))
+    return Seq((Seq((UNKNOWN, it.library.element(it, value))),), open=True)
+
+
+def _zip(it: "Interpreter", call: Call) -> Value:
+    known = [item for item in call.args if isinstance(item, Seq) and not item.open]
+    if known and len(known) == len(call.args) and min(len(item.items) for item in known) <= MAX_ALTERNATIVES:
+        return Seq(tuple(Seq(row) for row in zip(*(item.items for item in known), strict=False)))
+    return Seq((Seq(tuple(it.library.element(it, item) for item in call.args)),), open=True)
+
+
+def _chain(it: "Interpreter", call: Call) -> Value:
+    known = [item for item in call.args if isinstance(item, Seq) and not item.open]
+    if known and len(known) == len(call.args):
+        return Seq(tuple(value for item in known for value in item.items))
+    return Seq(tuple(it.library.element(it, item) for item in call.args), open=True)
+
+
+def _sorted(it: "Interpreter", call: Call) -> Value:
+    """sorted(x), reversed(x): of what is not constant any item may come first."""
+    value = call.args[0] if call.args else UNKNOWN
+    exact = _computed(sorted)(it, call)
+    if exact != UNKNOWN:
+        return exact
+    if not isinstance(value, Seq):
+        return Seq((it.library.element(it, value),), open=True)
+    return Seq((join(value.items),) * len(value.items), value.open) if len(value.items) > 1 else value
+
+
+def _reversed(it: "Interpreter", call: Call) -> Value:
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, Seq) and not value.open:
+        return Seq(value.items[::-1])
+    return _sorted(it, call)
+
+
+def _next(it: "Interpreter", call: Call) -> Value:
+    """next(x): the first item, where x is a few known items; its default when there is none."""
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, Seq) and not value.open:
+        return value.items[0] if value.items else call.get("default", 1) or UNKNOWN
+    found = it.library.element(it, value)
+    return join((found, call.args[1])) if len(call.args) > 1 else found
+
+
+def _filter(it: "Interpreter", call: Call) -> Value:
+    """filter(lambda p: p.requires_grad, model.parameters()): parameters of that model still."""
+    func, value = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    if isinstance(value, Element):
+        return value
+    if not isinstance(value, Seq) or value.open or len(value.items) > MAX_ALTERNATIVES:
+        return _open(it, value)
+    kept = []
+    for item in value.items:
+        known = truth(invoke(it, func, Call(call.node, call.place, (item,), {}, {}, open=False)))
+        if known is None:
+            return _open(it, value)
+        kept += [item] if known else []
+    return Seq(tuple(kept))
+
+
+def _open(it: "Interpreter", value: Value) -> Value:
+    return Seq((it.library.element(it, value),), open=True)
+
+
+def _reduce(it: "Interpreter", call: Call) -> Value:
+    func, value = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    if not isinstance(value, Seq) or value.open or not 0 < len(value.items) <= MAX_ALTERNATIVES:
+        return UNKNOWN
+    items = iter((*call.args[2:], *value.items))
+    result = next(items)
+    for item in islice(items, _MAX_ITEMS):
+        result = invoke(it, func, Call(call.node, call.place, (result, item), {}, {}, open=False))
+    return result
+
+
+def _globals(it: "Interpreter", call: Call) -> Value:
+    """globals(): the names of the module, as its attributes."""
+    del call
+    return Module(it.source.path)
+
+
+def _maximum(it: "Interpreter", call: Call) -> Value:
+    return RankValue() if RankValue() in call.args else _computed(max)(it, call)
+
+
+def _minimum(it: "Interpreter", call: Call) -> Value:
+    return RankValue() if RankValue() in call.args else _computed(min)(it, call)
+
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "builtins.len": _length,
+    "builtins.any": _any,
+    "builtins.all": _all,
+    "builtins.max": _maximum,
+    "builtins.min": _minimum,
+    "builtins.sum": _computed(sum),
+    "builtins.abs": _computed(abs),
+    "builtins.round": _computed(round),
+    "builtins.divmod": _computed(divmod),
+    "builtins.isinstance": _isinstance,
+    "builtins.hasattr": _hasattr,
+    "builtins.callable": _callable,
+    "builtins.type": _type,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.sorted": _sorted,
+    "builtins.reversed": _reversed,
+    "builtins.next": _next,
+    "builtins.filter": _filter,
+    "builtins.globals": _globals,
+    "itertools.chain": _chain,
+    "functools.reduce": _reduce,
+}

@@ -1,0 +1,150 @@
+"""Objects that hold named values: dataclasses, named tuples, classes of pydantic and attrs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.assignments import set_attribute
+from preflight.script.interpreter.attributes import fields_as_map, get_attribute
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.classes import instantiate
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    Element,
+    ExternalName,
+    HeapObject,
+    Map,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+    join,
+    merged,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_MAX_DEPTH = 6
+
+
+def _getattr(it: "Interpreter", call: Call) -> Value:
+    names = [text_of(item) for item in alternatives(call.args[1])] if len(call.args) > 1 else []
+    if not any(names):
+        # Some class of the library, whichever: what is loaded through it is a model if anything is trained.
+        of_transformers = bool(call.args) and call.args[0] == ExternalName("transformers")
+        return ExternalName("transformers.PreTrainedModel") if of_transformers else UNKNOWN
+    found = join(get_attribute(it, call.args[0], name, call.node) if name else UNKNOWN for name in names)
+    fallback = call.args[2] if len(call.args) > 2 else None
+    if fallback is not None and (found == UNKNOWN or isinstance(found, ExternalName)):
+        return join((fallback, UNKNOWN))
+    return found
+
+
+def _setattr(it: "Interpreter", call: Call) -> Value:
+    name = text_of(call.args[1]) if len(call.args) > 2 else None
+    if name is not None:
+        set_attribute(it, call.args[0], name, call.args[2], call.node)
+    return NONE
+
+
+def _vars(it: "Interpreter", call: Call) -> Value:
+    return fields_as_map(it.thing(call.args[0])) if call.args else UNKNOWN
+
+
+def _field(it: "Interpreter", call: Call) -> Value:
+    default = call.get("default", 0)
+    if default is not None:
+        return default
+    factory = call.get("default_factory") or call.get("factory")
+    return invoke(it, factory, Call(call.node, call.place, (), {}, {}, open=False)) if factory else UNKNOWN
+
+
+def _set_fields(it: "Interpreter", call: Call) -> Value:
+    """dataclasses.replace(config, ...), config.model_copy(update={...}): a copy with fields changed."""
+    thing = it.thing(call.args[0]) if call.args else None
+    return it.new(thing.having(**call.kwargs)) if thing and not call.open else UNKNOWN
+
+
+def _fields_of(it: "Interpreter", call: Call) -> Value:
+    """dataclasses.asdict(config): the fields, those that are dataclasses too as dicts of their own."""
+    return _as_map(it, call.args[0] if call.args else UNKNOWN, 6)
+
+
+def _as_map(it: "Interpreter", value: Value, depth: int) -> Value:
+    thing = it.thing(value) if isinstance(value, Ref) else None
+    if thing is None or thing.kind not in ("instance", "namespace") or not depth:
+        return value
+    attrs = [(name, _as_map(it, item, depth - 1)) for name, item in thing.attrs.items() if name[:2] != "__"]
+    return Map(tuple(attrs))
+
+
+def _class_of_fields(it: "Interpreter", call: Call) -> Value:
+    """namedtuple("Point", "x y"): what it makes is a tuple with names."""
+    fields = call.get("field_names", 1) or UNKNOWN
+    text = text_of(fields)
+    names = text.replace(",", " ").split() if text is not None else _texts(fields)
+    if names is None:
+        return UNKNOWN
+    return it.new(HeapObject("tuple class", call.place, {"fields": Seq(tuple(map(Const, names)))}))
+
+
+def _texts(value: Value) -> list[str] | None:
+    texts = [text_of(item) for item in value.items] if isinstance(value, Seq) and not value.open else [None]
+    return [text for text in texts if text is not None] if None not in texts else None
+
+
+def _make_tuple(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    thing = it.thing(owner)
+    fields = thing.get("fields") if thing else NONE
+    names = _texts(fields) or []
+    values = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    if call.open or len(values) < len(names):
+        values = {name: values.get(name, UNKNOWN) for name in names}
+    return it.new(HeapObject("instance", call.place, {**values, "__fields__": fields}))
+
+
+def _structured(it: "Interpreter", call: Call) -> Value:
+    """OmegaConf.structured(Config), create({...}), to_object(config): what it is given, with its values."""
+    given = call.args[0] if call.args else UNKNOWN
+    return instantiate(it, given, replace(call, args=(), kwargs={})) if isinstance(given, Class) else given
+
+
+def _overlaid(it: "Interpreter", call: Call) -> Value:
+    """OmegaConf.merge(defaults, file, arguments): later ones win; what is not known adds nothing."""
+    result: Value = UNKNOWN
+    for item in call.args:
+        over = fields_as_map(it.thing(item)) if isinstance(item, Ref) else item
+        thing = it.thing(result) if isinstance(result, Ref) else None
+        if isinstance(result, Map) and isinstance(over, Map):
+            result = merged(result, over)
+        elif thing is not None and isinstance(over, Map):
+            result = it.new(thing.having(**{str(name): value for name, value in over.items}))
+        elif isinstance(item, (Ref, Map)):
+            result = item
+    return result
+
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "builtins.vars": _vars,
+    "collections.namedtuple": _class_of_fields,
+    **{f"omegaconf.OmegaConf.{name}": _structured for name in ("structured", "create", "to_object")},
+    "omegaconf.OmegaConf.to_container": _structured,
+    **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"), _overlaid),
+    "dataclasses.field": _field,
+    "dataclasses.replace": _set_fields,
+    "dataclasses.asdict": _fields_of,
+    **dict.fromkeys(("pydantic.Field", "attr.ib", "attr.field", "attrs.field"), _field),
+    **dict.fromkeys(("typer.Option", "typer.Argument"), _field),
+}
+
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
+    ("tuple class", "__call__"): _make_tuple,
+}
