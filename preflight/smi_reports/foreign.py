@@ -15,7 +15,7 @@ _OTHERS = (
     ),
     (r"ROCm System Management Interface|^\| AMD-SMI ", "the file is the output of AMD's tools", ""),
     (r"^\[\d+\] [^|\n]+\| *\d+.C, ", "the file is the output of gpustat", ""),
-    (r"^\s*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
+    (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
     (
         r"^\|[^\S\n]*(?:GPU instances|MIG devices|Compute instances):",
         "the file lists MIG instances alone",
