@@ -34,34 +34,34 @@ def read_codes(words: Iterable[str]) -> frozenset[str]:
 
 
 _FIXES: dict[str, str] = {
-    "HOST001": "Read the message: it holds the transport's own words.",
-    "HOST002": "Correct the name, or give `address:` in hosts.yaml; `getent hosts NAME` shows what resolves.",
-    "HOST003": "Check `port:` in hosts.yaml, and on the host that sshd runs: `systemctl status ssh`.",
-    "HOST004": "Is the host up, and is the way to it open? `ping HOST`, `nc -vz HOST 22`; through a jump "
+    "HOST001": "read the message: it holds the transport's own words.",
+    "HOST002": "correct the name, or give `address:` in hosts.yaml; `getent hosts NAME` shows what resolves.",
+    "HOST003": "check `port:` in hosts.yaml, and on the host that sshd runs: `systemctl status ssh`.",
+    "HOST004": "is the host up, and is the way to it open? `ping HOST`, `nc -vz HOST 22`; through a jump "
     "host: `jump:`.",
-    "HOST005": "Compare the fingerprint with the host's own, then `--accept-new-host-keys`, or `ssh HOST` "
+    "HOST005": "compare the fingerprint with the host's own, then `--accept-new-host-keys`, or `ssh HOST` "
     "once.",
-    "HOST006": "Ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
+    "HOST006": "ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
     "If the administrator cannot explain it, do not connect: it may be a machine in between.",
     "HOST007": "`ssh-copy-id HOST`, or name the key with `identity_file:` in hosts.yaml, or `ssh-add` it.",
-    "HOST008": "Set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
+    "HOST008": "set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
     "newer.",
-    "HOST009": "The last lines it said are in the message; run `gpulaunch preflight HOST` again, then report"
+    "HOST009": "the last lines it said are in the message; run `gpulaunch preflight HOST` again, then report"
     " it.",
-    "HOST010": "Something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
+    "HOST010": "something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
     "true`.",
-    "HOST011": "Look at the host's load, at its storage (a hanging mount), and at the start-up files of its "
+    "HOST011": "look at the host's load, at its storage (a hanging mount), and at the start-up files of its "
     "login shell, which run first (conda, pyenv, modules): `ssh HOST uptime`.",
-    "HOST012": "Ask for a login shell on the host (`chsh`), or log in as another `user:`; a start-up file "
+    "HOST012": "ask for a login shell on the host (`chsh`), or log in as another `user:`; a start-up file "
     "that ends the shell does the same. `ssh HOST true`.",
-    "HOST013": "Install the command where it is to run, or correct `via:` in hosts.yaml.",
+    "HOST013": "install the command where it is to run, or correct `via:` in hosts.yaml.",
     "HOST014": "`docker start NAME` on the host; `docker ps -a` lists its containers. A run that was in the "
     "container has ended with it.",
-    "HOST015": "On the host: `docker ps` as the same user. Ask for the group `docker`, or write `sudo: true` "
+    "HOST015": "on the host: `docker ps` as the same user. Ask for the group `docker`, or write `sudo: true` "
     "beside the name in `via:`.",
-    "HOST016": "Try the command of `via:` by hand: what you type must arrive unchanged at `COMMAND cat`, "
+    "HOST016": "try the command of `via:` by hand: what you type must arrive unchanged at `COMMAND cat`, "
     "without a pseudo terminal.",
-    "HOST017": "Read the command. If you trust it, run gpulaunch at a terminal and answer yes, or move the "
+    "HOST017": "read the command. If you trust it, run gpulaunch at a terminal and answer yes, or move the "
     "host to ~/.config/gpulaunch/hosts.yaml.",
 }
 

@@ -63,7 +63,7 @@ class DescriptorsExhausted(HostError):
     def __init__(self, host: str, message: str = "", fix: str = "") -> None:
         said = "not asked: this machine has no descriptor left for one more connection (ulimit -n)"
         super().__init__(
-            host, message or said, fix or "Raise it with `ulimit -n 65536`, or use --parallel 16"
+            host, message or said, fix or "raise it with `ulimit -n 65536`, or use --parallel 16"
         )
 
 

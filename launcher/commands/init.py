@@ -13,7 +13,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
-from launcher.config.script_config import lone_command, refuse_shell_script
+from launcher.config.script_config import lone_command, refuse_shell_script, require_directory
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_atomic
 from launcher.scaffold.files import (
@@ -112,6 +112,7 @@ def _run(words: tuple[str, ...]) -> _Run:
         raise BadInput(f"{script} is a directory, expected a script or a command", "gpulaunch init train.py")
     if len(words) == 1 and not is_text(script) and (script.endswith(_SCRIPTS) or Path(script).is_file()):
         if not Path(script).is_file():
+            require_directory(script)
             fix = "gpulaunch init train.py" if script.endswith(".py") else "gpulaunch init job.sbatch"
             raise BadInput(f"{script}: no such script locally", fix)
         if not script.endswith(".py") and (job := _batch_run(_head(script), Path(script).stem)) is not None:

@@ -51,12 +51,19 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
             f"name a script in it: {script.rstrip('/')}/train.py",
         )
     if not Path(script).is_file():
+        require_directory(script)
         raise BadInput(
             f"{script}: no such script locally",
             f"{_near(Path(script))}name a local file; or a run config, with --config; or, where the script"
             " lies on the hosts only, add --set send_script=false",
         )
     return config
+
+
+def require_directory(path: str) -> None:
+    """Raise FileNotFoundError where a relative path names nothing because the current directory is gone."""
+    if not posixpath.isabs(path):
+        Path.cwd()
 
 
 def refuse_shell_script(script: str, command: str) -> None:
@@ -112,6 +119,7 @@ def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
             f"chmod +x {shlex.quote(program)}; or name its interpreter: -- bash {shlex.quote(program)}",
         )
     if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
+        require_directory(script)
         raise BadInput(
             f"{script}: no such local script",
             "cd to where the command is typed today; or, where the script lies on the hosts only, add"

@@ -355,7 +355,7 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
 def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTimedOut:
     said = last_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
-    load = "Is its load or its disk (NFS) the cause? Log in and look"
+    load = "is its load or its disk (NFS) the cause? Log in and look"
     # The shell that is to start the agent may wait for ever without a word.
     shell = (
         f"`{ssh_command(host, 'true')}`: if that is as slow, look at the start-up files of its login shell"

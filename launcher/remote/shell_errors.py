@@ -32,7 +32,7 @@ def no_answer(
         return LoginShellDisabled(
             host,
             f"{python} ran nothing of gpulaunch (exit status {status}): {words}",
-            f"Check with: {ssh_command(host, python, '-V')};"
+            f"check with: {ssh_command(host, python, '-V')};"
             " an account whose login shell is nologin runs no programs",
         )
     return None
@@ -40,7 +40,7 @@ def no_answer(
 
 def no_python(host: str, python: str, said: str) -> PythonNotFound:
     """Return what is reported where the interpreter cannot be started."""
-    fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
+    fix = f"set `python:` of {host} in hosts.yaml to the training environment's interpreter"
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
     return PythonNotFound(host, f"{python} cannot be started on the host: {said}", fix)
@@ -54,4 +54,4 @@ def last_lines(output: bytes, count: int = 3) -> str:
 
 def _old_python(host: str, python: str, version: str) -> PythonNotFound:
     message = f"{python} is Python {version}; gpulaunch needs 3.9 or newer"
-    return PythonNotFound(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")
+    return PythonNotFound(host, message, f"set `python:` of {host} in hosts.yaml to a newer interpreter")

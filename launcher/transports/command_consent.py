@@ -55,7 +55,7 @@ class Consent:
         if not self.allows(command, what):
             shown = shlex.join(command[1])
             fix = (
-                "If you trust it: type the command at a terminal, and answer yes; or move the host to"
+                "if you trust it: type the command at a terminal, and answer yes; or move the host to"
                 f" {user_config_dir() / 'hosts.yaml'}, which is yours alone"
             )
             message = f"hosts.yaml of this project would run a command {where}, not allowed yet: {shown}"
@@ -71,7 +71,7 @@ class Consent:
         raise BadInput(
             f"on_end of {one_line(str(config), 200)} would run a local command, not allowed yet:"
             f" {shlex.join(words)}",
-            "If you trust it: run at a terminal, and answer yes; or run without it: --set on_end=",
+            "if you trust it: run at a terminal, and answer yes; or run without it: --set on_end=",
         )
 
     def allows(self, command: Command, what: str) -> bool:

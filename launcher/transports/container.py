@@ -76,7 +76,7 @@ class Runtime:
             how += f", signal {code - 128}" if 128 < code < 160 else ""
             how += ", out of memory" if out_of_memory else ""
         verb = "unpause" if status == "paused" else "start"
-        fix = f"On {self.host}: {self._shown} {verb} {name}"
+        fix = f"on {self.host}: {self._shown} {verb} {name}"
         kind = ContainerStopped if status in _ENDED else ContainerNotRunning
         return kind(self.host, f"container {name} is not running: {how}", fix)
 
@@ -89,7 +89,7 @@ class Runtime:
             return names[0].partition(",")[0]
         shown = ", ".join(names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
         what = f"{len(names)} containers run: {shown}" if names else "no container runs"
-        fix = f"Name it: via: {{{self.via.kind}: NAME}}" if names else f"{self._shown} ps -a lists them all"
+        fix = f"name it: via: {{{self.via.kind}: NAME}}" if names else f"{self._shown} ps -a lists them all"
         raise ContainerNotRunning(self.host, what, fix)
 
     def _ask(self, *words: str) -> CommandResult:
@@ -104,20 +104,20 @@ class Runtime:
         if any(each in words for each in _ABSENT):
             raise self._absent(name)
         if any(each in words for each in _NO_RIGHTS):
-            fix = "Ask for the group `docker`, or write `sudo: true` where sudo needs no password"
+            fix = "ask for the group `docker`, or write `sudo: true` where sudo needs no password"
             raise ContainersRefused(self.host, f"{self._shown} is not permitted: {said}", fix)
         if any(each in words for each in _NO_DAEMON):
-            fix = f"Is its service up? On {self.host}: systemctl status {self.via.kind}"
+            fix = f"is its service up? On {self.host}: systemctl status {self.via.kind}"
             raise ContainersRefused(self.host, f"{self._shown} has no service to talk to: {said}", fix)
         if done.exit_status == _NOT_FOUND:
-            fix = f"Install {self.via.kind}, or add it to the PATH of a shell that ssh starts"
+            fix = f"install {self.via.kind}, or add it to the PATH of a shell that ssh starts"
             raise CommandMissing(self.host, f"{self.words[0]} cannot be started: {said}", fix)
         raise PrefixFailed(self.host, f"{self._shown} ended with status {done.exit_status}: {said}")
 
     def _absent(self, name: str) -> ContainerNotRunning:
         done = self._ask("ps", "--format", _NAMES)
         names = ", ".join(_names(done)[:_SHOWN_NAMES]) if done.exit_status == 0 else ""
-        fix = f"Running now: {names}" if names else f"{self._shown} ps -a lists all of them"
+        fix = f"running now: {names}" if names else f"{self._shown} ps -a lists all of them"
         if self.via.kind == "podman":
             fix += "; podman shows to each user that user's own"
         return ContainerStopped(self.host, f"there is no container {name}", fix)

@@ -145,15 +145,15 @@ class _Echo:
         if _SENT in self.stdout and self.exit_status is None and not self.is_wrong:
             return "does not pass the end of the input on", "gpulaunch cannot use it"
         if _SENT in self.stdout:
-            fix = 'Put "{command}" where the command goes, as one word: it is quoted for that shell'
+            fix = 'put "{command}" where the command goes, as one word: it is quoted for that shell'
             return "hands its words to a shell, which changes them", fix
         if _MARK in self.stdout:
             fix = (
-                "It may use a pseudo terminal: leave out `-t` or `--tty` (`--pty` of srun); for ssh add `-T`"
+                "it may use a pseudo terminal: leave out `-t` or `--tty` (`--pty` of srun); for ssh add `-T`"
             )
             return "changes the bytes that it carries", fix
         if self.stdout == _ARGUMENT:
-            return "passes no input on to what it starts", "Add the option for it: `-i` of docker and kubectl"
+            return "passes no input on to what it starts", "add the option for it: `-i` of docker and kubectl"
         if self.exit_status is None:
             return f"started nothing within {_OPEN_S:g} s: {self.said}", ""
         how = f"exit status {self.exit_status}" if self.exit_status >= 0 else f"signal {-self.exit_status}"

@@ -65,7 +65,7 @@ def _of_pod(failure: PrefixFailed) -> HostError:
     if any(each in words for each in _ENDED):
         return ContainerStopped(failure.host, failure.detail, "`kubectl get pods` lists those that run")
     if _FORBIDDEN in words:
-        return ContainersRefused(failure.host, failure.detail, "Ask for the right to create pods/exec")
+        return ContainersRefused(failure.host, failure.detail, "ask for the right to create pods/exec")
     if any(each in words for each in _NO_CLUSTER):
         fix = "`kubectl get pods` must work where gpulaunch runs it: KUBECONFIG, `context:` of via, a login"
         return ContainersRefused(failure.host, failure.detail, fix)

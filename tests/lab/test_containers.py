@@ -115,6 +115,6 @@ def test_a_killed_container_is_named_and_the_others_end(boxes: Lab, cli: Cli) ->
     assert f"{second.name} was lost ({words}; its part of the run has ended with it)" in output
     code, output = cli.invoke(cli.home, "preflight", second.name, "-i", str(boxes.inventory_path))
     assert (code, f"HOST014 on {second.name}: {words}" in output) == (1, True), output
-    assert f"On {second.name}: podman start {containers.NAME}" in output
+    assert f"on {second.name}: podman start {containers.NAME}" in output
     containers.podman(second, "start", containers.NAME)
     assert alive(boxes) == []

@@ -147,9 +147,13 @@ def test_a_home_that_cannot_be_and_few_columns_are_borne(home: Home, somewhere: 
 
 def test_a_directory_that_has_gone_is_named(home: Home) -> None:
     gone = "mkdir gone && cd gone && rmdir ../gone && "
-    done = shell(home, gone + "gpulaunch fetch train-20261122-100001-aaaaaa")
-    assert done.returncode == 5
-    assert done.stderr == "error: the current directory has been deleted\n  fix: cd to one that is\n"
+    commands = ("fetch train-20261122-100001-aaaaaa", "run train.py", "run -- python a.py", "init train.py")
+    for words in commands:
+        done = shell(home, f"{gone}gpulaunch {words}")
+        assert (done.returncode, done.stderr) == (
+            5,
+            "error: the current directory has been deleted\n  fix: cd to one that is\n",
+        )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.commands._preflight import parse_gpus
-from launcher.error_codes import host_codes
+from launcher.error_codes import host_codes, host_fix
 from launcher.errors import BadInput
 from launcher.host_checks.docs import render_pages
 from launcher.remote.recording import record_json
@@ -148,6 +148,10 @@ def test_checks_lists_all_of_them() -> None:
 def test_the_pages_of_the_checks_are_current() -> None:
     on_disk = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
     assert on_disk == render_pages(), "run: gpulaunch checks --markdown docs/checks"
+
+
+def test_fixes_of_hosts_start_as_all_others_do() -> None:
+    assert [code for code in host_codes() if host_fix(code)[0].isupper()] == []
 
 
 def test_other_words_for_gpus_are_refused() -> None:

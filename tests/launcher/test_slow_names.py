@@ -62,7 +62,7 @@ def test_a_name_without_an_answer_is_told_and_the_others_are_reached(
     assert results[1:] == [b"late\n", b"quick\n"]
     assert isinstance(results[0], NameNotResolved)
     assert results[0].detail == "its address 'never.example' was not resolved within 0.3 s"
-    assert results[0].fix == "Check the name server, or set `address:` to an IP"
+    assert results[0].fix == "check the name server, or set `address:` to an IP"
 
 
 def test_a_silent_name_server_costs_one_time_out_and_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def says(text: str, status: int) -> str:
 
 
 SOCKET = "unix:///var/run/docker.sock"
-ABSENT = (ContainerStopped, "there is no container train", "Running now: other")
+ABSENT = (ContainerStopped, "there is no container train", "running now: other")
 REFUSED = (ContainersRefused, "is not permitted", "sudo: true")
 DOCKER_SAYS: list[tuple[str, type[HostError], str, str]] = [
     # what each printed, to stderr, with its exit status: docker 28.2, podman 4.3, sudo 1.9
@@ -207,7 +207,7 @@ DOCKER_SAYS: list[tuple[str, type[HostError], str, str]] = [
     (says("sudo: a password is required", 1), *REFUSED),
     (says(f"Cannot connect to the Docker daemon at {SOCKET}. Is the docker daemon running?", 1),
      ContainersRefused, "no service to talk to", "systemctl status docker"),
-    (says("sh: 1: docker: not found", 127), CommandMissing, "docker cannot be started", "Install docker"),
+    (says("sh: 1: docker: not found", 127), CommandMissing, "docker cannot be started", "install docker"),
     (f"echo {CONTAINER} exited 137 true", ContainerStopped,
      "not running: exited with status 137, signal 9, out of memory", "docker start train"),
     (f"echo {CONTAINER} paused 0 false", ContainerNotRunning, "not running: paused", "docker unpause train"),

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Sequence
 
 from launcher.engines.command_line.preparations import INTERPRETER
@@ -38,7 +39,10 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         return Around(start + 1, ((start, assignment[1], value),))
     name = posixpath.basename(text)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
-        raise CommandRefused(f"{name}: {tables.REFUSED[name][0]}", tables.REFUSED[name][1])
+        why, fix = tables.REFUSED[name]
+        raise CommandRefused(
+            f"{name}: {why}", _batch_script_fix(words[start + 1 :]) if name == "sbatch" else fix
+        )
     if name == "env":
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:
@@ -54,6 +58,17 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     if name in tables.RUNNERS and _runs_command(words, start, name):
         return _strip_runner(words, start, name)
     return None
+
+
+def _batch_script_fix(words: Sequence[Word]) -> str:
+    """Return what takes the place of `sbatch` with these words: its script is the first file among them."""
+    texts = [word.text for word in words]
+    script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
+    if not script and texts and not texts[-1].startswith("-"):
+        script = texts[-1]
+    if any(text.startswith("--wrap") for text in texts) or not script:
+        return tables.REFUSED["sbatch"][1]
+    return f"gpulaunch init {shlex.quote(script)} makes a run config of it"
 
 
 def _runs_command(words: Sequence[Word], start: int, tool: str) -> bool:

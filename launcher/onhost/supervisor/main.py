@@ -34,7 +34,7 @@ def main() -> int:
     try:
         return serve(json.loads(read_request()))
     except RequestRefused as refusal:
-        send_header({"refused": str(refusal)})
+        send_header({"refused": str(refusal), "fix": refusal.fix})
         return REFUSED
 
 

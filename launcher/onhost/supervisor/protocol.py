@@ -15,7 +15,11 @@ TRUNCATED = "the request did not arrive whole"
 
 
 class RequestRefused(Exception):
-    """Refusal of a request; the text is for the user."""
+    """Refusal of a request; the text is for the user, and so is `fix`: what to type next, or empty."""
+
+    def __init__(self, text: str, fix: str = "") -> None:
+        super().__init__(text)
+        self.fix = fix
 
 
 def read_request() -> bytes:

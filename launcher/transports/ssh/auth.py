@@ -335,7 +335,7 @@ def _await(
     of_agent_s = AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0
     if not await_in_place(done, max(endpoint.connect_timeout_s, of_agent_s), LOGIN):
         raise ConnectionTimedOut(
-            endpoint.name, "no answer to the authentication in time", "Is its sshd overloaded?"
+            endpoint.name, "no answer to the authentication in time", "is its sshd overloaded?"
         )
     if transport.is_authenticated():
         return True
@@ -360,7 +360,7 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
     fix = (
-        "Name a key that the host knows (identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or add"
+        "name a key that the host knows (identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or add"
         f" yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
     )
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]

@@ -88,7 +88,7 @@ class SshConnection(Closing):
         except (paramiko.SSHException, OSError, EOFError) as failure:
             if "timeout" in str(failure).lower():
                 message = f"it opened no session within {limit_s:g} s"
-                raise ConnectionTimedOut(self.name, message, "Is its sshd overloaded?") from None
+                raise ConnectionTimedOut(self.name, message, "is its sshd overloaded?") from None
             raise connection_lost(self.name, "it opened no session", failure) from None
         return SshStream(self.name, channel)
 

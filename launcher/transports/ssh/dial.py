@@ -103,7 +103,7 @@ def name_failure(endpoint: Endpoint, failure: BaseException | None) -> BaseExcep
     """Return the error of a name without an address; None: the resolver reported none."""
     named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
     if isinstance(failure, TimeoutError):
-        fix = "Check the name server, or set `address:` to an IP"
+        fix = "check the name server, or set `address:` to an IP"
         return NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
     if failure is not None and is_exhausted(failure):
         return failure
@@ -111,7 +111,7 @@ def name_failure(endpoint: Endpoint, failure: BaseException | None) -> BaseExcep
     return NameNotResolved(
         endpoint.name,
         f"{named} does not resolve: {said}",
-        "Check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
+        "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
     )
 
 
@@ -121,17 +121,17 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     if any(isinstance(failure, TimeoutError) for failure in failures):
         message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
         return ConnectionTimedOut(
-            endpoint.name, message, "Is the host up, and is the port open in its firewall?"
+            endpoint.name, message, "is the host up, and is the port open in its firewall?"
         )
     if any(isinstance(failure, ConnectionRefusedError) for failure in failures):
         message = f"{where} refused the connection: nothing listens on it"
-        return ConnectionRefused(endpoint.name, message, "Is sshd running on it, and is this its port?")
+        return ConnectionRefused(endpoint.name, message, "is sshd running on it, and is this its port?")
     said = failures[-1].strerror or str(failures[-1])
     if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return HostError(
             endpoint.name,
             f"no way to {where}: {said}",
-            "Is the host up? If so, check the network and its routes",
+            "is the host up? If so, check the network and its routes",
         )
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
@@ -141,7 +141,7 @@ def handshake_timeout(endpoint: Endpoint, what: str) -> ConnectionTimedOut:
     message = (
         f"port {endpoint.port} accepted the connection but {what} within {endpoint.connect_timeout_s:g} s"
     )
-    return ConnectionTimedOut(endpoint.name, message, "Is its sshd overloaded, or is it another service?")
+    return ConnectionTimedOut(endpoint.name, message, "is its sshd overloaded, or is it another service?")
 
 
 class ProxySocket(socket.socket):

@@ -72,7 +72,7 @@ def endpoint_for(entry: HostEntry, inventory: Inventory, ssh_config: Path | None
 def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path | None) -> Endpoint:
     """Return the endpoint of a host that `via:` reaches, with the endpoint of where its command runs."""
     if via.kind == COMMAND and not via.words:
-        fix = "Type it where that hosts.yaml is, or name it with -i"
+        fix = "type it where that hosts.yaml is, or name it with -i"
         raise HostNotContacted(entry.name, "it is reached by a command that only a hosts.yaml holds", fix)
     problem = entry_problem(entry)
     if problem:

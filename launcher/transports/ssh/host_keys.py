@@ -97,7 +97,7 @@ def _by_authority(
             f"its host certificate is not good: {signed.problem} (signed by {signed.by} of {authority.where})"
         )
         raise HostKeyUnknown(
-            endpoint.name, message, "Ask the operator of that authority for a new certificate"
+            endpoint.name, message, "ask the operator of that authority for a new certificate"
         )
     return True
 
@@ -130,7 +130,7 @@ def _unknown(
     )
     name = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").split("nistp")[0] or "ecdsa"
     fix = (
-        f"Compare with `ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub` on the host; if equal: "
+        f"compare with `ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub` on the host; if equal: "
         f"gpulaunch preflight {endpoint.name} --accept-new-host-keys"
     )
     return kind(endpoint.name, message, fix)
@@ -149,7 +149,7 @@ def _changed(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey
     )
     file = Path(known.keys[0].where.rpartition(":")[0])
     name = known_hosts.host_names(lookup_name(endpoint), endpoint.port)[0]
-    fix = f"Ask its administrator. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
+    fix = f"ask its administrator. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
     return HostKeyChanged(endpoint.name, message, fix)
 
 
@@ -158,4 +158,4 @@ def _revoked(endpoint: Endpoint, key: paramiko.PKey, what: str = "ITS HOST KEY")
         f"{what} IS REVOKED in known_hosts: its holder is not to be trusted. "
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
     )
-    return HostKeyChanged(endpoint.name, message, "Ask the administrator of the host why its key was revoked")
+    return HostKeyChanged(endpoint.name, message, "ask the administrator of the host why its key was revoked")

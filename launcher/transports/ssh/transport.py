@@ -65,7 +65,7 @@ _SIGNATURES = (
 def connection_lost(host: str, what: str, failure: BaseException | None) -> ConnectionLost:
     """Return the error of a connection that a host ended; an EOFError gives no reason of its own."""
     why = str(failure or "") or "the host hung up"
-    return ConnectionLost(host, f"{what}: {why}", "Is its sshd overloaded (MaxStartups), or restarting?")
+    return ConnectionLost(host, f"{what}: {why}", "is its sshd overloaded (MaxStartups), or restarting?")
 
 
 def _known(wanted: tuple[str, ...], has: Iterable[str]) -> tuple[str, ...]:
@@ -217,11 +217,11 @@ class SshTransport(paramiko.Transport):
         if isinstance(failure, paramiko.ssh_exception.IncompatiblePeer):
             raise HostError(endpoint.name, f"no SSH algorithm in common: {failure}")
         if isinstance(self.sock, ProxySocket) and (why := self.sock.why_ended()):
-            raise ConnectionLost(endpoint.name, why, "Try its ProxyCommand of ~/.ssh/config by hand")
+            raise ConnectionLost(endpoint.name, why, "try its ProxyCommand of ~/.ssh/config by hand")
         if not seen:
             message = f"port {endpoint.port} of {endpoint.address} does not speak SSH, or hung up at once"
             raise ConnectionLost(
-                endpoint.name, message, "Is this the SSH port? Is sshd dropping connections?"
+                endpoint.name, message, "is this the SSH port? Is sshd dropping connections?"
             )
         raise connection_lost(endpoint.name, "the SSH handshake failed", failure)
 

@@ -152,7 +152,7 @@ class SlurmStep:
         with self._news:  # srun may report the end of a task before slurmstepd's own words arrive
             never_began = node not in self._hello and (node in self._gone or bool(self._ended))
             if never_began and self._news.wait_for(lambda: node in self._not_started, _LATE_S):
-                fix = f"Set `python:` of {node} in hosts.yaml to an interpreter that the node has"
+                fix = f"set `python:` of {node} in hosts.yaml to an interpreter that the node has"
                 raise PythonNotFound(node, f"its task cannot start {self._not_started[node]}", fix)
         if node in self._gone:
             raise StepEnded(node, self._gone[node])

@@ -144,6 +144,8 @@ VALUE_FLAGS = {
 }
 """Options of these programs with a value."""
 
+BATCH_SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".job", ".sub")
+"""How the names of batch scripts end."""
 REFUSED: dict[str, tuple[str, str]] = {
     "sudo": ("sudo runs the training as root", "leave it out, or name root@HOST with --hosts"),
     "ssh": ("ssh names a host inside the command", "leave ssh HOST out, and write --hosts HOST"),

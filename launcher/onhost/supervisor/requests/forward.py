@@ -60,7 +60,11 @@ def connect(port: int) -> socket.socket:
             return socket.create_connection((address, port), timeout=CONNECT_S)
         except OSError as error:
             why = why or (error.strerror or str(error))
-    raise RequestRefused("nothing accepts connections on port %d of its loopback: %s" % (port, why))
+    raise RequestRefused(
+        "nothing accepts connections on port %d of its loopback: %s" % (port, why),
+        "start a program that listens on it, or name another port: gpulaunch forward RUN PORT;"
+        " --tensorboard starts TensorBoard",
+    )
 
 
 class Carried:
