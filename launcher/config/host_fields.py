@@ -109,9 +109,9 @@ def _gpu_list(parts: Sequence[YamlNode]) -> tuple[int | str, ...]:
         if match := _GPU_RANGE.fullmatch(text):
             first, last = int(match[1]), int(match[2] or match[1])
             if first > last:
-                raise ValueError(f"{expected}; the range {text} ends before it starts: write {last}-{first}")
+                raise ValueError(f"ranges from low to high ({last}-{first}, not {text})")
             if match[2] and last >= MAX_GPUS:
-                raise ValueError(f"{expected}; the range {text} goes beyond {MAX_GPUS - 1}")
+                raise ValueError(f"GPU indices up to {MAX_GPUS - 1} (not {text})")
             found += range(first, last + 1)
         elif re.fullmatch(_GPU_ID, text):
             found.append(text)

@@ -262,8 +262,12 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {"gpus": "some"},
         "--gpus: expected all, auto, none, a count per host or a list",
     ),
-    "gpus backwards": ("script: a", {"gpus": "3-0,6"}, "the range 3-0 ends before it starts: write 0-3"),
-    "gpus without end": ("script: a\ngpus: 0-9999", {}, "the range 0-9999 goes beyond 1023"),
+    "gpus backwards": (
+        "script: a",
+        {"gpus": "3-0,6"},
+        '--gpus: expected ranges from low to high (0-3, not 3-0), got "3-0,6"',
+    ),
+    "gpus without end": ("script: a\ngpus: 0-9999", {}, "gpus: expected GPU indices up to 1023 (not 0-9999)"),
     "gpu twice": ("script: a\ngpus: 0-3,2", {}, "each once"),
     "restart key": (
         "script: a\nrestart:\n  spare: [b]",
