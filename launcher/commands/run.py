@@ -48,7 +48,7 @@ MOST_WAIT_S = 7 * 86400.0
     "--name",
     type=RunNameParam(),
     default="",
-    metavar="TEXT",
+    metavar="NAME",
     help="Name of the run, the first part of its id; else that of the script or run config.",
 )
 @click.option(
