@@ -123,6 +123,8 @@ def _note_recast(it: "Interpreter", model: int, thing: HeapObject, dtype: Value)
     before = thing.get("optimized_dtype")
     same = isinstance(dtype, Dtype) and dtype == before
     own = isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE
+    if isinstance(dtype, Dtype) and dtype.name == "float32":
+        same = same or not isinstance(before, Dtype)  # adapters that PEFT made may well be float32 already
     if own and isinstance(before, Dtype) and before.name != "checkpoint" and thing.get("mixed", NONE) == NONE:
         same = True  # all of it has one dtype, so any parameter's will do
     it.change(model, recast=FALSE if same else dtype)
