@@ -80,7 +80,8 @@ def test_the_launcher_starts_as_from_a_shell_in_a_session_of_its_own(run: Driver
         os.umask(before)
     run.ended()
     ignored, mask, stdin, session, pid = run.log("launcher.log").decode().splitlines()
-    assert int(ignored.split()[1], 16) == 0
+    # Real-time signals: the first are the C library's own, and no program can reset them.
+    assert int(ignored.split()[1], 16) & ((1 << signal.SIGSYS) - 1) == 0
     assert (int(mask, 8), stdin.split()[-1], session) == (0o027, "/dev/null", pid)
 
 
