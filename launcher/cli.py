@@ -109,26 +109,6 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
 COMMANDS: dict[str, CommandEntry] = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
-OTHER_NAMES = {
-    **dict.fromkeys(("launch", "start", "exec", "train"), "run"),
-    **dict.fromkeys(("status", "list", "ls", "jobs", "runs", "queue", "squeue"), "ps"),
-    **dict.fromkeys(("kill", "cancel", "down", "scancel"), "stop"),
-    **dict.fromkeys(("check", "doctor", "validate"), "preflight"),
-    **dict.fromkeys(("smi", "nvidia-smi", "nvitop", "gpus", "monitor"), "top"),
-    **dict.fromkeys(("clean", "zombies", "cleanup"), "clean-zombies"),
-    **dict.fromkeys(("delete", "remove"), "rm"),
-    **dict.fromkeys(("download", "pull", "cp"), "fetch"),
-    **dict.fromkeys(("follow", "reattach"), "attach"),
-    "sbatch": "submit",
-    **dict.fromkeys(("tunnel", "port-forward", "tensorboard"), "forward"),
-    **dict.fromkeys(("py-spy", "dump", "trace"), "stacks"),
-    "tail": "logs",
-    "help": "--help",
-    "version": "--version",
-}
-"""What other tools call these commands."""
-
-
 class LazyGroup(click.Group):
     """Lists commands from the table, so that --help and completion import none of them."""
 
@@ -165,7 +145,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-            from launcher.commands._usage_errors import WrongUsage  # noqa: PLC0415 - as above
+            from launcher.commands._usage_errors import OTHER_NAMES, WrongUsage  # noqa: PLC0415 - as above
 
             close = get_close_matches(name, COMMANDS, n=1)
             meant = OTHER_NAMES.get(name.lower()) or next(iter(close), "")

@@ -30,6 +30,24 @@ _OF_COMMANDS = frozenset(
 )
 """What several commands take, and gpulaunch before its command does not."""
 _SHOWN = 100  # characters of a word of the command line
+OTHER_NAMES = {
+    **dict.fromkeys(("launch", "start", "exec", "train"), "run"),
+    **dict.fromkeys(("status", "list", "ls", "jobs", "runs", "queue", "squeue"), "ps"),
+    **dict.fromkeys(("kill", "cancel", "down", "scancel"), "stop"),
+    **dict.fromkeys(("check", "doctor", "validate"), "preflight"),
+    **dict.fromkeys(("smi", "nvidia-smi", "nvitop", "gpus", "monitor"), "top"),
+    **dict.fromkeys(("clean", "zombies", "cleanup"), "clean-zombies"),
+    **dict.fromkeys(("delete", "remove"), "rm"),
+    **dict.fromkeys(("download", "pull", "cp"), "fetch"),
+    **dict.fromkeys(("follow", "reattach"), "attach"),
+    "sbatch": "submit",
+    **dict.fromkeys(("tunnel", "port-forward", "tensorboard"), "forward"),
+    **dict.fromkeys(("py-spy", "dump", "trace"), "stacks"),
+    "tail": "logs",
+    "help": "--help",
+    "version": "--version",
+}
+"""What other tools call these commands."""
 
 
 class WrongUsage(click.UsageError):

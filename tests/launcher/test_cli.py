@@ -16,6 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from launcher import cli
+from launcher.commands import _usage_errors
 from launcher.errors import ConfigError, ConnectionRefused, LaunchRefused
 from launcher.exit_codes import ExitCode
 
@@ -73,8 +74,8 @@ def test_without_a_command_the_help_is_the_mistake(capsys: pytest.CaptureFixture
 
 
 def test_what_other_tools_call_a_command_means_one_that_exists() -> None:
-    assert set(cli.OTHER_NAMES.values()) <= {*cli.COMMANDS, "--help", "--version"}
-    assert not cli.OTHER_NAMES.keys() & cli.COMMANDS.keys()
+    assert set(_usage_errors.OTHER_NAMES.values()) <= {*cli.COMMANDS, "--help", "--version"}
+    assert not _usage_errors.OTHER_NAMES.keys() & cli.COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
