@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -45,6 +46,8 @@ def open_host_access(
     if host_options.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
         # Found in a parent directory: the user neither named it nor works beside it.
         echo(f"hosts of {loaded.path}", err=True)
+    if host_options.identity_file is not None:
+        loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)

@@ -22,6 +22,7 @@ class HostOptions:
     inventory: Path | None
     accept_new_host_keys: bool
     parallel: int
+    identity_file: Path | None
 
 
 Transport: TypeAlias = Literal["srun", "ssh"]
@@ -36,7 +37,7 @@ transport_option = click.option(
 
 
 def host_access_options(function: Function) -> Function:
-    """Add --inventory, --accept-new-host-keys and --parallel to a command."""
+    """Add --inventory, --identity-file, --accept-new-host-keys and --parallel to a command."""
     for option in (
         click.option(
             "--parallel",
@@ -50,6 +51,11 @@ def host_access_options(function: Function) -> Function:
             "--accept-new-host-keys",
             is_flag=True,
             help="Accept and save the keys of hosts that known_hosts does not hold; changed keys never.",
+        ),
+        click.option(
+            "--identity-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The private key to offer first to every host, as ssh's -i.",
         ),
         click.option(
             "-i",

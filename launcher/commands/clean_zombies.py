@@ -134,6 +134,7 @@ def interactive_options(reach: HostOptions) -> CleanZombiesOptions:
         reach.inventory,
         reach.accept_new_host_keys,
         reach.parallel,
+        reach.identity_file,
         yes=False,
         dry_run=False,
         gpus=(),

@@ -16,6 +16,7 @@ from launcher.config.run_config import Overrides
 from launcher.config.script_config import lone_command, refuse_shell_script, require_directory
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_atomic
+from launcher.local.home import from_home
 from launcher.scaffold.files import (
     HostDraft,
     entry_lines,
@@ -34,6 +35,7 @@ _SCRIPTS = (".py", ".sbatch", ".slurm", ".sbat", ".sub", ".job", ".sh")
 _EXAMPLES = """\b
 Examples:
   gpulaunch init --hosts root@192.0.2.7:41022
+  gpulaunch init --hosts ubuntu@192.0.2.9 --identity-file ~/Downloads/key.pem
   gpulaunch init train.py --hosts titan,l40s-01
   gpulaunch init --hosts titan,l40s-01 -- torchrun --nproc_per_node 4 train.py
   gpulaunch init job.sbatch
@@ -69,7 +71,7 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
     ways = open_host_access(options)
     entries = ways.inventory.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
     found = _found(entries, list_interpreters(entries, ways.open, width=ways.width))
-    rows = name_hosts(entries, found)
+    rows = name_hosts(entries, found, from_home(ways.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for row in rows:
         _print_result(answer, row)

@@ -209,5 +209,7 @@ class _Actions:
         if not hosts:
             raise BadInput(f"{run_id} is not a live run of yours", "its owner may take its stacks")
         given = self._options
-        options = FoundRunOptions(given.inventory, given.accept_new_host_keys, given.parallel, hosts)
+        options = FoundRunOptions(
+            given.inventory, given.accept_new_host_keys, given.parallel, given.identity_file, hosts
+        )
         show_stacks(find_run(run_id, self._ways, options), self._ways, options, as_json=False)

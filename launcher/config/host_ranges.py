@@ -1,6 +1,7 @@
 """What a word that names hosts means: ranges (ClusterShell's node-set syntax) and ssh's user@host:port."""
 
 import re
+import shlex
 from collections.abc import Mapping
 
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
@@ -67,8 +68,8 @@ def _pasted_ssh(word: str) -> str:
         return ""
     user = f"{values['-l']}@" if values["-l"] and "@" not in hosts[0] else ""
     port = f":{values['-p']}" if values["-p"] else ""
-    key = "; its key is IdentityFile in ~/.ssh/config, or identity_file in hosts.yaml" if values["-i"] else ""
-    return f'write it as "{user}{hosts[0]}{port}"{key}'
+    key = f" --identity-file {shlex.quote(values['-i'])}" if values["-i"] else ""
+    return f"write it as {user}{hosts[0]}{port}{key}"
 
 
 def is_address(word: str) -> bool:

@@ -79,6 +79,7 @@ class Inventory:
     hosts: dict[str, HostEntry] = field(default_factory=dict)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # flattened to host names
     defaults: HostEntry = field(default_factory=lambda: HostEntry(""))
+    identity_file: str = ""  # a local path: the key that the user names for all hosts, this time
 
     def resolve(self, words: Iterable[str]) -> tuple[HostEntry, ...]:
         """Return the hosts that words name, each once, in the order given.
@@ -188,7 +189,7 @@ def _refuse_key(path: Path) -> None:
         if first.startswith(b"-----BEGIN ") and b"PRIVATE KEY-----" in first:
             raise ConfigError(
                 f"{path} is a private key, expected a {FILE_NAME}",
-                "name the key with identity_file in hosts.yaml, or IdentityFile in ~/.ssh/config",
+                f"--identity-file {path}, or identity_file in hosts.yaml",
             )
 
 

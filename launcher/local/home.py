@@ -24,6 +24,14 @@ def at_home(path: str | Path) -> Path:
         ) from None
 
 
+def from_home(path: str) -> str:
+    """Return an absolute local path as `~/...` where it lies in the user's home directory."""
+    try:
+        return f"~/{Path(path).relative_to(home())}"
+    except (ValueError, BadInput):
+        return path
+
+
 def home() -> Path:
     """Return the user's local home directory. Raises BadInput where there is none."""
     return at_home("~")

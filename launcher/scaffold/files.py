@@ -25,10 +25,13 @@ class HostDraft:
     name: str
     target: SshTarget
     environments: tuple[PythonEnvironment, ...]
+    identity_file: str = ""  # local, as it is to be written
 
 
 def name_hosts(
-    entries: Sequence[HostEntry], found: Mapping[str, tuple[PythonEnvironment, ...]]
+    entries: Sequence[HostEntry],
+    found: Mapping[str, tuple[PythonEnvironment, ...]],
+    identity_file: str = "",
 ) -> tuple[HostDraft, ...]:
     """Return the hosts with names for hosts.yaml: of user@host:port the host, or host-port for two of one."""
     spots = [SshTarget(entry.name) if entry.is_local else parse_ssh_target(entry.name) for entry in entries]
@@ -38,6 +41,7 @@ def name_hosts(
             spot.host if hosts.count(spot.host) == 1 else f"{spot.host}-{spot.port or 22}",
             spot,
             found.get(entry.name, ()),
+            "" if entry.is_local else identity_file,
         )
         for spot, entry in zip(spots, entries, strict=True)
     )
@@ -68,6 +72,8 @@ def _keys(host: HostDraft) -> Iterator[str]:
         yield f"port: {host.target.port}"
     if host.target.user:
         yield f"user: {_scalar(host.target.user)}"
+    if host.identity_file:
+        yield f"identity_file: {_scalar(host.identity_file)}"
     yield from _python_lines(host.environments)
 
 

@@ -293,6 +293,18 @@ def test_without_a_terminal_no_password_is_asked_for(client: Client, password: s
     assert password not in str(answer)
 
 
+def test_the_key_that_the_command_names_opens_hosts_and_is_written_by_init(client: Client) -> None:
+    host, key = client.lab.hosts[0], str(client.lab.identity_file)
+    client.inventory.write_text("hosts: {}\n")
+    word = f"root@{host.address}"
+    assert unusable(client.preflight(word))[word].startswith("HOST")
+    assert unusable(client.preflight(word, "--identity-file", key)) == {}
+    done = client.run("init", "--hosts", word, "--identity-file", key, "--json")
+    lines = document(done)["files"][0]["missing_lines"]
+    client.inventory.write_text("hosts:\n" + "\n".join(lines) + "\n")
+    assert unusable(client.preflight(host.address)) == {}
+
+
 def test_a_passphrase_is_asked_for_once_for_all_hosts(client: Client) -> None:
     key = client.home / "locked"
     key.write_text(client.lab.identity_file.read_text())

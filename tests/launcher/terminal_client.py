@@ -20,7 +20,7 @@ from tests.lab.fault_client import plain_plan
 
 
 def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
-    ways = open_host_access(HostOptions(None, accept_new_host_keys=False, parallel=1))
+    ways = open_host_access(HostOptions(None, accept_new_host_keys=False, parallel=1, identity_file=None))
     launch = LaunchRequest(
         ways.inventory.resolve(["localhost"]), Job(name="plain"), ConnectionPool(ways.open)
     )

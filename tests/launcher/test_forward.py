@@ -251,6 +251,7 @@ def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
         None,
         accept_new_host_keys=False,
         parallel=1,
+        identity_file=None,
         hosts=(),
         port="",
         host="",

@@ -12,6 +12,7 @@ from launcher.commands.init import command
 from launcher.config.inventory import HostEntry, load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput
+from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
 from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
 from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
@@ -92,6 +93,16 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
     assert home.name not in render_run_config("a.py", rows, "p")
     here = render_run_config("a.py", name_hosts([HostEntry("localhost")], {}), "p")
     assert "sync" not in here
+
+
+def test_the_key_that_reached_the_hosts_is_written_for_all_but_this_machine(home: Path) -> None:
+    key = from_home(str(home / "keys/a b.pem"))
+    assert key == "~/keys/a b.pem"
+    assert (from_home("/mnt/key"), from_home("")) == ("/mnt/key", "")
+    rows = name_hosts([HostEntry("ubuntu@192.0.2.9"), HostEntry("localhost")], {}, key)
+    Path("hosts.yaml").write_text(render_hosts_yaml(rows))
+    hosts = load_inventory(Path("hosts.yaml")).hosts
+    assert [each.identity_file for each in hosts.values()] == [str(home / "keys/a b.pem"), ""]
 
 
 def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:

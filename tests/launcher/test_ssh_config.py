@@ -64,6 +64,17 @@ def test_hosts_yaml_wins(tmp_path: Path) -> None:
     assert got.identity_files == ("/key", "/k")
 
 
+def test_the_key_that_the_command_names_is_offered_first_to_the_host_and_its_jump_host(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n IdentityFile /k\n")
+    entry = HostEntry("titan", identity_file="/key", jump=("gate",))
+    got = endpoint_for(entry, Inventory(identity_file="/named"), config)
+    assert got.identity_files == ("/named", "/key", "/k")
+    assert got.jumps[0].identity_files == ("/named", "/k")
+
+
 def test_an_unlisted_host_gets_sshs_defaults(tmp_path: Path) -> None:
     got = merged(tmp_path, "", HostEntry("titan"))
     assert (got.address, got.port, got.user) == ("titan", 22, getuser())

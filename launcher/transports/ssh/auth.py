@@ -360,8 +360,8 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
     fix = (
-        "name a key that the host knows (identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or add"
-        f" yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+        "name a key that the host knows (--identity-file, identity_file in hosts.yaml, IdentityFile in"
+        f" ~/.ssh/config), or add yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
     )
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
     locked = next(

@@ -114,7 +114,7 @@ def _endpoint(
         address=address,
         port=port,
         user=user,
-        identity_files=_identity_files(entry, values, tokens),
+        identity_files=_identity_files(entry, inventory, values, tokens),
         certificate_files=_every_path(values, "certificatefile", tokens),
         jumps=_jumps(jump, entry, inventory, ssh_config, (*behind, entry.name)),
         proxy_command="" if jump else _proxy_command(values, tokens),
@@ -129,9 +129,11 @@ def _endpoint(
     )
 
 
-def _identity_files(entry: HostEntry, values: _Values, tokens: Tokens) -> tuple[str, ...]:
-    named = (entry.identity_file,) if entry.identity_file else ()
-    return tuple(dict.fromkeys(named + _every_path(values, "identityfile", tokens)))
+def _identity_files(
+    entry: HostEntry, inventory: Inventory, values: _Values, tokens: Tokens
+) -> tuple[str, ...]:
+    named = filter(None, (inventory.identity_file, entry.identity_file))
+    return tuple(dict.fromkeys((*named, *_every_path(values, "identityfile", tokens))))
 
 
 def _new_host_keys(values: _Values) -> NewHostKeys:
