@@ -30,6 +30,13 @@ _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
 )
 _OLD_PROTOBUF = "'protobuf<=3.20.3'"
+_LACKING = (
+    (re.compile(r"Python\.h: No such"), "sudo apt install python3-dev"),
+    (re.compile(r"[Nn]inja"), "python -m pip install ninja"),
+    (re.compile(r"CUDA_HOME|'\S*nvcc'|CUDA version|MissingCUDA"), "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
+    (re.compile(r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found"), "sudo apt install g++"),
+    (re.compile(r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton"), "TORCHDYNAMO_DISABLE=1 python train.py"),
+)  # fmt: skip
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
 
@@ -74,6 +81,11 @@ def _disk(text: str) -> str:
     return f"df -h {path}" if path else ""
 
 
+def _toolchain(text: str) -> str:
+    """Return how to get what a build lacks; a kernel that was built and does not start is none of a compiler's."""
+    return next((what for lacking, what in _LACKING if lacking.search(text)), "")
+
+
 def _fitting(text: str) -> str:
     if "torchvision" in text or "custom C++ ops" in text:
         return "python -m pip install --force-reinstall torch torchvision --index-url URL"
@@ -87,6 +99,7 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "S91": lambda _: "python -m pip install -U bitsandbytes",
     "S90": _rename,
     "S104": _fitting,
+    "S68": _toolchain,
     "S50": _port,
     "S80": _download,
     "S81": _download,

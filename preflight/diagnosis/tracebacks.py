@@ -228,7 +228,8 @@ def _bare(lines: Sequence[Line], index: int) -> ParsedException:
             frames.insert(0, _frame_of(frame))
         elif not line.text[:1].isspace():
             break
-    below = "" if message else _below(lines, index)
+    continued = bool(frames) or any(line.text[:1].isspace() for line in lines[index + 1 : index + 2])
+    below = _below(lines, index) if continued or not message else ""
     return ParsedException(kind, message, lines[index], tuple(frames), bare=not frames, below=below)
 
 

@@ -256,6 +256,11 @@ _TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/sft_trainer.py"
         (_SCRIPT, "ImportError: /opt/x/fused.so: undefined symbol: _ZN2at4_ops5emptyE", "", "another torch"),
         (_SCRIPT, f"ImportError: libcudart.so.11.0: {_UNREAD}", "", "built for the CUDA of"),
         (_SCRIPT, f"ImportError: libc10.so: {_UNREAD}", "", "import torch before it"),
+        (_SCRIPT, "RuntimeError: No working C++ compiler found", "sudo apt install g++", ""),
+        (_SCRIPT, "RuntimeError: Triton Error [CUDA]: invalid argument", "TORCHDYNAMO_DISABLE=1", ""),
+        (_SCRIPT, "fatal error: Python.h: No such file or directory", "sudo apt install python3-dev", ""),
+        (_SCRIPT, "Ninja is required to load C++ extensions", "python -m pip install ninja", ""),
+        (_SCRIPT, "OSError: CUDA_HOME environment variable is not set", "install the CUDA toolkit", ""),
     ],
 )  # fmt: skip
 def test_advice_is_for_the_place_that_went_wrong(file: str, message: str, command: str, said: str) -> None:

@@ -26,7 +26,7 @@ ROWS: tuple[Signature, ...] = (
               r"Error while deserializing header|PytorchStreamReader failed|invalid load key|\bMetadataIncompleteBuffer\b|[Hh]eader ?[Tt]oo ?[Ll]arge|InvalidHeaderLength|InvalidHeaderDeserialization|[Ii]nvalid header length"
               r"|UnpicklingError|failed finding central directory|unexpected EOF, expected \d+ more bytes|not a ZIP archive|BadZipFile|invalid header or archive is corrupted"
               r"|file_size \d+ .{0,40}corrupt|Ran out of input|is not a valid JSON file|git-lfs\.github\.com/spec|[Cc]heckpoint .{0,60}(?:is |seems |may be )?(?:corrupt|truncated|damaged|incomplete)"
-              r"|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
+              r"|archive passed at .{1,300} does not contain the valid metadata|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
               r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError(?!: Error while serializing)"
               r"|expected a checkpoint returned by torch\.save|_pickle\.\w*Error: (?!Can't pickle|Can't get|can't pickle)|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
               r"|legacy constructor expects device type|invalid gzip header|Error -3 while decompressing|CRC-32 check failed|Compressed file ended before|file is not a database|[Uu]nable to (?:synchronously )?open file .{0,60}truncated"

@@ -60,7 +60,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S32", "no-kernel-image", ROOT,
               r"no kernel image is available for execution|CUDA capability sm_\d+ is not compatible|cudaErrorNoKernelImageForDevice"
               r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
-              r"|not compatible with the current PyTorch installation|(?<!Triton Error \[CUDA\]: )device kernel image is invalid|" + cuda_status(8, 48, 98, 200, 209, 218, 222)
+              r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + cuda_status(8, 48, 98, 200, 209, 218, 222)
               + r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
               r"|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"

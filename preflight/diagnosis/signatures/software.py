@@ -23,16 +23,17 @@ ROWS: tuple[Signature, ...] = (
               "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
               " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
     Signature("S68", "inductor-compile", ROOT,
-              r"InvalidCxxCompiler|libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|BackendCompilerFailed|torch\._inductor\.exc\.\w+|InductorError|CppCompileError|C\+\+ compile error"
-              r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler|LoweringException"
-              r"|backend='inductor' raised|Triton Error \[CUDA\](?!: (?:out of mem|an illegal))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:InternalTorchDynamoError|TorchRuntimeError|Unsupported|BackendCompilerFailed|UserError|FailOnRecompileLimitHit)"
-              r"|^(?:Internal)?TorchDynamo\w*Error|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
+              r"InvalidCxxCompiler|libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
+              r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler"
+              r"|Triton Error \[CUDA\](?!: (?:out of mem|an illegal|device kernel image))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit)"
+              r"|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
               r"|Command '?\[?'?\S*(?:gcc|g\+\+|cc1plus|clang\+?\+?|ptxas|c\+\+)'?,? .{0,4000}(?:returned non-zero|died with)|fatal error: \S+\.(?:h|hpp|cuh): No such file|Python\.h: No such file"
               r"|triton/?\S*compiler\S* .{0,80}(?:error|failed)|OutOfResources: out of resource|out of resource: shared memory|CompilationError: at \d+:\d+|MLIR.{0,40}(?:failed|error)|LLVM ERROR: |torch\.compile .{0,60}(?:failed|not supported|requires)"
               r"|RuntimeError: Compiler: \S+ is not found|Python 3\.1\d\+ not yet supported for torch\.compile|Dynamo is not supported on Python|Windows not yet supported for torch\.compile|Error building extension '|Ninja is required to load C\+\+ extensions|error compiling objects for extension|^error: command '\S*(?:gcc|g\+\+|nvcc|cc1plus|clang\+?\+?)\S*' failed"
               r"|CUDA_HOME (?:environment variable is not set|does not exist)|Unable to JIT load the \w+ op|MissingCUDAException|CUDAMismatchException|Installed CUDA version [\d.]+ does not match the version torch|detected CUDA version \([\d.]+\) mismatches",
-              "torch.compile (or a just-in-time build) could not build a kernel: no C++ compiler, no libcuda to link, or a Triton bug",
-              "apt install g++ on that host; else run without torch.compile (TORCHDYNAMO_DISABLE=1) to train now", "run"),
+              "torch.compile (or a just-in-time build) could not build or start a kernel: no C++ compiler, no headers or libcuda, or a fault of Triton",
+              "install what the message names: g++, python3-dev, ninja, the CUDA toolkit; where it names none of them, train without torch.compile"
+              " (TORCHDYNAMO_DISABLE=1)", "run"),
     Signature("S90", "deprecated-tokenizer-arg", ROOT,
               r"got an unexpected keyword argument ['\"]?(?:" + _GONE + r")\b|\b" + _THEIRS + r"(?:\.__init__)?\(\) got an unexpected keyword argument|unexpected keyword arguments?:? .{0,40}(?:tokenizer|evaluation_strategy|max_seq_length|no_cuda)"
               r"|the following arguments are (?:deprecated|removed|no longer supported): .{0,80}(?:tokenizer|evaluation_strategy)|unrecognized arguments: .{0,400}--(?:evaluation_strategy|no_cuda|tokenizer|max_seq_length|eval_strategy|overwrite_output_dir)\b"
@@ -81,6 +82,6 @@ ROWS: tuple[Signature, ...] = (
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once (PIL: Image.open(f).load()), and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
-              r": error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
+              r": error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
               "the command line is not what the script takes", "python SCRIPT --help", "run"),
 )  # fmt: skip

@@ -57,6 +57,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S103", _raised(
         r"\b(?:torch\.distributed|[Dd]istributed (?:package|environment|backend|process group)|[Pp]rocess group)\b.{0,60}\bnot (?:yet |been )*(?:initialized|initialised|available|set up)\b",
         rf"\b{_RANK_VARIABLE}\b.{{0,40}}\bnot (?:set|found|defined|specified|in os\.environ)\b",
+        rf"\b(?:not|[Cc]annot|[Cc]an't|[Mm]issing|[Nn]o) (?:find |get |read )?[`'\"]?{_RANK_VARIABLE}\b",
     )),
     ("S50", _raised(r"\b[Pp]ort\b.{0,40}\b(?:in use|taken|occupied|already used|not free|unavailable)\b")),
     ("S52", _raised(r"\b(?:[Tt]imed out|[Tt]ime-?out)\b.{0,100}\b(?:ranks?|nodes?|peers?|barrier|collective|store|rendezvous|process groups?)\b", r"\b(?:barrier|collective|store|rendezvous|process group)\b.{0,80}\b(?:[Tt]imed out|[Tt]ime-?out)\b")),
@@ -91,7 +92,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S81", _raised(r"\b(?:401|403)\b.{0,40}\b(?:Unauthorized|Forbidden)\b", r"\b[Ii]nvalid (?:(?:API |access |user |auth\w* )token|api key|API key|credentials)\b", r"\b[Aa]ccess [Dd]enied\b.{0,80}\b(?:bucket|repo|object|dataset|model)")),
     ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN"),
     ("S33", _raised(r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[a-z]")),
-    ("S55", r"\bDistBackendError: |\bNCCL [Ee]rror in:? "),
-    ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? "),
+    ("S55", r"\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
+    ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
 )  # fmt: skip
 """(code of the row, pattern), tried in this order behind all other rows."""
