@@ -1,5 +1,6 @@
 """The root of the one error tree; `launcher.errors` grows the branches that need hands."""
 
+from copy import copy
 from typing import Any, ClassVar, Self
 
 
@@ -43,8 +44,15 @@ class GpulaunchError(Exception):
 
     def with_document(self, document: dict[str, Any]) -> Self:
         """Return this error with what --json prints beside it."""
-        self.document = document
-        return self
+        changed = copy(self)
+        changed.document = document
+        return changed
+
+    def with_summary(self, summary: str) -> Self:
+        """Return this error as a terminal shows it below a report that holds it; "" is as it is."""
+        changed = copy(self)
+        changed.summary = summary
+        return changed
 
 
 def _restore_error(kind: type[GpulaunchError], texts: tuple[Any, ...], state: dict[str, Any]) -> object:

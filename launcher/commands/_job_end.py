@@ -48,9 +48,7 @@ def refuse_bad_nodes(
     if what.slurm_job is None or not found or shared:
         return error
     _give_up(what.slurm_job, found, what, logs, say)
-    bad_node = BadNodeError(error.message, error.fix)
-    bad_node.summary = error.summary
-    return bad_node
+    return BadNodeError(error.message, error.fix)
 
 
 def conclude_job(

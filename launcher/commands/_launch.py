@@ -16,7 +16,7 @@ from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_end import conclude_job, keep_first_start, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
-from launcher.commands._preflight_report import print_report
+from launcher.commands._preflight_report import below_report, print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
@@ -257,7 +257,7 @@ def _prepared(
     except GpulaunchError as error:
         if results:
             error = refuse_bad_nodes(what, results[-1], error, launch.follow.logs, screen.print_line)
-            error.with_document(preflight_json(results[-1]))
+            error = below_report(error, results[-1]).with_document(preflight_json(results[-1]))
         raise error from None
     return prepared, left_out
 
@@ -351,7 +351,8 @@ def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions
     try:
         plan = prepared.plan()
     except GpulaunchError as error:
-        raise error.with_document(preflight_json(prepared.result)) from None
+        result = prepared.result
+        raise below_report(error, result).with_document(preflight_json(result)) from None
     secrets = options.show_secrets
     policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
     document = {**plan_json(plan, show_secrets=secrets), "restart": policy}

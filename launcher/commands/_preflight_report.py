@@ -8,6 +8,7 @@ from launcher.host_checks.render_text import report_lines
 from launcher.host_checks.shown_info import note_shown
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.screen import Screen
+from preflight.errors import GpulaunchError
 
 
 def todays_report(result: PreflightResult, *, verbose: bool) -> Iterator[StyledLine]:
@@ -17,12 +18,17 @@ def todays_report(result: PreflightResult, *, verbose: bool) -> Iterator[StyledL
 
 
 def print_report(screen: Screen, result: PreflightResult, *, verbose: bool = False) -> None:
-    """Print the report above the screen's lowest lines; an error that it holds is then reported in short."""
+    """Print the report above the screen's lowest lines."""
     for line in todays_report(result, verbose=verbose):
         screen.print_line(line)
-    if not result.errors:
-        return
-    codes = ",".join(sorted({error.code for error in result.errors.values()}))
-    summary = f"nothing was started: {short_host_range(tuple(result.errors))} cannot be used ({codes})"
-    for error in result.errors.values():
-        error.summary = summary
+
+
+def below_report(error: GpulaunchError, result: PreflightResult) -> GpulaunchError:
+    """Return the error that ends a launch, in short where the report above it holds the whole."""
+    if error.message in {each.message for each in result.errors.values()}:
+        codes = ",".join(sorted({each.code for each in result.errors.values()}))
+        hosts = short_host_range(tuple(result.errors))
+        return error.with_summary(f"nothing was started: {hosts} cannot be used ({codes})")
+    if result.would_use is not None and error.message == result.would_use.problem:
+        return error.with_summary("nothing was started: these hosts allow no launch")
+    return error

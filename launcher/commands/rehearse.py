@@ -1,7 +1,6 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
 from copy import copy
-from functools import partial
 from typing import Any
 
 import click
@@ -9,13 +8,15 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._launch import build_launch, screen_for, sync_tree
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
-from launcher.commands._preflight_report import print_report
+from launcher.commands._preflight_report import below_report, print_report
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
+from launcher.host_checks.evaluation import PreflightResult
 from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.terminal.output import echo_json
+from preflight.errors import GpulaunchError
 
 _NOT_HERE = (
     "dry_run",
@@ -75,10 +76,19 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     as_json = options.as_json
     screen = screen_for(options)
 
-    on_result = partial(print_report, screen, verbose=options.verbose)
+    results: list[PreflightResult] = []
+
+    def on_result(result: PreflightResult) -> None:
+        results.append(result)
+        print_report(screen, result, verbose=options.verbose)
+
     try:
         launch = sync_tree(what.config, launch, screen)
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
+    except GpulaunchError as error:
+        if not results:
+            raise
+        raise below_report(error, results[-1]) from None
     finally:
         screen.clear()
         launch.connections.close()

@@ -16,17 +16,17 @@ GUARD_CODES: dict[str, GuardCode] = {
         "The trained parameters do not fit the mixed precision.",
         'A GradScaler takes float32 parameters only ("Attempting to unscale FP16 gradients"). In pure fp16\n'
         "the first step of Adam divides by zero, and small updates of half-precision parameters are lost.",
-        "Load what is trained in float32 (dtype=torch.float32) and leave the rest to mixed precision.",
+        "load what is trained in float32 (dtype=torch.float32) and leave the rest to mixed precision.",
     ),
     "G2": GuardCode(
         "A gradient has another dtype than its parameter.",
         "Optimizers then fail, or compute in the coarser of the two.",
-        "Let autograd make the gradient; assign to .grad, not to .data.",
+        "let autograd make the gradient; assign to .grad, not to .data.",
     ),
     "G3": GuardCode(
         "Parameters were cast since the optimizer made its state.",
         'Its next step fails with "expected dtype float for `end`", or computes with state of another dtype.',
-        "Cast a copy (copy.deepcopy(model)) for an evaluation or a save, not the model that trains.",
+        "cast a copy (copy.deepcopy(model)) for an evaluation or a save, not the model that trains.",
     ),
     "G4": GuardCode(
         "Loss, gradients or weights are NaN or infinite.",
@@ -37,33 +37,33 @@ GUARD_CODES: dict[str, GuardCode] = {
     "G5": GuardCode(
         "The GradScaler skips step after step, or its scale has fallen below 1.",
         "A skipped step trains nothing. A few at the start are normal, while it looks for its scale.",
-        "As for G4. GPULAUNCH_GUARD_SKIPS in `env` says how many in a row are allowed (8).",
+        "as for G4. GPULAUNCH_GUARD_SKIPS in `env` says how many in a row are allowed (8).",
     ),
     "G6": GuardCode(
         "A rank is not on the GPU that was planned for it, or two are on one.",
         "Two ranks on one GPU run out of memory or at half speed, and NCCL refuses them.",
-        "Move the model to accelerator.device, not to a device that is written down in the script.",
+        "move the model to accelerator.device, not to a device that is written down in the script.",
     ),
     "G7": GuardCode(
         "Ranks differ in mixed precision, scaler, trained dtypes or library versions.",
         "DDP sums their gradients without an error, and the weights drift apart.",
-        "One precision for all: let the launch decide it (`precision: auto`), and install the same versions.",
+        "one precision for all: let the launch decide it (`precision: auto`), and install the same versions.",
     ),
     "G8": GuardCode(
         "bf16 on a GPU below compute capability 8.0.",
         "This GPU emulates it: slowly, and kernels without a bf16 form fail later.",
-        "Use fp16 on that GPU, or leave it out with --gpus.",
+        "use fp16 on that GPU, or leave it out with --gpus.",
     ),
     "G9": GuardCode(
         "Trained parameters get no gradient.",
         "They stay as they were, and the loss may fall all the same. With adapters all training is lost.",
-        "See what is frozen, and whether the loss depends on them; with gradient checkpointing over a\n"
+        "see what is frozen, and whether the loss depends on them; with gradient checkpointing over a\n"
         "frozen base: model.enable_input_require_grads() or use_reentrant=False.",
     ),
     "R1": GuardCode(
         "A rehearsal was about to write into the real `output` folder.",
         "It is to leave nothing behind and to change nothing, so it ends before that happens.",
-        'Give the option another place in a rehearsal: `rehearse_args: [--output, "{scratch}/out"]`.',
+        'give the option another place in a rehearsal: `rehearse_args: [--output, "{scratch}/out"]`.',
     ),
 }
 

@@ -18,7 +18,8 @@ def reported_codes() -> set[str]:
 def test_every_code_of_the_guard_is_explained_and_in_its_page() -> None:
     page = (ROOT / "docs/guard.md").read_text()
     assert reported_codes() == set(GUARD_CODES)
-    for code in GUARD_CODES:
+    for code, row in GUARD_CODES.items():
+        assert not row.fix[0].isupper(), f"{code}: fixes start with a small letter, as those of findings do"
         kind, text = explain(code)
         assert (kind, text[: len(code) + 2]) == ("guard", f"{code}: ")
         assert re.search(rf"\b{code}\b", page), code

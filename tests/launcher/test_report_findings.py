@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.commands._preflight_report import below_report
 from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
-from launcher.errors import ConnectionTimedOut, HostError, NameNotResolved
-from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
+from launcher.errors import ConnectionTimedOut, HostError, LaunchRefused, NameNotResolved
+from launcher.host_checks.evaluation import LaunchPreview, PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.render_json import preflight_json, verdict
@@ -243,3 +244,26 @@ def test_unknown_weighs_more_than_a_warning() -> None:
 def test_names_that_are_no_node_set_stay_as_they_are() -> None:
     assert host_range(["user@10.0.0.7:2222", "l40s-01", "l40s-02"]) == "l40s-[01-02],user@10.0.0.7:2222"
     assert host_range(["titan"]) == "titan"
+
+
+@pytest.mark.parametrize(
+    ("errors", "message", "shown"),
+    [
+        ({}, "its GPUs are not known", "nothing was started: these hosts allow no launch"),
+        (
+            {"l40s-01": ConnectionTimedOut("l40s-01", "no answer")},
+            "l40s-01: no answer",
+            "nothing was started: l40s-01 cannot be used (HOST004)",
+        ),
+        ({}, "the directory cannot be written", ""),
+    ],
+)
+def test_an_error_is_short_only_where_the_report_above_holds_it(
+    errors: dict[str, HostError], message: str, shown: str
+) -> None:
+    preview = LaunchPreview(problem="its GPUs are not known")
+    result = replace(result_of({"titan": {}}, errors), would_use=preview)
+    error = LaunchRefused(message)
+    short = below_report(error, result)
+    assert (short.message, short.summary, error.summary) == (message, shown, "")
+    assert not shown or message.removeprefix("l40s-01: ") in text(result)
