@@ -9,7 +9,8 @@ import click
 from click.core import ParameterSource
 
 from launcher.commands._host_options import HostOptions
-from launcher.config.inventory import HostEntry, Inventory, load_inventory
+from launcher.config.inventory import HostEntry, Inventory
+from launcher.config.inventory_file import load_inventory
 from launcher.follow.job_end import JobEndNotice
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.questions import SharedAnswers

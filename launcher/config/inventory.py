@@ -2,33 +2,22 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import field, replace
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from launcher.config import host_ranges
-from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
-from launcher.config.schema import INVENTORY
-from launcher.config.via_options import NO_VIA, Via, via_problem
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
-from launcher.errors import BadInput, ConfigError
-from launcher.local.home import at_home, user_config_dir
-from launcher.local.project import find_up
+from launcher.config.via_options import Via, via_problem
+from launcher.config.yaml_tree import nearest
+from launcher.errors import BadInput
 from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest
 
 FILE_NAME = "hosts.yaml"
 LOCALHOST = "localhost"
 ALL = "all"
-MAX_JUMPS = 8
-MAX_MEMBERS = 200_000  # of all groups together
-_DEEPEST_GROUP = 24
-_LONGEST_FIRST_LINE = 100
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -159,40 +148,6 @@ def _numbered_alike(name: str, other: str) -> bool:
     return numbers[0] != numbers[1] and _NUMBER.sub("", name) == _NUMBER.sub("", other)
 
 
-def load_inventory(path: Path | None) -> Inventory:
-    """Return the inventory in `path`, or in ./hosts.yaml, one above it or the user's own, or an empty one.
-
-    Raises ConfigError with every mistake in the file.
-    """
-    if path is None:
-        users = user_config_dir() / FILE_NAME
-        found = find_up(FILE_NAME) or (users if users.is_file() else None)
-        return load_inventory(found) if found else Inventory()
-    _refuse_key(path)
-    mistakes = ConfigIssues()
-    from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
-
-    root = read_file(path, mistakes)
-    data = INVENTORY.read(root, mistakes) or {}
-    reader = _Reader(path, root, mistakes)
-    defaults = reader.defaults(data.get("defaults", {}))
-    hosts = reader.hosts(data.get("hosts", {}), data.get("defaults", {}))
-    groups = reader.groups(data.get("groups", {}), hosts)
-    mistakes.raise_if_any()
-    return Inventory(path, hosts, groups, defaults)
-
-
-def _refuse_key(path: Path) -> None:
-    """Raise ConfigError for a private key: `-i` names one for ssh, and hosts.yaml for gpulaunch."""
-    with suppress(OSError), path.open("rb") as file:
-        first = file.readline(_LONGEST_FIRST_LINE)
-        if first.startswith(b"-----BEGIN ") and b"PRIVATE KEY-----" in first:
-            raise ConfigError(
-                f"{path} is a private key, expected a {FILE_NAME}",
-                f"--identity-file {path}, or identity_file in hosts.yaml",
-            )
-
-
 def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
     """Return why an entry, whatever its origin, cannot be a host, "" where it can.
 
@@ -216,203 +171,6 @@ def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
     return via_problem(entry.via) if entry.via else ""
 
 
-def _hops(words: Iterable[str]) -> Iterator[str]:
-    """Yield the hops that words name; commas separate them, as in ssh's ProxyJump. One too many ends it."""
-    return islice((hop for word in words for hop in word.split(",")), MAX_JUMPS + 1)
-
-
 def local_python() -> str:
     """Return localhost's interpreter: ours where torch is beside us, else python3 on the PATH."""
     return sys.executable if find_spec("torch") else "python3"
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Builds entries from validated data; it finds what only several keys together can get wrong."""
-
-    path: Path
-    root: YamlNode
-    mistakes: ConfigIssues
-
-    def entry(self, name: str, data: Mapping[str, Any]) -> HostEntry:
-        values = dict(data)
-        if "identity_file" in values:
-            with suppress(BadInput):  # it is reported where it is written
-                folder = self.path.absolute().parent
-                values["identity_file"] = str(folder / at_home(values["identity_file"]))
-        if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none
-            values["jump"] = tuple(_hops(values["jump"])) or ("none",)
-        if "ignore" in values:
-            values["ignore"] = frozenset(values["ignore"])
-        if "expect" in values:
-            values["expect"] = Expect(**values["expect"])
-        if "via" in values and values["via"].kind == NO_VIA:
-            values["via"] = None
-        entry = HostEntry(name, **values, alias=name)
-        expected = local_interpreter_expected(entry.python) if entry.is_on_this_machine else ""
-        if expected:
-            self._mistake(
-                f"hosts.{name}.python", f'expected {expected} on this machine, got "{entry.python}"'
-            )
-        return entry
-
-    def defaults(self, data: Mapping[str, Any]) -> HostEntry:
-        self._check_ways("defaults", data)
-        return self.entry("", data)
-
-    def hosts(self, data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, HostEntry]:
-        raw: dict[str, dict[str, Any]] = {}
-        from_range: dict[str, str] = {}
-        ordered = sorted(
-            data, key=lambda name: "[" not in name
-        )  # ranges first, so that plain names refine them
-        for written in ordered:
-            for name, values in self._expand(written, data[written]).items():
-                if name in raw and ("[" in written or name not in from_range):
-                    self._mistake(
-                        f"hosts.{written}", f"{name} is in {from_range.get(name, name)} too; keep one"
-                    )
-                    continue
-                if "[" in written:
-                    from_range[name] = written
-                raw[name] = _merge(raw.get(name, {}), values)
-            if len(raw) > host_ranges.MAX_HOSTS:
-                self._mistake(f"hosts.{written}", f"more than {host_ranges.MAX_HOSTS} hosts in one file")
-                return {}
-        in_file_order = dict.fromkeys(
-            name for written in data for name in host_ranges.expand_or_empty(written)
-        )
-        return {name: self.entry(name, _merge(defaults, raw[name])) for name in in_file_order if name in raw}
-
-    def _expand(self, written: str, values: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-        """Return what each name of a range is given; a range as address is dealt out over the names."""
-        key = f"hosts.{written}"
-        self._check_ways(key, values)
-        try:
-            names = host_ranges.expand_ranges(written, {})
-            addresses = (
-                host_ranges.expand_ranges(values["address"], {}) if "[" in values.get("address", "") else ()
-            )
-        except BadInput as error:
-            self._mistake(key, error.message)
-            return {}
-        for name in names:
-            if not is_host(name) or name == ALL:
-                self._mistake(key, f'"{name}" cannot be a host\'s name: it may hold {HOST_RULE}')
-                return {}
-        if addresses and len(addresses) != len(names):
-            self._mistake(f"{key}.address", f"{len(addresses)} addresses for {len(names)} hosts")
-        elif len(names) > 1 and "address" in values and not addresses:
-            self._mistake(
-                f"{key}.address", f"one address for {len(names)} hosts; write a range such as 10.0.0.[1-4]"
-            )
-        for address in addresses or ((values["address"],) if "address" in values else ()):
-            if not is_host(address):
-                self._mistake(
-                    f"{key}.address", f'"{address}" is not a name or IP address: expected {HOST_RULE}'
-                )
-        if len(addresses) == len(names):
-            return {
-                name: {**values, "address": address} for name, address in zip(names, addresses, strict=True)
-            }
-        return dict.fromkeys(names, values)
-
-    def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
-        """Find invalid jump hosts, and the home of an unknown user; the rest is known once ssh_config is
-        read.
-        """
-        try:
-            at_home(values.get("identity_file", "/"))
-        except BadInput as error:
-            self._mistake(f"{key}.identity_file", error.message)
-        hops = tuple(_hops(values.get("jump", ())))
-        if len(hops) > MAX_JUMPS:
-            self._mistake(f"{key}.jump", f"more than {MAX_JUMPS} jump hosts")
-        for hop in hops:
-            try:
-                host_ranges.parse_ssh_target(hop.removeprefix("ssh://"))
-            except BadInput as error:
-                self._mistake(f"{key}.jump", error.message)
-
-    def groups(
-        self, data: Mapping[str, tuple[str, ...]], hosts: Mapping[str, HostEntry]
-    ) -> dict[str, tuple[str, ...]]:
-        for group in data:
-            if group in hosts or group in (ALL, LOCALHOST):
-                self._mistake(f"groups.{group}", "is a host's name too; rename the group")
-        found: dict[str, tuple[str, ...]] = {}
-        for group in data:
-            self._flatten(group, data, hosts, found, ())
-            if sum(map(len, found.values())) > MAX_MEMBERS:
-                self._mistake(f"groups.{group}", f"more than {MAX_MEMBERS} members in all groups")
-                break
-        return {group: found[group] for group in data if group in found}
-
-    def _flatten(
-        self,
-        group: str,
-        data: Mapping[str, tuple[str, ...]],
-        hosts: Mapping[str, HostEntry],
-        found: dict[str, tuple[str, ...]],
-        above: tuple[str, ...],
-    ) -> tuple[str, ...]:
-        """Return the hosts of a group and add them to `found`: each group is read once, however often it
-        is named.
-        """
-        key = f"groups.{group}"
-        if group in found:
-            return found[group]
-        if group in above or len(above) >= _DEEPEST_GROUP:
-            way = "contains itself" if group in above else f"is more than {_DEEPEST_GROUP} groups deep"
-            self._mistake(key, f"{way}: " + " -> ".join((*above, group)[-4:]))
-            return ()
-        members: dict[str, None] = {}
-        for word in dict.fromkeys(data[group]):
-            if word == ALL:
-                members |= dict.fromkeys(hosts)
-            elif word.removeprefix("@") in data and word not in hosts:
-                inner = self._flatten(word.removeprefix("@"), data, hosts, found, (*above, group))
-                members |= dict.fromkeys(inner)
-            else:
-                members |= dict.fromkeys(self._listed(key, word, tuple(data), hosts))
-        found[group] = tuple(members)
-        return found[group]
-
-    def _listed(
-        self, key: str, word: str, groups: tuple[str, ...], hosts: Mapping[str, HostEntry]
-    ) -> list[str]:
-        try:
-            names = host_ranges.expand_ranges(word, {})
-        except BadInput as error:
-            self._mistake(key, error.message)
-            return []
-        for name in names:
-            if name not in hosts and name != LOCALHOST:
-                self._mistake(key, f'"{name}" is not under hosts' + nearest(name, (*hosts, *groups)))
-        return [name for name in names if name in hosts or name == LOCALHOST]
-
-    def _mistake(self, key: str, text: str) -> None:
-        item = _find(self.root, key)
-        self.mistakes.add(replace(item, key=key), text)
-
-
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return base with over's keys; env and expect are merged one level deeper."""
-    merged = {**base, **over}
-    for name in ("env", "expect"):
-        if name in base and name in over:
-            merged[name] = {**base[name], **over[name]}
-    return merged
-
-
-def _find(root: YamlNode, key: str) -> YamlNode:
-    """Return the item nearest to a dotted key; names may themselves hold dots."""
-    item = root
-    rest = key
-    while rest and isinstance(item.value, dict):
-        name = next((name for name in item.value if rest == name or rest.startswith(name + ".")), None)
-        if name is None:
-            break
-        item = item.value[name]
-        rest = rest[len(name) + 1 :]
-    return item

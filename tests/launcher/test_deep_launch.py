@@ -10,7 +10,8 @@ import yaml
 
 from launcher.cli import execute
 from launcher.config.expect_edit import set_expectations
-from launcher.config.inventory import HostEntry, load_inventory
+from launcher.config.inventory import HostEntry
+from launcher.config.inventory_file import load_inventory
 from launcher.deep.best_values import FILE, KEPT, BestValues
 from launcher.deep.measurement import build_run
 from launcher.deep.save_expect import measured_floors, save_floors

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
-from launcher.config.inventory import Inventory, load_inventory
+from launcher.config.inventory import Inventory
+from launcher.config.inventory_file import load_inventory
 from launcher.transports.ssh.config_export import export_config
 
 SSH = shutil.which("ssh")

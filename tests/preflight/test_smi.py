@@ -1,13 +1,9 @@
 """Saved outputs of nvidia-smi and its neighbours: every recording, and everything that is none."""
 
-import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from preflight.errors import BadInput
 from preflight.facts.gpu import Driver, Gpu, PciGpu
@@ -357,64 +353,3 @@ def test_what_is_no_whole_recording_is_refused(text: str) -> None:
     with pytest.raises(BadInput) as refusal:
         parse_smi(text, "host")
     assert "nvidia-smi -q -x" in refusal.value.fix
-
-
-def _texts() -> list[str]:
-    paths = [*sorted(RECORDINGS.iterdir()), *extra("*")]
-    return [path.read_text() for path in paths if path.stat().st_size < 60_000]
-
-
-def _count(text: str) -> int:
-    try:
-        return len(gpus_of(parse_smi(text, "host")))
-    except (BadInput, AssertionError):
-        return 0
-
-
-def _never_raises(text: str, most: int) -> None:
-    """Where a damaged text is cut, the GPUs that it counts itself are there as unknown ones."""
-    most = max(
-        [most, *(int(count) for count in re.findall(r"(?:Attached GPUs *: |<attached_gpus>)(\d{1,4})", text))]
-    )
-    try:
-        facts = parse_smi(text, "host")
-    except BadInput:
-        return
-    if not isinstance(facts.gpus, Missing):
-        assert len(facts.gpus) <= most
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_a_damaged_recording_never_gains_a_gpu(data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from(TEXTS))
-    most = _count(text)
-    start = data.draw(st.integers(0, len(text)))
-    length = data.draw(st.integers(0, 400))
-    junk = data.draw(st.text(max_size=20))
-    _never_raises(text[:start] + junk + text[start + length :], most)
-    _never_raises(text[:start], most)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text() | st.text().map(lambda text: f"<nvidia_smi_log>{text}</nvidia_smi_log>"))
-def test_any_text_is_refused_or_holds_no_gpu(text: str) -> None:
-    _never_raises(text, 0)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_any_values_in_a_recording_are_values_or_reasons(data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from(TEXTS))
-    lines = text.split("\n")
-    words = st.sampled_from(
-        ["N/A", "ERR!", "[GPU is lost]", "-1", "9" * 400, "1e999", "Yes", "", "\x1b[31m", "é"]
-    )
-    mangle: Callable[[str], str] = lambda line: line.partition(" : ")[0] + " : " + data.draw(words)  # noqa: E731
-    for _ in range(data.draw(st.integers(1, 5))):
-        at = data.draw(st.integers(0, len(lines) - 1))
-        lines[at] = mangle(lines[at]) if " : " in lines[at] else lines[at].replace("0", data.draw(words))
-    _never_raises("\n".join(lines), _count(text))
-
-
-TEXTS = _texts()
