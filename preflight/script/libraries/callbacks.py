@@ -1,10 +1,9 @@
 """What a Trainer calls of the script while it trains: callbacks, and methods that the script overrides."""
 
-from typing import TYPE_CHECKING
-
 from preflight.script.interpreter.calls import call_function
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -20,10 +19,6 @@ from preflight.script.interpreter.values import (
     join,
 )
 from preflight.script.libraries.models import trained_dtype
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 
 _BEFORE = ("on_init_end", "on_train_begin")
 _CALLBACKS = (
@@ -43,7 +38,7 @@ _OVERRIDDEN = (
 )
 
 
-def before_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
+def before_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls of callbacks before its first step; their classes become objects."""
     thing = it.thing(trainer)
     if thing is not None and thing.get("callbacks") != NONE:
@@ -55,13 +50,13 @@ def before_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
             call_methods(it, item, _BEFORE, seen)
 
 
-def instances(it: "Interpreter", callbacks: Value, call: Call) -> Seq:
+def instances(it: Interpreter, callbacks: Value, call: Call) -> Seq:
     """Return callbacks as objects: one, a list, classes that the Trainer makes objects of."""
     items = callbacks.items if isinstance(callbacks, Seq) else (callbacks,)
     return Seq(tuple(instantiate(it, item, call) if isinstance(item, Class) else item for item in items))
 
 
-def _models(it: "Interpreter", trainer: HeapObject) -> list[Value]:
+def _models(it: Interpreter, trainer: HeapObject) -> list[Value]:
     return [item for item in alternatives(trainer.get("model")) if it.kind(item) == "model"]
 
 
@@ -70,7 +65,7 @@ def _given(trainer: HeapObject, models: list[Value], call: Call) -> Call:
     return Call(call.node, call.place, (trainer.get("args"), UNKNOWN, UNKNOWN), given, {}, open=True)
 
 
-def between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
+def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls while it trains: callbacks, and methods that the script overrides."""
     thing = it.thing(trainer)
     if thing is None:
@@ -89,7 +84,7 @@ def between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
     it.emit(ScriptEvent("trained", call.place, trainer.id, call))
 
 
-def call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen: Call) -> None:
+def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Call) -> None:
     """Call those of the methods that the class of an object has, if the script defines it."""
     thing = it.thing(owner) if isinstance(owner, Ref) else None
     cls = thing.get("__class__") if thing else NONE
@@ -101,7 +96,7 @@ def call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen: 
             call_function(it, Func(method.key, method.frame, owner), seen)
 
 
-def add_callback(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def add_callback(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note a callback that is added after the Trainer was made."""
     thing = it.thing(owner)
     callbacks = thing.get("callbacks") if thing else NONE

@@ -2,10 +2,10 @@
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -21,9 +21,6 @@ from preflight.script.interpreter.values import (
     join,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _MAX_MEMBERS = 60
 _ASIDE = re.compile(r"teacher|reference|(^|_)ref(_|$)|ema|target|(^|_)vae|text_enc|frozen|momentum")
 
@@ -37,7 +34,7 @@ EACH = "each module"
 _OF_ADAPTERS = re.compile(r"lora|adapter|peft", re.IGNORECASE)
 
 
-def members(it: "Interpreter", model: int) -> list[int]:
+def members(it: Interpreter, model: int) -> list[int]:
     """Return a model and the models that are its attributes, and theirs: what its parameters() go over."""
     found = [model]
     for item in found:
@@ -48,7 +45,7 @@ def members(it: "Interpreter", model: int) -> list[int]:
     return found
 
 
-def trained_with(it: "Interpreter", model: int) -> list[int]:
+def trained_with(it: Interpreter, model: int) -> list[int]:
     """Return the models whose weights an optimizer of model.parameters() steps, each of another dtype.
 
     A teacher or an encoder that only serves is left out: it is in parameters(), and gets no gradient.
@@ -68,7 +65,7 @@ def trained_with(it: "Interpreter", model: int) -> list[int]:
 
 
 def cast(
-    it: "Interpreter", owner: Ref | Element, dtype: Value, place: CodeLocation, *, sure: bool = True
+    it: Interpreter, owner: Ref | Element, dtype: Value, place: CodeLocation, *, sure: bool = True
 ) -> None:
     """Note a cast of a model, with the models that it holds, or of a part of one."""
     thing = it.thing(owner)
@@ -103,7 +100,7 @@ def cast(
     it.change(model, **new)
 
 
-def _cast_part(it: "Interpreter", owner: Element, dtype: Value, thing: HeapObject) -> None:
+def _cast_part(it: Interpreter, owner: Element, dtype: Value, thing: HeapObject) -> None:
     """Note a cast of one part. The conditions around it say whether they choose adapters, or what else."""
     if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
         it.change(owner.of, upcast=TRUE)
@@ -116,7 +113,7 @@ def _cast_part(it: "Interpreter", owner: Element, dtype: Value, thing: HeapObjec
         it.change(owner.of, upcast=join((thing.get("upcast"), UNKNOWN)))
 
 
-def _note_recast(it: "Interpreter", model: int, thing: HeapObject, dtype: Value) -> None:
+def _note_recast(it: Interpreter, model: int, thing: HeapObject, dtype: Value) -> None:
     """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
     if TRUE not in alternatives(thing.get("stepped", FALSE)):
         return
@@ -132,13 +129,13 @@ def _note_recast(it: "Interpreter", model: int, thing: HeapObject, dtype: Value)
         it.change(model, rounded=dtype)
 
 
-def set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:
+def set_trained_dtype(it: Interpreter, model: int, dtype: Value) -> None:
     """Note that whatever is trained of a model, and of the models that it holds, was cast."""
     for inner in members(it, model):
         _set_trained_dtype(it, inner, dtype)
 
 
-def _set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:
+def _set_trained_dtype(it: Interpreter, model: int, dtype: Value) -> None:
     thing = it.thing(model)
     if thing is None:
         return

@@ -1,10 +1,10 @@
 """torch's devices: which one a script names, sets, asks about, and puts things on."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.hardware import before_ampere, capability_of
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -25,16 +25,13 @@ from preflight.script.libraries.models import (
     device_use,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def _cuda_available(it: "Interpreter", call: Call) -> Value:
+def _cuda_available(it: Interpreter, call: Call) -> Value:
     del call
     return Const(it.target.capability is not None)
 
 
-def _bf16_supported(it: "Interpreter", call: Call) -> Value:
+def _bf16_supported(it: Interpreter, call: Call) -> Value:
     it.emit(ScriptEvent("bf16 asked", call.place, None, call))
     if it.target.capability is None:
         return FALSE
@@ -43,13 +40,13 @@ def _bf16_supported(it: "Interpreter", call: Call) -> Value:
     return Const(not before_ampere(it) if strict or old else True)
 
 
-def _capability(it: "Interpreter", call: Call) -> Value:
+def _capability(it: Interpreter, call: Call) -> Value:
     it.emit(ScriptEvent("capability asked", call.place, None, call))
     capability = capability_of(it)
     return UNKNOWN if capability is None else Seq(tuple(Const(number) for number in capability))
 
 
-def _device(it: "Interpreter", call: Call) -> Value:
+def _device(it: Interpreter, call: Call) -> Value:
     kind, index = call.get("type", 0) or UNKNOWN, call.get("index", 1)
     result = join(_one_device(item, index) for item in alternatives(kind))
     for item in alternatives(result):
@@ -67,7 +64,7 @@ def _one_device(kind: Value, index: Value | None) -> Value:
     return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
 
 
-def _set_device(it: "Interpreter", call: Call) -> Value:
+def _set_device(it: Interpreter, call: Call) -> Value:
     target = call.get("device", 0) or (call.args[0] if call.args else UNKNOWN)
     device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
     it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
@@ -75,7 +72,7 @@ def _set_device(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def _set_default_device(it: "Interpreter", call: Call) -> Value:
+def _set_default_device(it: Interpreter, call: Call) -> Value:
     """Only a number is a use: the device without one is the rank's own when it is used."""
     device = as_device(call.get("device", 0) or UNKNOWN)
     if isinstance(device, Device) and (device.of_rank or device.index is not None):
@@ -83,17 +80,17 @@ def _set_default_device(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def _cuda_work(it: "Interpreter", call: Call) -> Value:
+def _cuda_work(it: Interpreter, call: Call) -> Value:
     it.emit(ScriptEvent("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
     return UNKNOWN
 
 
-def _tensor(it: "Interpreter", call: Call) -> Value:
+def _tensor(it: Interpreter, call: Call) -> Value:
     _placed(it, call, call.get("device"), "device")
     return UNKNOWN
 
 
-def _placed(it: "Interpreter", call: Call, device: Value | None, keyword: str) -> None:
+def _placed(it: Interpreter, call: Call, device: Value | None, keyword: str) -> None:
     """Note the GPU on which a call puts what it makes or reads."""
     for item in alternatives(device or NONE):
         found = as_device(item)
@@ -102,7 +99,7 @@ def _placed(it: "Interpreter", call: Call, device: Value | None, keyword: str) -
             it.emit(ScriptEvent("cuda", call.at(keyword), None, call, "tensor", values))
 
 
-def _load(it: "Interpreter", call: Call) -> Value:
+def _load(it: Interpreter, call: Call) -> Value:
     where = call.get("map_location", 1)
     if where is None and len(call.args) < 2:
         it.emit(ScriptEvent("load without map", call.place, None, call))
@@ -112,7 +109,7 @@ def _load(it: "Interpreter", call: Call) -> Value:
 
 _TENSOR_MAKERS = "tensor as_tensor zeros ones empty full randn rand randint arange linspace"
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.cuda.is_available": _cuda_available,
     "torch.accelerator.is_available": _cuda_available,
     "torch.cuda.is_bf16_supported": _bf16_supported,

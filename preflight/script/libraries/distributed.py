@@ -1,10 +1,10 @@
 """torch.distributed: process groups, wrappers around a model, spawned ranks."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import invoke, taint
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -20,11 +20,8 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def init_process_group(it: "Interpreter", call: Call) -> Value:
+def init_process_group(it: Interpreter, call: Call) -> Value:
     """torch.distributed.init_process_group(...): with a device_id the rank has its device."""
     if call.get("device_id") is not None:
         it.state.device_set = True
@@ -33,7 +30,7 @@ def init_process_group(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def data_parallel(it: "Interpreter", call: Call) -> Value:
+def data_parallel(it: Interpreter, call: Call) -> Value:
     """torch.nn.DataParallel(model): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
     for item in alternatives(model):
@@ -43,7 +40,7 @@ def data_parallel(it: "Interpreter", call: Call) -> Value:
     return model
 
 
-def ddp(it: "Interpreter", call: Call) -> Value:
+def ddp(it: Interpreter, call: Call) -> Value:
     """DistributedDataParallel(model, device_ids=[...]): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
     ids = call.get("device_ids", 1) or NONE
@@ -56,7 +53,7 @@ def ddp(it: "Interpreter", call: Call) -> Value:
     return model
 
 
-def fsdp(it: "Interpreter", call: Call) -> Value:
+def fsdp(it: Interpreter, call: Call) -> Value:
     """FSDP keeps float32 masters of its own."""
     model = call.get("module", 0) or UNKNOWN
     if isinstance(model, Ref):
@@ -65,7 +62,7 @@ def fsdp(it: "Interpreter", call: Call) -> Value:
     return model
 
 
-def deepspeed_engine(it: "Interpreter", call: Call) -> Value:
+def deepspeed_engine(it: Interpreter, call: Call) -> Value:
     """deepspeed.initialize(model=...): an engine that places the model and scales the loss."""
     for model in alternatives(call.get("model", 1) or UNKNOWN):
         if isinstance(model, Ref) and it.kind(model) == "model":
@@ -76,7 +73,7 @@ def deepspeed_engine(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN
 
 
-def spawn(it: "Interpreter", call: Call) -> Value:
+def spawn(it: Interpreter, call: Call) -> Value:
     """torch.multiprocessing.spawn(f, args): f is called with a rank before its arguments."""
     func, args = call.get("fn", 0), call.get("args", 1)
     if isinstance(func, Func):
@@ -85,7 +82,7 @@ def spawn(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN
 
 
-def _init_distributed_device(it: "Interpreter", call: Call) -> Value:
+def _init_distributed_device(it: Interpreter, call: Call) -> Value:
     """timm.utils.init_distributed_device(args): makes the group, sets the device, notes both in args."""
     it.state.device_set = True
     device = Device("cuda", of_rank=True)
@@ -97,7 +94,7 @@ def _init_distributed_device(it: "Interpreter", call: Call) -> Value:
     return device
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "deepspeed.initialize": deepspeed_engine,
     "torch.distributed.init_process_group": init_process_group,
     "torch.nn.DataParallel": data_parallel,

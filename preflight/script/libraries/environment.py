@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -17,9 +17,6 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
 
 
@@ -29,7 +26,7 @@ _SET_BY_LAUNCHES = re.compile(
 
 
 def environment(
-    it: "Interpreter", key: Value, *, contains: bool = False, default: Value | None = None
+    it: Interpreter, key: Value, *, contains: bool = False, default: Value | None = None
 ) -> Value:
     """Return what an environment variable holds in a rank of a launch."""
     name = text_of(key)
@@ -48,25 +45,25 @@ def environment(
     return join((default, UNKNOWN))
 
 
-def _environ_get(it: "Interpreter", call: Call) -> Value:
+def _environ_get(it: Interpreter, call: Call) -> Value:
     default = call.get("default", 1)
     return environment(it, call.get("key", 0) or UNKNOWN, default=NONE if default is None else default)
 
 
-def _environ_setdefault(it: "Interpreter", call: Call) -> Value:
+def _environ_setdefault(it: Interpreter, call: Call) -> Value:
     before = _environ_get(it, call)
     it.changed_variables.add(text_of(call.get("key", 0) or UNKNOWN) or "")
     return before
 
 
-def _load_dotenv(it: "Interpreter", call: Call) -> Value:
+def _load_dotenv(it: Interpreter, call: Call) -> Value:
     """Take any variable as changed: the file of values that it reads is unknown."""
     del call
     it.changed_variables.add("")
     return UNKNOWN
 
 
-def _environ_update(it: "Interpreter", call: Call) -> Value:
+def _environ_update(it: Interpreter, call: Call) -> Value:
     it.changed_variables.add("")
     given = call.args[0] if call.args else Map(())
     for item in (given, call.named()):
@@ -76,14 +73,14 @@ def _environ_update(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def _environ_set(it: "Interpreter", call: Call) -> Value:
+def _environ_set(it: Interpreter, call: Call) -> Value:
     key, value = call.args
     it.changed_variables.add(text_of(key) or "")
     it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
     return NONE
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "os.getenv": _environ_get,
     "os.environ.get": _environ_get,
     "os.environ.pop": _environ_setdefault,

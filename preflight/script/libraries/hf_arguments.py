@@ -1,11 +1,10 @@
 """TrainingArguments, TRL's configurations and HfArgumentParser: what precision a Trainer gets."""
 
-from typing import TYPE_CHECKING
-
 from preflight.script.interpreter.arguments import given_switch
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -27,9 +26,6 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.names import is_arguments_class, is_trl_config, root_and_last
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 TRL_DEFAULT_SINCE = (0, 20)
 """trl from this version sets bf16 = not fp16 where bf16 is not given."""
 
@@ -37,7 +33,7 @@ _PRECISIONS = ("fp16", "bf16")
 _SWITCHES = (*_PRECISIONS, "use_cpu")
 
 
-def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """TrainingArguments(...): note its precision, and that the rank now has its device."""
     values: dict[str, Value] = dict(call.kwargs)
     values["open"] = Const(call.open)
@@ -51,7 +47,7 @@ def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     _finish(it, ref, name, call)
 
 
-def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _finish(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.change(
         ref.id, requested=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name)
     )
@@ -61,7 +57,7 @@ def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.emit(ScriptEvent("arguments", call.place, ref.id, call, name))
 
 
-def effective(it: "Interpreter", ref: Ref, name: str) -> Value:
+def effective(it: Interpreter, ref: Ref, name: str) -> Value:
     """Return the mixed precision that these arguments ask for: a name, or NONE when the launch decides."""
     thing = it.thing(ref)
     if thing is None:
@@ -81,12 +77,12 @@ def effective(it: "Interpreter", ref: Ref, name: str) -> Value:
     return Const("bf16") if on_bf16 else NONE
 
 
-def _trl_default(it: "Interpreter") -> bool:
+def _trl_default(it: Interpreter) -> bool:
     have = it.target.version("trl")
     return have is None or have >= TRL_DEFAULT_SINCE
 
 
-def mixed_precision(it: "Interpreter", args: Value) -> Value:
+def mixed_precision(it: Interpreter, args: Value) -> Value:
     """Return the mixed precision in force for a Trainer with these arguments; Unknown where it is not
     known.
     """
@@ -106,7 +102,7 @@ def _name(thing: HeapObject | None) -> str:
     return str(value.value) if isinstance(value, Const) else ""
 
 
-def sharded(it: "Interpreter", args: Value) -> bool:
+def sharded(it: Interpreter, args: Value) -> bool:
     """Whether DeepSpeed or FSDP keeps float32 masters, or may."""
     for item in alternatives(args):
         thing = it.thing(item) if isinstance(item, Ref) else None
@@ -117,7 +113,7 @@ def sharded(it: "Interpreter", args: Value) -> bool:
     return False
 
 
-def construct_parser(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def construct_parser(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """HfArgumentParser((ModelArguments, TrainingArguments)): note the classes."""
     del name
     types = call.get("dataclass_types", 0) or UNKNOWN
@@ -125,19 +121,19 @@ def construct_parser(it: "Interpreter", ref: Ref, name: str, call: Call) -> None
     it.change(ref.id, classes=classes)
 
 
-def parse(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def parse(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return one object per class, filled from the launch's arguments and the defaults."""
     return _objects(it, owner, call, Map(()))
 
 
-def parse_values(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def parse_values(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """parse_dict({...}), parse_json_file(path), parse_yaml_file(path): filled from what these hold."""
     given = call.args[0] if call.args else next(iter(call.kwargs.values()), UNKNOWN)
     held = given if isinstance(given, Map) else loaded(it, given)
     return _objects(it, owner, call, held if isinstance(held, Map) else Map((), open=True))
 
 
-def _objects(it: "Interpreter", owner: Ref | Element, call: Call, given: Map) -> Value:
+def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map) -> Value:
     thing = it.thing(owner)
     classes = thing.get("classes") if thing else NONE
     if not isinstance(classes, Seq):
@@ -145,7 +141,7 @@ def _objects(it: "Interpreter", owner: Ref | Element, call: Call, given: Map) ->
     return Seq(tuple(_parsed(it, item, call, given) for item in classes.items))
 
 
-def _parsed(it: "Interpreter", cls: Value, call: Call, given: Map) -> Value:
+def _parsed(it: Interpreter, cls: Value, call: Call, given: Map) -> Value:
     plain = Call(call.node, call.place, (), {}, {}, open=False)
     if isinstance(cls, Class):
         ref = instantiate(it, cls, plain)
@@ -168,7 +164,7 @@ def _parsed(it: "Interpreter", cls: Value, call: Call, given: Map) -> Value:
     return ref
 
 
-def _overlay(it: "Interpreter", ref: Ref) -> None:
+def _overlay(it: Interpreter, ref: Ref) -> None:
     """Put the launch's own arguments over the defaults, for what looks like a switch or a plain value."""
     args = it.target.args
     thing = it.thing(ref)

@@ -1,10 +1,10 @@
 """accelerate, transformers, trl, peft and diffusers: who decides the precision, and what is trained."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -28,14 +28,10 @@ from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
 from preflight.script.names import is_model_class, root_and_last
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
-
 # --- accelerate -------------------------------------------------------------------------
 
 
-def _accelerator(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     del name
     given = call.get("mixed_precision", 2)
     if given is None and call.open:
@@ -61,12 +57,12 @@ def _accelerator(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     )
 
 
-def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _partial_state(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     del ref, name, call
     it.state.device_set = True
 
 
-def _prepare(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.notes.setdefault("prepared", []).extend(it.place(argument) for argument in call.node.args)
     if isinstance(owner, Ref):
         it.change(owner.id, prepares=TRUE)
@@ -78,7 +74,7 @@ def _prepare(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
-def _accelerator_backward(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _accelerator_backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.emit(
         ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
     )
@@ -89,12 +85,12 @@ def _accelerator_backward(it: "Interpreter", owner: Ref | Element, call: Call) -
     return NONE
 
 
-def _first(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _first(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     del it, owner
     return call.args[0] if call.args else UNKNOWN
 
 
-def _nothing(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _nothing(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     del it, owner, call
     return UNKNOWN
 
@@ -102,7 +98,7 @@ def _nothing(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
 # --- loading ----------------------------------------------------------------------------
 
 
-def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
+def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return what `SomeModel.from_pretrained(...)` and its like give, None for other calls."""
     owner, _, last = name.rpartition(".")
     if last in ("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"):
@@ -117,7 +113,7 @@ def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
 _LOADERS = frozenset({"transformers", "diffusers", "trl", "unsloth", "optimum", "liger_kernel"})
 
 
-def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | None:
+def _loaded(it: Interpreter, owner: str, last: str, call: Call) -> Value | None:
     root, cls = root_and_last(owner)
     if root == "peft" and cls.startswith(("PeftModel", "AutoPeft")) and last == "from_pretrained":
         return _peft_loaded(it, cls, call)
@@ -137,7 +133,7 @@ def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | Non
     return load_model(it, root, last, call)
 
 
-def load_model(it: "Interpreter", root: str, how: str, call: Call) -> Ref:
+def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
     """Put a loaded model on the heap, and send the rules an event."""
     keyword = "dtype" if "dtype" in call.kwargs else "torch_dtype"
     given = call.get(keyword)
@@ -160,7 +156,7 @@ def load_model(it: "Interpreter", root: str, how: str, call: Call) -> Ref:
     return ref
 
 
-def _default_dtype(it: "Interpreter", root: str, how: str, call: Call) -> Value:
+def _default_dtype(it: Interpreter, root: str, how: str, call: Call) -> Value:
     """Transformers 5 takes the checkpoint's own dtype; 4, diffusers and from_config start in float32."""
     if call.open:
         return UNKNOWN
@@ -172,7 +168,7 @@ def _default_dtype(it: "Interpreter", root: str, how: str, call: Call) -> Value:
     return Dtype("checkpoint", call.place) if newer else UNKNOWN
 
 
-def _quantized(it: "Interpreter", call: Call) -> Value:
+def _quantized(it: Interpreter, call: Call) -> Value:
     for name in ("load_in_4bit", "load_in_8bit"):
         flag = call.get(name)
         if flag is not None and truth(flag) is not False:
@@ -183,7 +179,7 @@ def _quantized(it: "Interpreter", call: Call) -> Value:
     return TRUE if all(it.kind(item) == "quantization" for item in alternatives(config)) else UNKNOWN
 
 
-def _peft_loaded(it: "Interpreter", cls: str, call: Call) -> Value:
+def _peft_loaded(it: Interpreter, cls: str, call: Call) -> Value:
     if cls.startswith("AutoPeft"):
         return load_model(it, "peft", "from_pretrained", call)
     base = call.get("model", 0) or UNKNOWN
@@ -195,7 +191,7 @@ def _peft_loaded(it: "Interpreter", cls: str, call: Call) -> Value:
     return base
 
 
-def _get_peft_model(it: "Interpreter", call: Call) -> Value:
+def _get_peft_model(it: Interpreter, call: Call) -> Value:
     model, config = call.get("model", 0) or UNKNOWN, call.get("peft_config", 1) or UNKNOWN
     autocast = call.get("autocast_adapter_dtype") or (UNKNOWN if call.open else TRUE)
     for item in alternatives(model):
@@ -204,7 +200,7 @@ def _get_peft_model(it: "Interpreter", call: Call) -> Value:
     return model
 
 
-def _prepare_kbit(it: "Interpreter", call: Call) -> Value:
+def _prepare_kbit(it: Interpreter, call: Call) -> Value:
     """Casts all that is not quantized to float32 and freezes it."""
     model = call.get("model", 0) or UNKNOWN
     for item in alternatives(model):
@@ -218,7 +214,7 @@ def _prepare_kbit(it: "Interpreter", call: Call) -> Value:
     return model
 
 
-def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _lora_config(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     del name
     it.change(
         ref.id,
@@ -231,7 +227,7 @@ def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 # --- trainers ---------------------------------------------------------------------------
 
 
-def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     root, last = root_and_last(name)
     model, args = call.get("model", 0) or _of_factory(it, call), call.get("args", 1) or NONE
     if last.startswith("PPO"):  # its settings come first; later versions have a tokenizer before the model
@@ -262,12 +258,12 @@ def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.emit(ScriptEvent("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
 
 
-def _of_factory(it: "Interpreter", call: Call) -> Value:
+def _of_factory(it: Interpreter, call: Call) -> Value:
     """Return the model of `model_init`, which train() calls with the trial of a search or nothing."""
     return invoke(it, call.get("model_init") or UNKNOWN, Call(call.node, call.place, (), {}, {}, open=True))
 
 
-def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
+def _by_name(it: Interpreter, args: Value, call: Call) -> Value:
     """TRL given a model's name loads it in float32 unless model_init_kwargs say otherwise."""
     thing = it.thing(args) if isinstance(args, Ref) else None
     more = thing.get("model_init_kwargs") if thing else NONE
@@ -283,7 +279,7 @@ def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
     return load_model(it, "transformers", "from_config", load)  # float32, as TRL loads by name
 
 
-def _train(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _train(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         callbacks.before_steps(it, owner, call)
         it.emit(ScriptEvent("train", call.place, owner.id, call))
@@ -292,23 +288,23 @@ def _train(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-def _evaluate(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _evaluate(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         it.emit(ScriptEvent("evaluate", call.place, owner.id, call))
     return UNKNOWN
 
 
-def _kbit_device_map(it: "Interpreter", call: Call) -> Value:
+def _kbit_device_map(it: Interpreter, call: Call) -> Value:
     del it, call
     return Map((("", RankValue()),))
 
 
-def _distributed(it: "Interpreter", thing: HeapObject) -> Value:
+def _distributed(it: Interpreter, thing: HeapObject) -> Value:
     del thing
     return Const(it.target.world)
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "peft.get_peft_model": _get_peft_model,
     "peft.prepare_model_for_kbit_training": _prepare_kbit,
     "peft.prepare_model_for_int8_training": _prepare_kbit,
@@ -332,7 +328,7 @@ CLASSES: dict[str, str] = {
     "diffusers.training_utils.EMAModel": "average",
 }
 
-CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
     "accelerator": _accelerator,
     "partial state": _partial_state,
     "lora": _lora_config,
@@ -349,7 +345,7 @@ _HARMLESS = (
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("accelerator", "prepare"): _prepare,
     ("accelerator", "prepare_model"): _prepare,
     ("accelerator", "prepare_optimizer"): _prepare,
@@ -371,7 +367,7 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
 
 _HERE = Device("cuda", of_rank=True)
 
-ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", HeapObject], Value]] = {
+ATTRIBUTES: dict[tuple[str, str], Callable[[Interpreter, HeapObject], Value]] = {
     ("accelerator", "device"): lambda _it, _thing: _HERE,
     ("partial state", "device"): lambda _it, _thing: _HERE,
     ("arguments", "device"): lambda _it, _thing: _HERE,

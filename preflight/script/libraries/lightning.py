@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import call_function, invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -29,9 +29,6 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.callbacks import call_methods, instances
 from preflight.script.libraries.casts import cast
 from preflight.script.names import root_and_last
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
 _KINDS = {"Trainer": "lightning trainer", "Fabric": "fabric", "LightningModule": "model"}
@@ -63,7 +60,7 @@ def class_kind(name: str) -> str:
     return _KINDS.get(last, "") if root in ROOTS else ""
 
 
-def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """Trainer(precision=...) and Fabric(precision=...): what they make of parameters and gradients."""
     fabric = root_and_last(name)[1] == "Fabric"
     given = call.get("precision", 4 if fabric else None)
@@ -114,7 +111,7 @@ def _shards(call: Call) -> bool:
     )
 
 
-def _own(it: "Interpreter", model: Ref, trainer: Ref) -> None:
+def _own(it: Interpreter, model: Ref, trainer: Ref) -> None:
     """Note what a Trainer or Fabric does to a model that it is given."""
     thing, owner = it.thing(model), it.thing(trainer)
     if thing is None or owner is None:
@@ -128,7 +125,7 @@ def _own(it: "Interpreter", model: Ref, trainer: Ref) -> None:
 # --- the Trainer ------------------------------------------------------------------------
 
 
-def _fit(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """trainer.fit(model): the hooks in their order, and a step of each optimizer before and after them."""
     for model in alternatives(call.get("model", 0) or UNKNOWN):
         if isinstance(model, Ref) and isinstance(owner, Ref) and it.kind(model) == "model":
@@ -136,7 +133,7 @@ def _fit(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def _fit_one(it: "Interpreter", trainer: Ref, model: Ref, call: Call) -> None:
+def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     seen = Call(call.node, call.place, (), {}, {}, open=True)
     it.state.device_set = True
     thing = it.thing(trainer)
@@ -166,7 +163,7 @@ def _fit_one(it: "Interpreter", trainer: Ref, model: Ref, call: Call) -> None:
     it.contexts.remove("training")
 
 
-def _hook(it: "Interpreter", model: Ref, name: str, seen: Call) -> Value:
+def _hook(it: Interpreter, model: Ref, name: str, seen: Call) -> Value:
     """Call a method that the script's own LightningModule has."""
     thing = it.thing(model)
     cls = thing.get("__class__") if thing else NONE
@@ -196,7 +193,7 @@ def _optimizers(value: Value) -> Iterator[Ref]:
 # --- Fabric -----------------------------------------------------------------------------
 
 
-def _launch(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
     it.state.device_set = True
     if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
@@ -205,7 +202,7 @@ def _launch(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-def _setup(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.setup(model, optimizer): the same objects, wrapped."""
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if not isinstance(item, Ref) or not isinstance(owner, Ref):
@@ -218,24 +215,24 @@ def _setup(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
-def _backward(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.emit(
         ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
     )
     return NONE
 
 
-def _nothing(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _nothing(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     del it, owner, call
     return UNKNOWN
 
 
-CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
     "lightning trainer": _construct,
     "fabric": _construct,
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("lightning trainer", "fit"): _fit,
     ("fabric", "launch"): _launch,
     ("fabric", "setup"): _setup,
@@ -248,17 +245,17 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
 }
 
 
-def _here(it: "Interpreter", thing: HeapObject) -> Value:
+def _here(it: Interpreter, thing: HeapObject) -> Value:
     del it, thing
     return Device("cuda", of_rank=True)
 
 
-def _rank(it: "Interpreter", thing: HeapObject) -> Value:
+def _rank(it: Interpreter, thing: HeapObject) -> Value:
     del it, thing
     return RankValue()
 
 
-ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", HeapObject], Value]] = {
+ATTRIBUTES: dict[tuple[str, str], Callable[[Interpreter, HeapObject], Value]] = {
     ("fabric", "device"): _here,
     ("fabric", "global_rank"): _rank,
     ("fabric", "local_rank"): _rank,

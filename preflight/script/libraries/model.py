@@ -3,13 +3,13 @@
 import ast
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.calls import call_function, invoke, taint
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
@@ -56,9 +56,6 @@ from preflight.script.names import (
     is_trainer_class,
     root_and_last,
 )
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _MODEL_NAME = re.compile(
     r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE
@@ -110,12 +107,12 @@ _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 class LibraryModel:
     """The Library that the interpreter asks."""
 
-    def constant(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
+    def constant(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
         """Return torch's dtypes; other names stay names."""
         dtype = _DTYPES.get(name)
         return Dtype(dtype, it.place(node)) if dtype is not None else None
 
-    def exported(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
+    def exported(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
         known = self.constant(it, name, node)
         if known is not None:
@@ -125,7 +122,7 @@ class LibraryModel:
         named = name in _CALLS or name in _CLASSES or (at_home and bool(self.class_kind(name)))
         return ExternalName(name) if named else None
 
-    def call(self, it: "Interpreter", name: str, call: Call) -> Value:
+    def call(self, it: Interpreter, name: str, call: Call) -> Value:
         """Return what calling a library's name gives."""
         handler = _CALLS.get(name)
         if handler is not None:
@@ -152,7 +149,7 @@ class LibraryModel:
             taint(it, call)
         return UNKNOWN
 
-    def method(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
+    def method(self, it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
         """Return what a method of a known object gives."""
         if name.startswith("super."):
             return self._super(it, owner, name.removeprefix("super."), call)
@@ -164,7 +161,7 @@ class LibraryModel:
         handler = _METHODS.get((thing.kind, name))
         return handler(it, owner, call) if handler is not None else UNKNOWN
 
-    def _super(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
+    def _super(self, it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
         thing = it.thing(owner)
         of_class = thing.get("__class__") if thing else None
         if not isinstance(of_class, Class) or not isinstance(owner, Ref):
@@ -180,7 +177,7 @@ class LibraryModel:
             self.construct(it, owner, base, call)
         return UNKNOWN
 
-    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str) -> Value:
+    def attribute(self, it: Interpreter, owner: Ref | Element, name: str) -> Value:
         """Return an attribute of a known object."""
         thing = it.thing(owner)
         if thing is None:
@@ -205,7 +202,7 @@ class LibraryModel:
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
     def assign(
-        self, it: "Interpreter", owner: Ref | Element, name: str, value: Value, place: CodeLocation
+        self, it: Interpreter, owner: Ref | Element, name: str, value: Value, place: CodeLocation
     ) -> None:
         """Note that an attribute was set."""
         if isinstance(owner, Element):
@@ -220,13 +217,13 @@ class LibraryModel:
         elif it.kind(owner) == "arguments":
             it.emit(ScriptEvent("argument set", place, owner.id, None, name, {"value": value}))
 
-    def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
+    def subscript(self, it: Interpreter, name: str, key: Value) -> Value:
         """Return an item of os.environ."""
         if name.startswith("os.environ"):
             return environment.environment(it, key, contains=name.endswith("__contains__"))
         return UNKNOWN
 
-    def element(self, it: "Interpreter", iterable: Value) -> Value:
+    def element(self, it: Interpreter, iterable: Value) -> Value:
         """Return what iterating over a value yields."""
         if isinstance(iterable, Seq):
             values = join(iterable.items) if iterable.items else UNKNOWN
@@ -241,7 +238,7 @@ class LibraryModel:
             return join(Const(name) for name, _ in iterable.items) if not iterable.open else UNKNOWN
         return UNKNOWN
 
-    def _yielded(self, it: "Interpreter", iterable: Ref) -> Value:
+    def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
         """Return what the __iter__ of a class of the script yields."""
         method = method_of(it, iterable, "__iter__") if it.kind(iterable) == "instance" else None
         if method is None:
@@ -250,12 +247,12 @@ class LibraryModel:
         made = call_function(it, method, unwrap_value(it, node, ()))
         return UNKNOWN if made == iterable else self.element(it, made)
 
-    def raw_backward(self, it: "Interpreter", call: Call) -> None:
+    def raw_backward(self, it: Interpreter, call: Call) -> None:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
         it.emit(ScriptEvent("backward", call.place, None, call, "raw"))
 
-    def promoted(self, it: "Interpreter", call: Call) -> Value | None:
+    def promoted(self, it: Interpreter, call: Call) -> Value | None:
         """An unknown object whose parameters are read is a model from then on; of it little is known."""
         func = call.node.func
         if not isinstance(func, ast.Attribute):
@@ -276,7 +273,7 @@ class LibraryModel:
             assign(it, func.value, ref)
         return models.model_method(it, ref, func.attr, call)
 
-    def moved(self, it: "Interpreter", call: Call) -> None:
+    def moved(self, it: Interpreter, call: Call) -> None:
         """Send the rules the event of something unknown that is put on a GPU."""
         cuda = getattr(call.node.func, "attr", "") == "cuda"
         here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
@@ -291,7 +288,7 @@ class LibraryModel:
         """Return the kind of thing that a library's class makes."""
         return _class_kind(name)
 
-    def kind_of_call(self, it: "Interpreter", name: str, call: Call) -> str:
+    def kind_of_call(self, it: Interpreter, name: str, call: Call) -> str:
         """Return the kind of thing that a class makes of these arguments.
 
         A class that is called a trainer and is given TrainingArguments works as that of transformers.
@@ -302,7 +299,7 @@ class LibraryModel:
         given = (*call.args, *call.kwargs.values())
         return "trainer" if any(it.kind(item) == "arguments" for item in given) else ""
 
-    def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    def construct(self, it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         """Do what the library's constructor does."""
         kind = self.class_kind(name) or it.kind(ref)
         if kind == "model":
@@ -347,7 +344,7 @@ def _part_element(part: Element) -> Value:
     return UNKNOWN
 
 
-def _started(it: "Interpreter", cls: Class, call: Call, *, methods: bool) -> Value:
+def _started(it: Interpreter, cls: Class, call: Call, *, methods: bool) -> Value:
     """Return the object that a runner makes of a class; fire then calls one of its methods."""
     made = invoke(it, cls, _without_arguments(call))
     names = (

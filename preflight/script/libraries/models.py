@@ -9,11 +9,10 @@ Attributes of a thing of kind "model":
   quantized, device_map, optimized (an optimizer holds it), recast (place of a cast since), touched, role
 """
 
-from typing import TYPE_CHECKING
-
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import call_function
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -36,9 +35,6 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
 from preflight.script.names import TORCH_DTYPES
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 TENSOR_DTYPE = "__tensor_dtype__"
 """Key of the Map that represents a tensor of known dtype."""
@@ -109,7 +105,7 @@ def trained_dtype(thing: HeapObject) -> Value:
 
 
 def model_method(  # noqa: PLR0912 - one line per method, read as a table
-    it: "Interpreter", owner: Ref | Element, name: str, call: Call
+    it: Interpreter, owner: Ref | Element, name: str, call: Call
 ) -> Value:
     """Carry out a method of a model, or of a submodule or parameters of one."""
     if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad", "weight"):
@@ -164,7 +160,7 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     return UNKNOWN
 
 
-def _apply(it: "Interpreter", owner: Ref | Element, call: Call) -> None:
+def _apply(it: Interpreter, owner: Ref | Element, call: Call) -> None:
     """model.apply(function): a call for each module."""
     module = Element(owner.id, EACH) if isinstance(owner, Ref) else owner
     outer, dead = it.tests, it.state.dead
@@ -175,7 +171,7 @@ def _apply(it: "Interpreter", owner: Ref | Element, call: Call) -> None:
     it.tests, it.state.dead = outer, dead
 
 
-def _require_grad(it: "Interpreter", owner: Ref | Element, wanted: Value) -> None:
+def _require_grad(it: Interpreter, owner: Ref | Element, wanted: Value) -> None:
     if isinstance(owner, Element):
         it.change(owner.of, trainable=Const("some"))
         return
@@ -184,7 +180,7 @@ def _require_grad(it: "Interpreter", owner: Ref | Element, wanted: Value) -> Non
         it.change(model, __frozen__=Const(wanted == FALSE), trainable=join(words))
 
 
-def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
+def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
     """`.to(...)`: any of a dtype, a device, a tensor to be like."""
     thing = it.thing(owner)
     if thing is not None and thing.get("empty") == TRUE:
@@ -262,7 +258,7 @@ def as_device(value: Value) -> Value:
     return Device(kind, int(index) if index.isdigit() else None, place=value.place)
 
 
-def attach_adapters(it: "Interpreter", model: int, config: Value, call: Call, *, autocast: Value) -> None:
+def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, autocast: Value) -> None:
     """Put PEFT adapters on a model: they are float32 unless PEFT has the argument not to convert them."""
     thing = it.thing(model)
     if thing is None:
@@ -295,14 +291,14 @@ def _given(value: Value) -> bool:
     return value != NONE and not (isinstance(value, type(UNKNOWN)))
 
 
-def _add_adapter(it: "Interpreter", model: int, call: Call) -> None:
+def _add_adapter(it: Interpreter, model: int, call: Call) -> None:
     """The add_adapter of transformers and diffusers: float32 or the base's dtype, depending on versions."""
     config = call.get("adapter_config", 0) or call.get("config", 0) or UNKNOWN
     autocast = call.get("autocast_adapter_dtype") or UNKNOWN
     attach_adapters(it, model, config, call, autocast=autocast)
 
 
-def _parameter_method(it: "Interpreter", owner: Element, name: str, call: Call) -> Value:
+def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) -> Value:
     if name in _CASTS:
         return Map(((TENSOR_DTYPE, Dtype(_CASTS[name], call.place)),))
     if name == "to":
@@ -320,14 +316,12 @@ def _parameter_method(it: "Interpreter", owner: Element, name: str, call: Call) 
     return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
 
 
-def averaged(it: "Interpreter", average: Value, model: Value, call: Call) -> None:
+def averaged(it: Interpreter, average: Value, model: Value, call: Call) -> None:
     """Note that a moving average takes a step towards its model."""
     it.emit(ScriptEvent("average", call.place, None, call, "", {"average": average, "model": model}))
 
 
-def parameter_assigned(
-    it: "Interpreter", owner: Element, name: str, value: Value, place: CodeLocation
-) -> None:
+def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:
     """Note `p.requires_grad = ...`, `p.data = ...`, `p.grad.data = ...` for the parameters of a model."""
     if name == "requires_grad":
         thing = it.thing(owner)
@@ -365,7 +359,7 @@ def _needs_grad(thing: HeapObject | None) -> Value:
     return FALSE if words == ["none"] else (TRUE if "none" not in words and words else UNKNOWN)
 
 
-def model_attribute(it: "Interpreter", owner: Ref | Element, name: str) -> Value | None:
+def model_attribute(it: Interpreter, owner: Ref | Element, name: str) -> Value | None:
     """Return an attribute of a model or of a part of one, None when it is to be called as a method."""
     model = owner.of if isinstance(owner, Element) else owner.id
     thing = it.thing(owner)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
@@ -30,9 +31,6 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 _MAX_ITEMS = 64
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -69,7 +67,7 @@ def _value(result: Any, place: CodeLocation | None = None) -> Value:
     return Const(result, place) if plain else UNKNOWN
 
 
-def _written(it: "Interpreter", values: Iterable[Value]) -> CodeLocation | None:
+def _written(it: Interpreter, values: Iterable[Value]) -> CodeLocation | None:
     """Return where an option's default is written that is among these: what it decides holds without it."""
     for value in values:
         found = _written(it, value.items) if isinstance(value, Seq) else getattr(value, "place", None)
@@ -78,10 +76,10 @@ def _written(it: "Interpreter", values: Iterable[Value]) -> CodeLocation | None:
     return None
 
 
-def _computed(function: Callable[..., Any]) -> Callable[["Interpreter", Call], Value]:
+def _computed(function: Callable[..., Any]) -> Callable[[Interpreter, Call], Value]:
     """Return the model of a function that only computes; keywords are not modelled."""
 
-    def model(it: "Interpreter", call: Call) -> Value:
+    def model(it: Interpreter, call: Call) -> Value:
         if call.open or call.kwargs:
             return UNKNOWN
         try:
@@ -92,7 +90,7 @@ def _computed(function: Callable[..., Any]) -> Callable[["Interpreter", Call], V
     return model
 
 
-def _length(it: "Interpreter", call: Call) -> Value:
+def _length(it: Interpreter, call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, (Seq, Map)) and not value.open:
         return Const(len(value.items), _written(it, call.args))
@@ -107,19 +105,19 @@ def _answer(values: Iterable[Value], *, stops_at: bool) -> Value:
     return UNKNOWN if None in answers else Const(not stops_at)
 
 
-def _any(it: "Interpreter", call: Call) -> Value:
+def _any(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
     return _answer(value.items, stops_at=True) if isinstance(value, Seq) and not value.open else UNKNOWN
 
 
-def _all(it: "Interpreter", call: Call) -> Value:
+def _all(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
     return _answer(value.items, stops_at=False) if isinstance(value, Seq) and not value.open else UNKNOWN
 
 
-def _isinstance(it: "Interpreter", call: Call) -> Value:
+def _isinstance(it: Interpreter, call: Call) -> Value:
     if len(call.args) != 2:
         return UNKNOWN
     wanted = call.args[1].items if isinstance(call.args[1], Seq) else (call.args[1],)
@@ -130,12 +128,12 @@ def _isinstance(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN if answer is None else Const(answer)
 
 
-def _is_instance(it: "Interpreter", value: Value, kinds: Seq) -> bool | None:
+def _is_instance(it: Interpreter, value: Value, kinds: Seq) -> bool | None:
     answers = [_is_a(it, value, kind) for kind in kinds.items]
     return True if True in answers else (None if None in answers else False)
 
 
-def _is_a(it: "Interpreter", value: Value, kind: Value) -> bool | None:
+def _is_a(it: Interpreter, value: Value, kind: Value) -> bool | None:
     name = kind.name if isinstance(kind, ExternalName) else ""
     if isinstance(value, Const) and name in _TYPES:
         return isinstance(value.value, _TYPES[name])
@@ -156,7 +154,7 @@ def _is_a(it: "Interpreter", value: Value, kind: Value) -> bool | None:
     return False if isinstance(value, Ref) and name in _TYPES else None
 
 
-def _hasattr(it: "Interpreter", call: Call) -> Value:
+def _hasattr(it: Interpreter, call: Call) -> Value:
     """Only what an object surely has: what reading does not see may be set by code that it does not read."""
     owner, name = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
     if not isinstance(owner, (Ref, Class)) or not isinstance(name, Const) or not isinstance(name.value, str):
@@ -166,7 +164,7 @@ def _hasattr(it: "Interpreter", call: Call) -> Value:
     return TRUE if get_attribute(it, owner, name.value, call.node) != UNKNOWN else UNKNOWN
 
 
-def _callable(it: "Interpreter", call: Call) -> Value:
+def _callable(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, (Func, Class)):
@@ -174,12 +172,12 @@ def _callable(it: "Interpreter", call: Call) -> Value:
     return FALSE if isinstance(value, (Const, Map, Seq, Dtype)) else UNKNOWN
 
 
-def _type(it: "Interpreter", call: Call) -> Value:
+def _type(it: Interpreter, call: Call) -> Value:
     thing = it.thing(call.args[0]) if len(call.args) == 1 else None
     return thing.get("__class__", UNKNOWN) if thing else UNKNOWN
 
 
-def _enumerate(it: "Interpreter", call: Call) -> Value:
+def _enumerate(it: Interpreter, call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     start = call.get("start", 1) or Const(0)
     if isinstance(value, Seq) and not value.open and isinstance(start, Const) and type(start.value) is int:
@@ -188,21 +186,21 @@ def _enumerate(it: "Interpreter", call: Call) -> Value:
     return Seq((Seq((UNKNOWN, it.library.element(it, value))),), open=True)
 
 
-def _zip(it: "Interpreter", call: Call) -> Value:
+def _zip(it: Interpreter, call: Call) -> Value:
     known = [item for item in call.args if isinstance(item, Seq) and not item.open]
     if known and len(known) == len(call.args) and min(len(item.items) for item in known) <= MAX_ALTERNATIVES:
         return Seq(tuple(Seq(row) for row in zip(*(item.items for item in known), strict=False)))
     return Seq((Seq(tuple(it.library.element(it, item) for item in call.args)),), open=True)
 
 
-def _chain(it: "Interpreter", call: Call) -> Value:
+def _chain(it: Interpreter, call: Call) -> Value:
     known = [item for item in call.args if isinstance(item, Seq) and not item.open]
     if known and len(known) == len(call.args):
         return Seq(tuple(value for item in known for value in item.items))
     return Seq(tuple(it.library.element(it, item) for item in call.args), open=True)
 
 
-def _sorted(it: "Interpreter", call: Call) -> Value:
+def _sorted(it: Interpreter, call: Call) -> Value:
     """sorted(x), reversed(x): of what is not constant any item may come first."""
     value = call.args[0] if call.args else UNKNOWN
     exact = _computed(sorted)(it, call)
@@ -213,14 +211,14 @@ def _sorted(it: "Interpreter", call: Call) -> Value:
     return Seq((join(value.items),) * len(value.items), value.open) if len(value.items) > 1 else value
 
 
-def _reversed(it: "Interpreter", call: Call) -> Value:
+def _reversed(it: Interpreter, call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Seq) and not value.open:
         return Seq(value.items[::-1])
     return _sorted(it, call)
 
 
-def _next(it: "Interpreter", call: Call) -> Value:
+def _next(it: Interpreter, call: Call) -> Value:
     """next(x): the first item, where x is a few known items; its default when there is none."""
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Seq) and not value.open:
@@ -229,7 +227,7 @@ def _next(it: "Interpreter", call: Call) -> Value:
     return join((found, call.args[1])) if len(call.args) > 1 else found
 
 
-def _filter(it: "Interpreter", call: Call) -> Value:
+def _filter(it: Interpreter, call: Call) -> Value:
     """filter(lambda p: p.requires_grad, model.parameters()): parameters of that model still."""
     func, value = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
     if isinstance(value, Element):
@@ -245,11 +243,11 @@ def _filter(it: "Interpreter", call: Call) -> Value:
     return Seq(tuple(kept))
 
 
-def _open(it: "Interpreter", value: Value) -> Value:
+def _open(it: Interpreter, value: Value) -> Value:
     return Seq((it.library.element(it, value),), open=True)
 
 
-def _reduce(it: "Interpreter", call: Call) -> Value:
+def _reduce(it: Interpreter, call: Call) -> Value:
     func, value = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
     if not isinstance(value, Seq) or value.open or not 0 < len(value.items) <= MAX_ALTERNATIVES:
         return UNKNOWN
@@ -260,21 +258,21 @@ def _reduce(it: "Interpreter", call: Call) -> Value:
     return result
 
 
-def _globals(it: "Interpreter", call: Call) -> Value:
+def _globals(it: Interpreter, call: Call) -> Value:
     """globals(): the names of the module, as its attributes."""
     del call
     return Module(it.source.path)
 
 
-def _maximum(it: "Interpreter", call: Call) -> Value:
+def _maximum(it: Interpreter, call: Call) -> Value:
     return RankValue() if RankValue() in call.args else _computed(max)(it, call)
 
 
-def _minimum(it: "Interpreter", call: Call) -> Value:
+def _minimum(it: Interpreter, call: Call) -> Value:
     return RankValue() if RankValue() in call.args else _computed(min)(it, call)
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.len": _length,
     "builtins.any": _any,
     "builtins.all": _all,

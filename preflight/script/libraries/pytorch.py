@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -34,9 +34,6 @@ from preflight.script.libraries.models import (
     trained_dtype,
 )
 from preflight.script.names import root_and_last
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 MODULES = frozenset({"torch.nn.Module"})
 _EMPTY = re.compile(
@@ -75,7 +72,7 @@ def _either(value: Value) -> Iterator[int]:
             yield from _either(part)
 
 
-def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     params = call.get("params", 0) or UNKNOWN
     held = dict.fromkeys(inner for model in models_in(params) for inner in trained_with(it, model))
     for model in held:
@@ -96,27 +93,27 @@ def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     )
 
 
-def trained_models(it: "Interpreter", optimizer: Value) -> list[Ref]:
+def trained_models(it: Interpreter, optimizer: Value) -> list[Ref]:
     """Return the models that an optimizer steps."""
     thing = it.thing(optimizer) if isinstance(optimizer, Ref) else None
     held = thing.get("models") if thing else NONE
     return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
 
 
-def _optimizer_step(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         it.emit(ScriptEvent("step", call.place, owner.id, call))
         _note_step(it, owner)
     return NONE
 
 
-def _note_step(it: "Interpreter", optimizer: Ref) -> None:
+def _note_step(it: Interpreter, optimizer: Ref) -> None:
     """From the first step on the optimizer holds state in the parameters' dtype."""
     for model in trained_models(it, optimizer):
         it.change(model.id, stepped=TRUE)
 
 
-def _scaler(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     del name
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
@@ -125,12 +122,12 @@ def _scaler(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.emit(ScriptEvent("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
 
 
-def _scaler_scale(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _scaler_scale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.emit(ScriptEvent("scaled", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
     return Map((("__scaled__", call.args[0] if call.args else UNKNOWN), ("__scaler__", owner)))
 
 
-def _scaler_unscale(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=TRUE)
@@ -140,7 +137,7 @@ def _scaler_unscale(it: "Interpreter", owner: Ref | Element, call: Call) -> Valu
     return NONE
 
 
-def _scaler_step(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
         if isinstance(owner, Ref):
             it.emit(ScriptEvent("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
@@ -150,7 +147,7 @@ def _scaler_step(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def _autocast(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     first = text_of(call.args[0]) if call.args else None
     kind = text_of(call.get("device_type")) or first or ("cpu" if ".cpu." in name else "cuda")
     given = call.get("dtype", 1 if first in ("cuda", "cpu") else 5)
@@ -161,7 +158,7 @@ def _autocast(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.emit(ScriptEvent("autocast", call.place, ref.id, call, kind, {"dtype": dtype, "enabled": enabled}))
 
 
-def _backward(it: "Interpreter", call: Call) -> Value:
+def _backward(it: Interpreter, call: Call) -> Value:
     """torch.autograd.backward(loss)."""
     if not call.args:
         return NONE
@@ -171,7 +168,7 @@ def _backward(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def _clip(it: "Interpreter", call: Call) -> Value:
+def _clip(it: Interpreter, call: Call) -> Value:
     params = call.get("parameters", 0) or UNKNOWN
     it.emit(
         ScriptEvent(
@@ -189,7 +186,7 @@ def _clip(it: "Interpreter", call: Call) -> Value:
 # --- distributed ------------------------------------------------------------------------
 
 
-def _wrapped(it: "Interpreter", call: Call) -> Value:
+def _wrapped(it: Interpreter, call: Call) -> Value:
     """torch.compile(model) and the like: the same parameters."""
     del it
     return call.get("model", 0) or (call.args[0] if call.args else UNKNOWN)
@@ -198,7 +195,7 @@ def _wrapped(it: "Interpreter", call: Call) -> Value:
 # --- layers -----------------------------------------------------------------------------
 
 
-def construct_module(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """A layer, or the base of a model of the script's own: float32 by default."""
     old = it.thing(ref)
     if old is None:
@@ -255,12 +252,12 @@ def _empty(name: str, call: Call) -> bool:
     return _EMPTY.fullmatch(name) is not None
 
 
-def _set_default_dtype(it: "Interpreter", call: Call) -> Value:
+def _set_default_dtype(it: Interpreter, call: Call) -> Value:
     it.default_dtype = dtype_of(call.get("d", 0), call.place)
     return NONE
 
 
-def _cast_training_params(it: "Interpreter", call: Call) -> Value:
+def _cast_training_params(it: Interpreter, call: Call) -> Value:
     dtype = dtype_of(call.get("dtype", 1), call.place)
     target = call.get("model", 0) or UNKNOWN
     for item in (*alternatives(target), *(target.items if isinstance(target, Seq) else ())):
@@ -269,14 +266,14 @@ def _cast_training_params(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
-def _checkpoint(it: "Interpreter", call: Call) -> Value:
+def _checkpoint(it: Interpreter, call: Call) -> Value:
     """torch.utils.checkpoint.checkpoint(block, x)."""
     block = call.get("function", 0) or UNKNOWN
     it.emit(ScriptEvent("checkpoint", call.place, None, call, "", {"block": block}))
     return UNKNOWN
 
 
-def _lerp(it: "Interpreter", call: Call) -> Value:
+def _lerp(it: Interpreter, call: Call) -> Value:
     """torch.lerp(average, parameter, weight) and its like for lists."""
     first, second = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
     if isinstance(first, Element) and isinstance(second, Element):
@@ -284,13 +281,13 @@ def _lerp(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN
 
 
-def _moving_average(it: "Interpreter", call: Call) -> Value:
+def _moving_average(it: Interpreter, call: Call) -> Value:
     model = call.get("model", 0) or UNKNOWN
     thing = it.thing(model) if isinstance(model, Ref) else None
     return it.new(thing.having(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.autograd.backward": _backward,
     "torch.nn.utils.clip_grad_norm_": _clip,
     "torch.nn.utils.clip_grad_norm": _clip,
@@ -317,13 +314,13 @@ CLASSES: dict[str, str] = {
     **dict.fromkeys((*_AUTOCASTS, "torch.amp.autocast_mode.autocast"), "autocast"),
 }
 
-CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
     "optimizer": _optimizer,
     "scaler": _scaler,
     "autocast": _autocast,
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("optimizer", "step"): _optimizer_step,
     ("scaler", "scale"): _scaler_scale,
     ("scaler", "unscale_"): _scaler_unscale,
@@ -331,7 +328,7 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Va
 }
 
 
-def _optimizer_of_timm(it: "Interpreter", name: str, call: Call) -> Value:
+def _optimizer_of_timm(it: Interpreter, name: str, call: Call) -> Value:
     """timm.optim.create_optimizer(args, model), create_optimizer_v2(model_or_params, opt=...)."""
     number = 0 if name.endswith("_v2") else 1
     given = call.get("model_or_params" if number == 0 else "model", number) or UNKNOWN
@@ -347,7 +344,7 @@ _WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_m
 """What other libraries put around a model whose parameters it keeps."""
 
 
-def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
+def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return what makes a model without being a class: torchvision.models.resnet50(), timm.create_model()."""
     root, last = root_and_last(name)
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:

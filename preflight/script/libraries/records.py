@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import fields_as_map, get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -27,13 +27,10 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
-
 _MAX_DEPTH = 6
 
 
-def _getattr(it: "Interpreter", call: Call) -> Value:
+def _getattr(it: Interpreter, call: Call) -> Value:
     names = [text_of(item) for item in alternatives(call.args[1])] if len(call.args) > 1 else []
     if not any(names):
         # Some class of the library, whichever: what is loaded through it is a model if anything is trained.
@@ -46,18 +43,18 @@ def _getattr(it: "Interpreter", call: Call) -> Value:
     return found
 
 
-def _setattr(it: "Interpreter", call: Call) -> Value:
+def _setattr(it: Interpreter, call: Call) -> Value:
     name = text_of(call.args[1]) if len(call.args) > 2 else None
     if name is not None:
         set_attribute(it, call.args[0], name, call.args[2], call.node)
     return NONE
 
 
-def _vars(it: "Interpreter", call: Call) -> Value:
+def _vars(it: Interpreter, call: Call) -> Value:
     return fields_as_map(it.thing(call.args[0])) if call.args else UNKNOWN
 
 
-def _field(it: "Interpreter", call: Call) -> Value:
+def _field(it: Interpreter, call: Call) -> Value:
     default = call.get("default", 0)
     if default is not None:
         return default
@@ -65,18 +62,18 @@ def _field(it: "Interpreter", call: Call) -> Value:
     return invoke(it, factory, Call(call.node, call.place, (), {}, {}, open=False)) if factory else UNKNOWN
 
 
-def _set_fields(it: "Interpreter", call: Call) -> Value:
+def _set_fields(it: Interpreter, call: Call) -> Value:
     """dataclasses.replace(config, ...), config.model_copy(update={...}): a copy with fields changed."""
     thing = it.thing(call.args[0]) if call.args else None
     return it.new(thing.having(**call.kwargs)) if thing and not call.open else UNKNOWN
 
 
-def _fields_of(it: "Interpreter", call: Call) -> Value:
+def _fields_of(it: Interpreter, call: Call) -> Value:
     """dataclasses.asdict(config): the fields, those that are dataclasses too as dicts of their own."""
     return _as_map(it, call.args[0] if call.args else UNKNOWN, 6)
 
 
-def _as_map(it: "Interpreter", value: Value, depth: int) -> Value:
+def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
     thing = it.thing(value) if isinstance(value, Ref) else None
     if thing is None or thing.kind not in ("instance", "namespace") or not depth:
         return value
@@ -84,7 +81,7 @@ def _as_map(it: "Interpreter", value: Value, depth: int) -> Value:
     return Map(tuple(attrs))
 
 
-def _class_of_fields(it: "Interpreter", call: Call) -> Value:
+def _class_of_fields(it: Interpreter, call: Call) -> Value:
     """namedtuple("Point", "x y"): what it makes is a tuple with names."""
     fields = call.get("field_names", 1) or UNKNOWN
     text = text_of(fields)
@@ -99,7 +96,7 @@ def _texts(value: Value) -> list[str] | None:
     return [text for text in texts if text is not None] if None not in texts else None
 
 
-def _make_tuple(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _make_tuple(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     thing = it.thing(owner)
     fields = thing.get("fields") if thing else NONE
     names = _texts(fields) or []
@@ -109,13 +106,13 @@ def _make_tuple(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return it.new(HeapObject("instance", call.place, {**values, "__fields__": fields}))
 
 
-def _structured(it: "Interpreter", call: Call) -> Value:
+def _structured(it: Interpreter, call: Call) -> Value:
     """OmegaConf.structured(Config), create({...}), to_object(config): what it is given, with its values."""
     given = call.args[0] if call.args else UNKNOWN
     return instantiate(it, given, replace(call, args=(), kwargs={})) if isinstance(given, Class) else given
 
 
-def _overlaid(it: "Interpreter", call: Call) -> Value:
+def _overlaid(it: Interpreter, call: Call) -> Value:
     """OmegaConf.merge(defaults, file, arguments): later ones win; what is not known adds nothing."""
     result: Value = UNKNOWN
     for item in call.args:
@@ -130,7 +127,7 @@ def _overlaid(it: "Interpreter", call: Call) -> Value:
     return result
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.vars": _vars,
@@ -145,6 +142,6 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     **dict.fromkeys(("typer.Option", "typer.Argument"), _field),
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("tuple class", "__call__"): _make_tuple,
 }

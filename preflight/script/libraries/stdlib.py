@@ -3,12 +3,12 @@
 import posixpath
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
@@ -32,11 +32,8 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
-
-def _int(it: "Interpreter", call: Call) -> Value:
+def _int(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
@@ -47,7 +44,7 @@ def _int(it: "Interpreter", call: Call) -> Value:
     return value if isinstance(value, RankValue) else UNKNOWN
 
 
-def _float(it: "Interpreter", call: Call) -> Value:
+def _float(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
@@ -58,7 +55,7 @@ def _float(it: "Interpreter", call: Call) -> Value:
     return UNKNOWN
 
 
-def _str(it: "Interpreter", call: Call) -> Value:
+def _str(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Const):
@@ -68,19 +65,19 @@ def _str(it: "Interpreter", call: Call) -> Value:
     return value if isinstance(value, RankValue) else UNKNOWN
 
 
-def _bool(it: "Interpreter", call: Call) -> Value:
+def _bool(it: Interpreter, call: Call) -> Value:
     del it
     value = call.args[0] if call.args else FALSE
     return Const(bool(value.value)) if isinstance(value, Const) else UNKNOWN
 
 
-def _same(it: "Interpreter", call: Call) -> Value:
+def _same(it: Interpreter, call: Call) -> Value:
     """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
     return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
 
 
-def _map(it: "Interpreter", call: Call) -> Value:
+def _map(it: Interpreter, call: Call) -> Value:
     """map(f, (a, b)): f is called with each of a few known items, or once with any other's."""
     func, items = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
     known = items.items if isinstance(items, Seq) and not items.open else ()
@@ -89,12 +86,12 @@ def _map(it: "Interpreter", call: Call) -> Value:
     return Seq(made, open=each is not known)
 
 
-def _range(it: "Interpreter", call: Call) -> Value:
+def _range(it: Interpreter, call: Call) -> Value:
     del it, call
     return Seq((UNKNOWN,), open=True)
 
 
-def _dict(it: "Interpreter", call: Call) -> Value:
+def _dict(it: Interpreter, call: Call) -> Value:
     del it
     first = call.args[0] if call.args else Map(())
     if isinstance(first, Seq):
@@ -109,7 +106,7 @@ def _of_pairs(pairs: Seq) -> Map:
     return Map(tuple(named.items()), open=pairs.open or len(named) < len(pairs.items))
 
 
-def _default_dict(it: "Interpreter", call: Call) -> Value:
+def _default_dict(it: Interpreter, call: Call) -> Value:
     """defaultdict(factory, {...}): what is missing is made by the factory, which is not known to be asked."""
     return _dict(it, replace(call, args=call.args[1:], open=True)) if call.args else Map(())
 
@@ -122,14 +119,14 @@ _MAPPINGS = (
 """Dictionaries, most of them with their entries as attributes."""
 
 
-def _super(it: "Interpreter", call: Call) -> Value:
+def _super(it: Interpreter, call: Call) -> Value:
     del call
     names = it.state.frames.get(it.frame, {})
     first = next(iter(names.values()), UNKNOWN)
     return Method(first, "super") if isinstance(first, Ref) else UNKNOWN
 
 
-def _deepcopy(it: "Interpreter", call: Call) -> Value:
+def _deepcopy(it: Interpreter, call: Call) -> Value:
     """A copy is cast, saved and averaged without harm to the original: no optimizer trains it."""
     value = call.args[0] if call.args else UNKNOWN
     thing = it.thing(value) if isinstance(value, Ref) else None
@@ -138,14 +135,14 @@ def _deepcopy(it: "Interpreter", call: Call) -> Value:
     return it.new(thing.having(optimized=FALSE, recast=FALSE, role=Const("copy")))
 
 
-def _partial(it: "Interpreter", call: Call) -> Value:
+def _partial(it: Interpreter, call: Call) -> Value:
     """functools.partial(f, ...): what it was given is put before what it will be called with."""
     if not call.args:
         return UNKNOWN
     return it.new(HeapObject("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
 
 
-def _call_partial(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     thing = it.thing(owner)
     number = thing.get("given") if thing else NONE
     if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
@@ -162,18 +159,18 @@ def _call_partial(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return join(invoke(it, item, whole) for item in alternatives(thing.get("func")))
 
 
-def _open(it: "Interpreter", call: Call) -> Value:
+def _open(it: Interpreter, call: Call) -> Value:
     return it.new(HeapObject("file", call.place, {"path": call.get("file", 0) or UNKNOWN}))
 
 
-def _path(it: "Interpreter", call: Call) -> Value:
+def _path(it: Interpreter, call: Call) -> Value:
     """pathlib.Path(...) and os.path.join(...) of known words are their text."""
     words = [word for item in call.args if (word := text_of(item)) is not None]
     del it
     return Const(posixpath.join(*words)) if words and len(words) == len(call.args) else UNKNOWN
 
 
-def _module(it: "Interpreter", call: Call) -> Value:
+def _module(it: Interpreter, call: Call) -> Value:
     """importlib.import_module("configs.small"): a module of the script's own, or the name of a library's."""
     name = text_of(call.get("name", 0) or UNKNOWN)
     if name is None:
@@ -185,36 +182,36 @@ def _module(it: "Interpreter", call: Call) -> Value:
     return Module(source.path)
 
 
-def _same_text(it: "Interpreter", call: Call) -> Value:
+def _same_text(it: Interpreter, call: Call) -> Value:
     del it
     return call.args[0] if call.args else UNKNOWN
 
 
-def _dirname(it: "Interpreter", call: Call) -> Value:
+def _dirname(it: Interpreter, call: Call) -> Value:
     del it
     text = text_of(call.args[0]) if call.args else None
     return UNKNOWN if text is None else Const(posixpath.dirname(text))
 
 
-def _config(it: "Interpreter", call: Call) -> Value:
+def _config(it: Interpreter, call: Call) -> Value:
     """yaml.safe_load(f), json.load(f), OmegaConf.load(path): what lies beside the script is read."""
     given = call.args[0] if call.args else UNKNOWN
     thing = it.thing(given) if isinstance(given, Ref) else None
     return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
 
 
-def _file_itself(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def _file_itself(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     del it, call
     return owner
 
 
-def _exit(it: "Interpreter", call: Call) -> Value:
+def _exit(it: Interpreter, call: Call) -> Value:
     del call
     it.state.dead = True
     return UNKNOWN
 
 
-CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.int": _int,
     "builtins.float": _float,
     "builtins.str": _str,
@@ -253,7 +250,7 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "builtins.quit": _exit,
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
     ("partial", "__call__"): _call_partial,
@@ -273,7 +270,7 @@ CLASSES = {
     **dict.fromkeys(_MAPPINGS, "mapping"),
 }
 
-CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
     "namespace": lambda it, ref, _name, call: it.change(ref.id, **call.kwargs),
     "parser": arguments.with_parents,
 }

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -26,9 +26,6 @@ from preflight.script.libraries import hf_arguments
 from preflight.script.libraries.casts import trained_with
 from preflight.script.libraries.models import trained_dtype
 from preflight.script.libraries.pytorch import trained_models
-
-if TYPE_CHECKING:
-    from preflight.script.interpreter.interpreter import Interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +84,14 @@ class TrainingStep:
         return self.model.get("touched") == TRUE
 
 
-def trainings(it: "Interpreter", event: ScriptEvent) -> tuple[TrainingStep, ...]:
+def trainings(it: Interpreter, event: ScriptEvent) -> tuple[TrainingStep, ...]:
     """Return what an event trains; several rules ask that of one event."""
     if it.judged[0] is not event:
         it.judged = event, tuple(_trainings(it, event))
     return it.judged[1]
 
 
-def _trainings(it: "Interpreter", event: ScriptEvent) -> Iterator[TrainingStep]:
+def _trainings(it: Interpreter, event: ScriptEvent) -> Iterator[TrainingStep]:
     thing = it.thing(event.ref)
     if thing is None:
         return
@@ -114,7 +111,7 @@ def _trainings(it: "Interpreter", event: ScriptEvent) -> Iterator[TrainingStep]:
         yield from _by_optimizer(it, Ref(event.ref or 0), precision, by, event)
 
 
-def _wrapped(it: "Interpreter") -> list[HeapObject]:
+def _wrapped(it: Interpreter) -> list[HeapObject]:
     """Return what an optimizer steps whose parameters cannot be read: the model in DistributedDataParallel.
 
     That refuses a model without gradients. Of several it is not known which, and of one it is doubtful.
@@ -130,7 +127,7 @@ def _ref(value: Value) -> Value:
     return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
 
 
-def _by_trainer(it: "Interpreter", trainer: HeapObject, event: ScriptEvent) -> Iterator[TrainingStep]:
+def _by_trainer(it: Interpreter, trainer: HeapObject, event: ScriptEvent) -> Iterator[TrainingStep]:
     args = trainer.get("args")
     precision = hf_arguments.mixed_precision(it, args)
     sharded = hf_arguments.sharded(it, args)
@@ -148,14 +145,14 @@ def _by_trainer(it: "Interpreter", trainer: HeapObject, event: ScriptEvent) -> I
             )
 
 
-def _differ(it: "Interpreter", models: Iterable[int]) -> bool:
+def _differ(it: Interpreter, models: Iterable[int]) -> bool:
     """Whether models, of which one is trained, have different dtypes. One that is not known may have any."""
     things = [it.thing(model) for model in models]
     return len({trained_dtype(thing) for thing in things if thing is not None} - {UNKNOWN}) > 1
 
 
 def _by_optimizer(
-    it: "Interpreter",
+    it: Interpreter,
     ref: Value,
     precision: Value,
     by: str,
