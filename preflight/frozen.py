@@ -1,4 +1,4 @@
-"""Frozen dataclasses that cost little to define.
+"""Dataclasses with slots, frozen or not, that cost little to define.
 
 `dataclasses` writes and compiles six methods for every class when it is defined. With a hundred classes that
 was most of what a command took to start. In this module five are the same functions for all, and `__init__`
@@ -18,13 +18,25 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
-        """As dataclasses.dataclass, which also makes all that is not frozen with slots and nothing else."""
+        """As dataclasses.dataclass, which also makes all that has other options than `frozen` and `slots`."""
         if cls is None and options == {"frozen": True, "slots": True}:
-            return _record
+            return _frozen
+        if cls is None and options == {"slots": True}:
+            return _mutable
         return dataclasses.dataclass(cls, **options)  # noqa: TID251
 
 
-def _record(cls: type) -> Any:
+def _frozen(cls: type) -> Any:
+    return _record(cls, _COMMON | _REFUSALS)
+
+
+def _mutable(cls: type) -> Any:
+    made = _record(cls, _COMMON)
+    made.__hash__ = None
+    return made
+
+
+def _record(cls: type, common: dict[str, Any]) -> Any:
     given = _inherited(cls)
     namespace = {name: value for name, value in cls.__dict__.items() if name not in _OF_OLD_CLASS}
     own = inspect.get_annotations(cls)
@@ -46,7 +58,9 @@ def _record(cls: type) -> Any:
         return made.__hash__(self)
 
     def compile_comparison() -> None:
-        made.__eq__, made.__hash__ = _comparison(made, given)
+        made.__eq__, by_value = _comparison(made, given)
+        if made.__hash__ is not None:
+            made.__hash__ = by_value
 
     def complete() -> Any:
         values = {"__annotations__": own, "__module__": cls.__module__, "__doc__": "Holds the fields."}
@@ -56,7 +70,7 @@ def _record(cls: type) -> Any:
             setattr(made, name, getattr(known, name))
         return made
 
-    namespace |= _COMMON
+    namespace |= common
     namespace |= {"__init__": __init__, "__eq__": __eq__, "__hash__": __hash__}
     namespace |= {name: _Late(name, complete) for name in _LATE}
     namespace["__record__"] = given
@@ -107,13 +121,12 @@ def _compile_init(made: type, given: dict[str, Any]) -> Callable[..., None]:
     """Return `__init__(self, a, b=...)`, which sets each slot."""
     scope: dict[str, Any] = {"absent": dataclasses.MISSING}
     head, body = ["self"], [" pass"]
+    is_frozen = "__setattr__" in made.__dict__
     for name, value in given.items():
         late = isinstance(value, Field)
         if late and not value.init:
             continue
         default = value.default if late else value
-        # its own slot, or one of the record that it extends
-        scope[f"set_{name}"] = getattr(made, name).__set__
         taken = name
         if default is not dataclasses.MISSING:
             scope[f"default_{name}"] = default
@@ -124,7 +137,12 @@ def _compile_init(made: type, given: dict[str, Any]) -> Callable[..., None]:
             taken = f"new_{name}() if {name} is absent else {name}"
         else:
             head.append(name)
-        body.append(f" set_{name}(self, {taken})")
+        if is_frozen:
+            # its own slot, or one of the record that it extends
+            scope[f"set_{name}"] = getattr(made, name).__set__
+            body.append(f" set_{name}(self, {taken})")
+        else:
+            body.append(f" self.{name} = {taken}")
     if hasattr(made, "__post_init__"):
         body.append(" self.__post_init__()")
     exec(f"def __init__({', '.join(head)}):\n" + "\n".join(body), scope)  # noqa: S102 - names of our own fields
@@ -159,10 +177,5 @@ def _refuse_to_delete(_: object, name: str) -> NoReturn:
 
 _OF_OLD_CLASS = frozenset({"__dict__", "__weakref__"})
 _LATE = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
-_COMMON = {
-    "__repr__": _repr,
-    "__setattr__": _refuse_to_set,
-    "__delattr__": _refuse_to_delete,
-    "__getstate__": _getstate,
-    "__setstate__": _setstate,
-}
+_COMMON = {"__repr__": _repr, "__getstate__": _getstate, "__setstate__": _setstate}
+_REFUSALS = {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}

@@ -14,7 +14,6 @@ from launcher.cleanup.clean import (
     select_leftovers,
     write_audit,
 )
-from launcher.cleanup.render import confirm_text, render_result, render_selection
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
@@ -67,6 +66,12 @@ def clean_before_launch(
     Dead runs of gpulaunch are ended at once, what other launchers left with `certain`, or after a yes from
     `confirm` (None: without a terminal).
     """
+    from launcher.cleanup.render import (  # noqa: PLC0415 - most launches find nothing left over
+        confirm_text,
+        render_result,
+        render_selection,
+    )
+
     for room in rooms:
         for line in render_selection(room.facts, room.selection):
             say(line)

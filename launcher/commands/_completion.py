@@ -4,17 +4,22 @@ Completion prints no error into the line that a person is typing: what cannot be
 """
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from click.shell_completion import CompletionItem
 
 from preflight.errors import GpulaunchError
 
-Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Completion: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 
 
 def _completion(names: Callable[[], Iterable[str]]) -> Completion:
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only while a person types
+
         del ctx, param
         head, comma, begun = incomplete.rpartition(",")  # l40s-01,l40s-02
         try:

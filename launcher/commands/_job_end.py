@@ -39,25 +39,22 @@ def keep_first_start(job: Allocation, logs: Path) -> None:
 
 
 def refuse_bad_nodes(
-    what: RunRequest, result: PreflightResult, error: GpulaunchError, logs: Path, say: Say
+    what: RunRequest, job: Allocation, result: PreflightResult, error: GpulaunchError, logs: Path, say: Say
 ) -> GpulaunchError:
     """Return the error to raise after a preflight in a job: another one where single nodes are at fault."""
     lineup = HostAssignment(result.entries)
     found = {fault.host: fault.why for fault in host_faults(lineup, result)}
     shared = len(found) == len(result.entries) > 1  # what all have in common condemns none
-    if what.slurm_job is None or not found or shared:
+    if not found or shared:
         return error
-    _give_up(what.slurm_job, found, what, logs, say)
+    _give_up(job, found, what, logs, say)
     return BadNodeError(error.message, error.fix)
 
 
 def conclude_job(
-    what: RunRequest, outcome: Outcome, left_out: Mapping[str, str], logs: Path, say: Say
+    what: RunRequest, job: Allocation, outcome: Outcome, left_out: Mapping[str, str], logs: Path, say: Say
 ) -> int:
     """Requeue the job where that helps, and report bad nodes; return the exit code."""
-    job = what.slurm_job
-    if job is None:
-        return outcome.exit_code
     limit = what.config.slurm.requeue if what.config.slurm is not None else 0
     end = announced_end(outcome, what.ways.job_notice)
     if end is not None:

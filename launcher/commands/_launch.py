@@ -14,7 +14,6 @@ from launcher.commands._confirm import confirm
 from launcher.commands._end_notice import deliver, new_notice
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
-from launcher.commands._job_end import conclude_job, keep_first_start, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._preflight_report import below_report, print_report
 from launcher.config.inventory import HostEntry
@@ -34,16 +33,12 @@ from launcher.planning.end_notice import HeldNotice
 from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.command import command_json, command_lines
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json
-from launcher.report.plan import plan_json, plan_text
-from launcher.report.restarts import policy_json, policy_lines, unattended_line
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
-from launcher.slurm.requeue import read_began
 from launcher.terminal.live_screen import screen_on
-from launcher.terminal.output import echo_json, echo_lines
+from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
 from launcher.transports.command_consent import consent_for
@@ -122,7 +117,9 @@ def _launch_and_report(
     spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
     what = replace(what, spares=spares)
     if options.dry_run:
-        return _show_plan(prepared, what, options), {}
+        from launcher.commands._plan_output import show_plan  # noqa: PLC0415 - only for a dry run
+
+        return show_plan(prepared, what, options), {}
     if options.deep:
         from launcher.commands._deep import measure_first  # noqa: PLC0415 - most launches do without it
 
@@ -151,7 +148,11 @@ def _launch_and_report(
         return _launch_and_report(what, launch, replace(options, wait=left_s), screen, queues)
     outcome = _with_stop_checkpoint(outcome, what.config, launch)
     print_outcome(outcome, screen)
-    code = conclude_job(what, outcome, left_out, launch.follow.logs, screen.print_line)
+    code = outcome.exit_code
+    if what.slurm_job is not None:
+        from launcher.commands._job_end import conclude_job  # noqa: PLC0415 - only in a job of Slurm
+
+        code = conclude_job(what, what.slurm_job, outcome, left_out, launch.follow.logs, screen.print_line)
     document = {**outcome_json(outcome), "exit_code": int(code)}
     if options.as_json:
         echo_json(document)
@@ -163,6 +164,10 @@ def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Check
     job, spec = what.slurm_job, what.config.restart
     if job is None or spec is None or not spec.resume_args:
         return prepared
+    from launcher.commands._job_end import keep_first_start, record_path  # noqa: PLC0415 - only in such a job
+    from launcher.restart.after_requeue import resume_after_requeue  # noqa: PLC0415 - as above
+    from launcher.slurm.requeue import read_began  # noqa: PLC0415 - as above
+
     if not (job.restarts or job.resubmits):
         keep_first_start(job, prepared.launch.follow.logs)
         return prepared
@@ -170,8 +175,6 @@ def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Check
     if not began:  # not requeued by gpulaunch: which checkpoints are its own is not known
         screen.notify("gpulaunch has no record of this job's first start, so it looks for no checkpoint")
         return prepared
-    from launcher.restart.after_requeue import resume_after_requeue  # noqa: PLC0415 - only in such a job
-
     return resume_after_requeue(prepared, spec, began, screen.notify)
 
 
@@ -256,7 +259,11 @@ def _prepared(
         prepared.raise_if_blocked()
     except GpulaunchError as error:
         if results:
-            error = refuse_bad_nodes(what, results[-1], error, launch.follow.logs, screen.print_line)
+            if what.slurm_job is not None:
+                from launcher.commands._job_end import refuse_bad_nodes  # noqa: PLC0415 - only in a job of Slurm
+
+                said = screen.print_line
+                error = refuse_bad_nodes(what, what.slurm_job, results[-1], error, launch.follow.logs, said)
             error = below_report(error, results[-1]).with_document(preflight_json(results[-1]))
         raise error from None
     return prepared, left_out
@@ -341,36 +348,6 @@ def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) 
     if rooms and not done:
         screen.notify("nothing was ended; --clean ends what is proven left over, before the launch")
     return done
-
-
-def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions) -> int:
-    """Print the plan, also where findings stop it; those are raised then."""
-    spec, spares, as_json = what.config.restart, what.spares, options.as_json
-    pasted = what.config.command
-    refusal = prepared.refusal()
-    try:
-        plan = prepared.plan()
-    except GpulaunchError as error:
-        result = prepared.result
-        raise below_report(error, result).with_document(preflight_json(result)) from None
-    secrets = options.show_secrets
-    policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
-    document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
-    if pasted is not None:
-        document["command"] = command_json(pasted, plan, show_secrets=secrets)
-    if as_json and refusal is None:
-        echo_json({**document, "exit_code": 0})
-    elif not as_json:
-        if pasted is not None:
-            echo_lines(command_lines(pasted, plan, show_secrets=secrets))
-        text = plan_text(plan, show_secrets=secrets, verbose=options.verbose)
-        echo_lines(text.removesuffix("\n").split("\n"))
-        if spec is not None:
-            lone = unattended_line(len(plan.nodes), continues=what.config.disconnect.continues)
-            echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets), lone))
-    if refusal is not None:
-        raise refusal.with_document(document)
-    return 0
 
 
 def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:

@@ -6,6 +6,7 @@ YAML 1.1 makes of it.
 
 import json
 from dataclasses import field
+from operator import attrgetter
 from typing import TypeAlias
 
 from launcher.errors import ConfigError
@@ -36,9 +37,9 @@ class YamlNode:
         return "a list" if isinstance(self.value, tuple) else "a mapping (key: value)"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ConfigIssue:
-    """One thing that is wrong in a file; sorted as a reader meets them."""
+    """One thing that is wrong in a file."""
 
     source: str
     line: int
@@ -58,6 +59,9 @@ class ConfigIssue:
             return self.key.removeprefix(key).lstrip(".")
         _, bracket, index = self.key.partition("[")
         return bracket + index
+
+
+_as_a_reader_meets_them = attrgetter("source", "line", "key", "text")
 
 
 @dataclass(slots=True)
@@ -81,7 +85,7 @@ class ConfigIssues:
         """Raise ConfigError with one line per mistake."""
         if not self.found:
             return
-        lines = [str(mistake) for mistake in sorted(set(self.found))]
+        lines = [str(mistake) for mistake in sorted(set(self.found), key=_as_a_reader_meets_them)]
         if len(lines) == 1:
             raise ConfigError(lines[0])
         more = [f"and {len(lines) - MAX_REPORTED} more"] if len(lines) > MAX_REPORTED else []

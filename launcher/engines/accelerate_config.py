@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.records import OptionUse, Request
-from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -33,6 +32,7 @@ SECTIONS = {
 }
 """Sections that are taken over, and how the options start that say the same as their keys."""
 
+_OWNER = "accelerate"
 _STRATEGIES = {"--use_fsdp": "FSDP", "--use_deepspeed": "DEEPSPEED", "--use_megatron_lm": "MEGATRON_LM"}
 _DEEPSPEED_KEYS = (
     *("deepspeed_config_file", "zero_stage", "offload_optimizer_device", "offload_param_device"),
@@ -169,7 +169,7 @@ def with_options(settings: AccelerateSettings, kept: Iterable[OptionUse]) -> Acc
     strategy = settings.strategy
     for use in kept:
         name = use.name.removeprefix("--")
-        if use.owner != ACCELERATE.owner:
+        if use.owner != _OWNER:
             continue
         if use.name in _STRATEGIES:
             strategy = _STRATEGIES[use.name]
@@ -187,7 +187,7 @@ def section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
     return tuple(
         use
         for use in kept
-        if use.owner == ACCELERATE.owner
+        if use.owner == _OWNER
         and (
             use.name in (*_STRATEGIES, "--use_parallelism_config", "--debug")
             or section_of(use.name[2:]) is not None
@@ -301,6 +301,8 @@ def section_of(option: str) -> str | None:
 
 
 def _option_value(use: OptionUse) -> object:
+    from launcher.engines.command_line.tables.accelerate import ACCELERATE  # noqa: PLC0415 - only for an option
+
     kinds = {option.name: option for option in ACCELERATE.options}
     option = kinds[use.name]
     if option.values == 0:

@@ -10,18 +10,16 @@ from preflight.frozen import dataclass
 SIGTERM_EXITS = (-15, 143)
 
 # What a rank says when a peer has died: its own exception, but not its own fault.
-_CONSEQUENCE = re.compile(
-    r"connection (?:closed|reset)(?: by peer)?|broken pipe|remote process exited|"
+# Both are compiled when a rank fails, by the cache of `re`.
+_CONSEQUENCE = (
+    r"(?i)connection (?:closed|reset)(?: by peer)?|broken pipe|remote process exited|"
     r"peer .{0,40}(?:closed|disconnected)|NCCL communicator (?:was|encountered) .{0,40}(?:abort|error)|"
     r"watchdog caught collective operation timeout|timed out waiting \d+ms for (?:recv|send)|"
-    r"socket ?timeout|DistNetworkError|recvValue failed|store .{0,40}(?:closed|gone)",
-    re.IGNORECASE,
+    r"socket ?timeout|DistNetworkError|recvValue failed|store .{0,40}(?:closed|gone)"
 )
 
 # torch's store (c10d) and accelerate's own check, when another process took the port after preflight.
-_PORT_TAKEN = re.compile(
-    r"EADDRINUSE|address already in use|Tried to launch distributed communication on port", re.IGNORECASE
-)
+_PORT_TAKEN = r"(?i)EADDRINUSE|address already in use|Tried to launch distributed communication on port"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Failure:
         if self.code in SIGTERM_EXITS:
             return True
         text = f"{self.exception.get('type', '')}: {self.exception.get('message', '')}"
-        return bool(self.exception) and _CONSEQUENCE.search(text) is not None
+        return bool(self.exception) and re.search(_CONSEQUENCE, text) is not None
 
 
 def root_cause(failures: Iterable[Failure]) -> Failure | None:
@@ -73,7 +71,7 @@ def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[st
 
 def is_port_conflict(lines: Iterable[str]) -> bool:
     """Return whether a log says that another process took the main port."""
-    return any(_PORT_TAKEN.search(line) for line in lines)
+    return any(re.search(_PORT_TAKEN, line) for line in lines)
 
 
 def describe_exit_code(code: int | None) -> str:

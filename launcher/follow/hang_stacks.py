@@ -1,11 +1,14 @@
 """What a hung run's stacks, which are local by now, say of it."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from launcher.follow.outcome import Outcome
 from launcher.rundir.log_store import LogStore
 from launcher.text import sanitize
-from preflight.diagnosis.stack_analysis import Hang, find_outliers, read_stacks
+
+if TYPE_CHECKING:
+    from preflight.diagnosis.stack_analysis import Hang
 
 READ_BYTES = 1 << 20
 """Of the end of a log of stacks: `gpulaunch stacks` may have had others written before."""
@@ -33,7 +36,9 @@ def add_stacks(outcome: Outcome, book: LogStore) -> Outcome:
     return replace(outcome, why=found.summary, cause=replace(outcome.cause, failure=found, hang=hang))
 
 
-def _read(outcome: Outcome, book: LogStore) -> Hang:
+def _read(outcome: Outcome, book: LogStore) -> "Hang":
+    from preflight.diagnosis.stack_analysis import find_outliers, read_stacks  # noqa: PLC0415 - only for a hang
+
     standings = []
     for end in outcome.ranks:
         path = book.path(end.host, f"stacks-rank-{end.rank}.log")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import Failure, shell_exit_code
@@ -15,8 +15,10 @@ from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
 from launcher.text import one_line
 from preflight.diagnosis.result import Diagnosis
-from preflight.diagnosis.stack_analysis import Hang
 from preflight.frozen import dataclass
+
+if TYPE_CHECKING:
+    from preflight.diagnosis.stack_analysis import Hang
 
 _NOTICE_SLACK_S = 2.0
 """How long before Slurm's signal has reached us a rank may have ended of it."""
@@ -40,7 +42,7 @@ class EndCause:
 
     failure: Failure | None = None  # the first one, where the run failed
     diagnosis: Diagnosis | None = None  # of the failing rank's last lines
-    hang: Hang | None = None  # where the ranks of a hung run stood
+    hang: "Hang | None" = None  # where the ranks of a hung run stood
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.restart_spec import RestartSpec
 from launcher.planning.run_record import build_record_head, build_record_nodes
-from launcher.remote.client_pack import PACK_NAME, client_pack
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from preflight.frozen import dataclass
 
@@ -151,7 +150,11 @@ def _guard(node: NodePlan) -> list[tuple[str, str]]:
 
 def _client(plan: Plan, restart: RestartSpec | None) -> list[tuple[str, str]]:
     """Return the client that restarts a run on one host, from that host, while no client follows it."""
-    return [(PACK_NAME, client_pack())] if restart is not None and len(plan.nodes) == 1 else []
+    if restart is None or len(plan.nodes) > 1:
+        return []
+    from launcher.remote.client_pack import PACK_NAME, client_pack  # noqa: PLC0415 - only with `restart:`
+
+    return [(PACK_NAME, client_pack())]
 
 
 def _beside(*names: str) -> list[tuple[str, str]]:

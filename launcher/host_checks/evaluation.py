@@ -16,8 +16,8 @@ from launcher.planning.plan import ScriptFile
 from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import GatherResult
 from preflight.checks.finding import Finding, Severity, exit_code
-from preflight.checks.registry import ClockOffset
-from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_host, checks_without_facts
+from preflight.checks.registry import CHECKS, ClockOffset
+from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, checks_without_facts
 from preflight.decide.rank_assignment import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
@@ -157,15 +157,13 @@ def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
 
 
 def _in_table_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    order = {code: place for place, code in enumerate(all_checks())}
+    order = {code: place for place, code in enumerate(CHECKS)}
     return tuple(sorted(findings, key=lambda finding: order.get(finding.code, -1)))
 
 
 def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
     codes = {code for host in facts.values() for code in checks_without_facts(host)}
-    return tuple(
-        c.code for c in all_checks().values() if c.code in codes and (job.wants_gpus or not c.gpu_only)
-    )
+    return tuple(c.code for c in CHECKS.values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
 
 
 def _would_use(

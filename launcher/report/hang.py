@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.text import one_line, sanitize
-from preflight.diagnosis.stack_analysis import Hang, StackFrame
+
+if TYPE_CHECKING:
+    from preflight.diagnosis.stack_analysis import Hang, StackFrame
 
 SCHEMA = "gpulaunch.stacks/1"
 _FRAMES = 30
@@ -14,7 +16,7 @@ _ENTERS = re.compile(r"(?:^|\.)(?:_wrapped)?_call_impl$")
 """How torch calls a module's forward: two calls between any two modules that say nothing of where it is."""
 
 
-def hang_json(hang: Hang) -> dict[str, Any]:
+def hang_json(hang: "Hang") -> dict[str, Any]:
     """Return it as plain JSON types."""
     return {
         "outliers": list(hang.outliers),
@@ -34,7 +36,7 @@ def hang_json(hang: Hang) -> dict[str, Any]:
     }
 
 
-def hang_lines(hang: Hang) -> Iterator[str]:
+def hang_lines(hang: "Hang") -> Iterator[str]:
     """Yield each rank's place and the calls that led to it, innermost first; outliers come last.
 
     Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.
@@ -54,7 +56,7 @@ def hang_lines(hang: Hang) -> Iterator[str]:
         yield sanitize(hang.summary, keep_lines=False)
 
 
-def _folded(frames: Sequence[StackFrame]) -> Iterator[str]:
+def _folded(frames: "Sequence[StackFrame]") -> Iterator[str]:
     calls = [frame.description for frame in frames if not _ENTERS.search(frame.function)]
     for words, group in groupby(calls[:_FRAMES]):
         times = len(list(group))

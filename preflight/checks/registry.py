@@ -25,17 +25,25 @@ NOT_HELD = "not in this file"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row of the table. `title` is what is true when the check passes; `text` is its whole docstring."""
+    """One row of the table."""
 
     code: str
-    title: str
-    text: str
     severity: Severity
     gate: bool
     scope: str  # "host", "cluster" or "deep"
     needs: tuple[str, ...]
     function: CheckFunction
     gpu_only: bool  # has nothing to say about a job with gpus: none
+
+    @property
+    def text(self) -> str:
+        """The whole docstring, which is what `gpulaunch explain` prints."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def title(self) -> str:
+        """What is true when the check passes."""
+        return self.text.splitlines()[0]
 
 
 CHECKS: dict[str, Check] = {}
@@ -72,8 +80,7 @@ def _register(
     code: str, severity: Severity, *, gate: bool, gpu_only: bool, scope: str
 ) -> Callable[[CheckFunction], CheckFunction]:
     def register(function: CheckFunction) -> CheckFunction:
-        text = inspect.getdoc(function) or ""
-        if not text:
+        if not function.__doc__:
             raise TypeError(
                 f"{code}: a check needs a docstring; it is what `gpulaunch explain {code}` prints"
             )
@@ -81,12 +88,10 @@ def _register(
             raise TypeError(f"{code} is taken by {CHECKS[code].title!r}")
         CHECKS[code] = Check(
             code=code,
-            title=text.splitlines()[0],
-            text=text,
             severity=severity,
             gate=gate,
             scope=scope,
-            needs=tuple(inspect.signature(function).parameters),
+            needs=function.__code__.co_varnames[: function.__code__.co_argcount],
             function=function,
             gpu_only=gpu_only,
         )

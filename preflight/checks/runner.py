@@ -6,19 +6,21 @@ its place. A crash inside a check becomes an UNKNOWN finding too.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import preflight.checks.table  # noqa: F401 - importing it fills the table
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
+from preflight.checks.table import load_deep_checks
 from preflight.decide.decision import NodeRanks
 from preflight.decide.gpu_selection import GpuSelection, select_gpus
-from preflight.deep.records import DeepRun
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest, Job
+
+if TYPE_CHECKING:
+    from preflight.deep.records import DeepRun
 
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
 
@@ -33,6 +35,7 @@ class PlannedLaunch:
 
 def all_checks() -> dict[str, Check]:
     """Return all checks, in the order of `preflight.checks.table`. An empty table would pass every host."""
+    load_deep_checks()
     return CHECKS
 
 
@@ -100,8 +103,9 @@ def check_cluster(
     )
 
 
-def check_deep(deep: DeepRun, *, ignore: Mapping[str, frozenset[str]] | None = None) -> tuple[Finding, ...]:
+def check_deep(deep: "DeepRun", *, ignore: Mapping[str, frozenset[str]] | None = None) -> tuple[Finding, ...]:
     """Run every deep check; `ignore` are the codes that stop nothing, by host."""
+    load_deep_checks()
     job = Job()
     return tuple(
         _finding(check, problem, hosts, _ignored_by_all(hosts, ignore or {}))
@@ -124,11 +128,11 @@ def checks_without_facts(facts: HostFacts) -> tuple[str, ...]:
         for name in _FACT_NAMES
         if isinstance(fact := getattr(facts, name), Missing) and fact.code == "not-asked"
     }
-    return tuple(c.code for c in all_checks().values() if c.scope == "host" and absent.intersection(c.needs))
+    return tuple(c.code for c in CHECKS.values() if c.scope == "host" and absent.intersection(c.needs))
 
 
 def _applicable(scope: str, job: Job) -> Iterator[Check]:
-    return (c for c in all_checks().values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
+    return (c for c in CHECKS.values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
 
 
 def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:

@@ -16,10 +16,22 @@ IMPORTED = "import sys, {modules}; print(*sys.modules)"
 ONLY_SOME_RUNS = (
     "launcher.engines.command_line.parse",  # a `command:`
     "launcher.engines.command_line.request",
+    "launcher.engines.command_line.tables.accelerate",
+    "launcher.cleanup.render",  # leftovers
+    "launcher.commands._job_end",  # in a job of Slurm
+    "launcher.slurm.requeue",
+    "launcher.commands._plan_output",  # --dry-run
+    "launcher.report.command",
     "launcher.rehearsal.rehearse",  # --rehearse
+    "launcher.remote.client_pack",  # `restart:`
+    "launcher.restart.decision",
     "launcher.rundir.metrics",  # a rank that has printed
     "launcher.transports.end_command",  # `on_end:`
+    "click.shell_completion",  # a person who types
+    "preflight.checks.deep",  # --deep
+    "preflight.deep.records",
     "preflight.diagnosis.lines",  # a failure
+    "preflight.diagnosis.stack_analysis",  # a hang
     "preflight.diagnosis.signatures.table",
     "difflib",  # a mistake
     "preflight.script.interpreter",  # a script to read

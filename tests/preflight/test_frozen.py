@@ -57,6 +57,41 @@ class Longer(Late):
     own: int = 7
 
 
+@dataclass(slots=True)
+class Open:
+    """A record that changes."""
+
+    name: str
+    found: list[int] = field(default_factory=list)
+
+
+@dataclasses.dataclass(slots=True)
+class PlainOpen:
+    """A record that changes."""
+
+    name: str
+    found: list[int] = field(default_factory=list)
+
+
+def test_a_record_that_is_not_frozen_changes_as_a_plain_one() -> None:
+    late, plain = Open("a"), PlainOpen("a")
+    late.name = plain.name = "b"
+    late.found.append(1)
+    plain.found.append(1)
+    assert repr(late) == repr(plain).replace("PlainOpen", "Open")
+    assert (late == Open("b", [1]), late == Open("b"), Open("a").found) == (True, False, [])
+    assert dataclasses.asdict(late) == dataclasses.asdict(plain)
+    assert (replace(late, name="c"), copy.copy(late)) == (Open("c", [1]), late)
+    assert pickle.loads(pickle.dumps(late)) == late
+    del late.name
+    assert not hasattr(late, "name")
+    with pytest.raises(AttributeError):
+        late.other = 1  # type: ignore[attr-defined]
+    for each in (late, plain):
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(each)
+
+
 def test_a_record_extends_another_one() -> None:
     made = Longer("a", (1,), own=8)
     assert (made.first(), made.own, replace(made, name="b").name) == (1, 8, "b")
