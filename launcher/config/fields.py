@@ -115,18 +115,20 @@ class Number:
 class Duration:
     """A time span; seconds where no unit is given."""
 
+    low_s: float = 0
     expected: str = durations.EXPECTED
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> float | None:
         seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
-        if seconds is None:
-            mistakes.expected(item, self.expected)
-        return seconds
+        if seconds is not None and seconds >= self.low_s:
+            return seconds
+        mistakes.expected(item, self.expected if seconds is None else f"a duration from {self.low_s:g} s")
+        return None
 
     def schema(self) -> Schema:
         return {
             "anyOf": [
-                {"type": "number", "minimum": 0},
+                {"type": "number", "minimum": self.low_s},
                 {"type": "string", "pattern": f"^{durations.PATTERN}$"},
             ]
         }
@@ -312,6 +314,27 @@ class Section:
     def schema(self) -> Schema:
         properties = {key.name: {"description": key.doc, **key.kind.schema()} for key in self.keys}
         return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known keys that makes a value of its own. `judge` finds what keys get wrong together."""
+
+    keys: tuple[Field, ...]
+    make: Callable[..., Any]
+    expected: str
+    judge: Callable[[dict[str, YamlNode], ConfigIssues], None] = lambda _, __: None
+
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
+        if not isinstance(item.value, dict):
+            mistakes.expected(item, self.expected)
+            return None
+        data = Section(self.keys).read(item, mistakes) or {}
+        self.judge(item.value, mistakes)
+        return self.make(**data)
+
+    def schema(self) -> Schema:
+        return {**Section(self.keys).schema(), "type": "object"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """`restart:` of a run config: how often a run that failed is started again, and how."""
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from launcher.config.fields import (
     HOST_WORDS,
@@ -11,9 +11,8 @@ from launcher.config.fields import (
     Integer,
     Keyword,
     ListOf,
+    Record,
     Scalar,
-    Schema,
-    Section,
     Text,
 )
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
@@ -105,33 +104,19 @@ RESTART_KEYS: tuple[Field, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RestartField:
-    """A mapping of RESTART_KEYS."""
-
-    expected: str = (
-        "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, retry_on, backoff_s and so on"
-    )
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> RestartOptions | None:
-        """Return the spec; None after a mistake."""
-        if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
-            return None
-        data: dict[str, Any] = Section(RESTART_KEYS).read(item, mistakes) or {}
-        args = item.value.get("resume_args")
-        for part in args.value if args is not None and isinstance(args.value, tuple) else ():
-            _refuse_other_braces(part, mistakes)
-        return RestartOptions(**data)
-
-    def schema(self) -> Schema:
-        """Return it as JSON Schema."""
-        return {**Section(RESTART_KEYS).schema(), "type": "object"}
-
-
-def _refuse_other_braces(part: YamlNode, mistakes: ConfigIssues) -> None:
+def _refuse_other_braces(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
     """Find {ckpt} and {chekpoint}: nothing would fill them in."""
-    for name in _BRACES.findall(part.value if isinstance(part.value, str) else ""):
-        if name != "checkpoint":
-            near = nearest(name, ("checkpoint",)) or f"; only {CHECKPOINT} is"
-            mistakes.add(part, f"{{{name}}} is not filled in{near}")
+    args = entries.get("resume_args")
+    for part in args.value if args is not None and isinstance(args.value, tuple) else ():
+        for name in _BRACES.findall(part.value if isinstance(part.value, str) else ""):
+            if name != "checkpoint":
+                near = nearest(name, ("checkpoint",)) or f"; only {CHECKPOINT} is"
+                mistakes.add(part, f"{{{name}}} is not filled in{near}")
+
+
+RESTART = Record(
+    RESTART_KEYS,
+    RestartOptions,
+    "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, retry_on, backoff_s and so on",
+    _refuse_other_braces,
+)

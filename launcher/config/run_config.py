@@ -20,7 +20,6 @@ from launcher.config.deepspeed_file import argument_config, script_config
 from launcher.config.disconnect_options import (
     DEFAULT_GRACE_S,
     DEFAULT_TIMEOUT_S,
-    MIN_TIMEOUT_S,
     DisconnectOptions,
 )
 from launcher.config.end_options import EndCommand
@@ -335,8 +334,6 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
             del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are requested
         else:
             mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
-    if data.get("disconnect_timeout", MIN_TIMEOUT_S) < MIN_TIMEOUT_S:
-        mistakes.expected(entries["disconnect_timeout"], f"a duration from {MIN_TIMEOUT_S:g} s")
     if data.get("send_script") and "script" not in entries:
         mistakes.add(entries["send_script"], "no script to send; set script")
     if data.get("send_script") and data.get("sync"):

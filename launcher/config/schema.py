@@ -6,7 +6,7 @@ and docs/configuration.md (`reference`).
 
 from collections.abc import Callable
 
-from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
+from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, MIN_TIMEOUT_S, POLICIES
 from launcher.config.end_options import END_COMMAND
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.fields import (
@@ -29,9 +29,9 @@ from launcher.config.fields import (
 from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
-from launcher.config.restart_options import RestartField
-from launcher.config.slurm_options import SlurmKind
-from launcher.config.stop_options import BeforeStopKind
+from launcher.config.restart_options import RESTART
+from launcher.config.slurm_options import SLURM
+from launcher.config.stop_options import BEFORE_STOP
 from launcher.config.sync_options import SyncField
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, nearest
@@ -295,7 +295,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "disconnect_timeout",
-        Duration(),
+        Duration(MIN_TIMEOUT_S),
         "With `on_disconnect: stop`: end the run after so long without a client.",
         "60s",
         f"{DEFAULT_TIMEOUT_S:g}",
@@ -309,7 +309,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "before_stop",
-        BeforeStopKind(),
+        BEFORE_STOP,
         "What ranks get, and how long they have, before a run is stopped; see docs/reliability.md.",
         "{signal: USR1, ranks: 0, wait_s: 5m}",
     ),
@@ -335,7 +335,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "restart",
-        RestartField(),
+        RESTART,
         "Start a run that failed again, from its own last checkpoint; see docs/reliability.md.",
         "{max: 2}",
     ),
@@ -347,7 +347,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "slurm",
-        SlurmKind(),
+        SLURM,
         "The job that `gpulaunch submit` asks Slurm for; see docs/slurm.md.",
         "{nodes: 2, gpus_per_node: 8}",
     ),

@@ -1,9 +1,8 @@
 """`slurm:` of a run config: the job that `gpulaunch submit` asks for."""
 
 from dataclasses import field
-from typing import Any
 
-from launcher.config.fields import Duration, Field, Integer, MapOf, Scalar, Schema, Section, Text
+from launcher.config.fields import Duration, Field, Integer, MapOf, Record, Scalar, Text
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
 
@@ -81,38 +80,24 @@ SLURM_KEYS: tuple[Field, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmKind:
-    """A mapping of SLURM_KEYS."""
-
-    expected: str = "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on"
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> SlurmSpec | None:
-        """Return the spec; None after a mistake."""
-        if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
-            return None
-        data: dict[str, Any] = Section(SLURM_KEYS).read(item, mistakes) or {}
-        options = item.value.get("sbatch")
-        for name, part in (
-            options.value.items() if options is not None and isinstance(options.value, dict) else ()
-        ):
-            _refuse_option(name, part, mistakes)
-        return SlurmSpec(**data)
-
-    def schema(self) -> Schema:
-        """Return it as JSON Schema."""
-        return {**Section(SLURM_KEYS).schema(), "type": "object"}
-
-
-def _refuse_option(name: str, part: YamlNode, mistakes: ConfigIssues) -> None:
+def _refuse_options(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
     """Find options that keys of ours write, and values that would not stay one option."""
-    if name in OPTIONS_OF_KEYS:
-        key = OPTIONS_OF_KEYS[name]
-        mistakes.add(
-            part, f"say it with `{key}` of slurm:" if key else "is written for every job: a task per node"
-        )
-    elif isinstance(part.value, str) and any(
-        not sign.isprintable() or sign in "\"'\\" for sign in part.value
-    ):
-        mistakes.add(part, "expected a value without line breaks, quotes and backslashes")
+    options = entries.get("sbatch")
+    for name, part in (options.value if options and isinstance(options.value, dict) else {}).items():
+        if name in OPTIONS_OF_KEYS:
+            key = OPTIONS_OF_KEYS[name]
+            mistakes.add(
+                part, f"say it with `{key}` of slurm:" if key else "is written for every job: a task per node"
+            )
+        elif isinstance(part.value, str) and any(
+            not sign.isprintable() or sign in "\"'\\" for sign in part.value
+        ):
+            mistakes.add(part, "expected a value without line breaks, quotes and backslashes")
+
+
+SLURM = Record(
+    SLURM_KEYS,
+    SlurmSpec,
+    "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on",
+    _refuse_options,
+)

@@ -1,9 +1,6 @@
 """`before_stop:` of a run config: what ranks get, and how long they have, before a run is stopped."""
 
-from typing import Any
-
-from launcher.config.fields import Duration, Field, Keyword, Schema, Section
-from launcher.config.yaml_tree import ConfigIssues, YamlNode
+from launcher.config.fields import Duration, Field, Keyword, Record
 from preflight.frozen import dataclass
 
 SIGNALS = ("TERM", "USR1", "USR2", "INT", "HUP")
@@ -47,7 +44,7 @@ BEFORE_STOP_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "wait_s",
-        Duration(),
+        Duration(LEAST_WAIT_S),
         "How long they have; the run ends as soon as they have.",
         "5m",
         f"{DEFAULT_WAIT_S:g}",
@@ -55,23 +52,4 @@ BEFORE_STOP_KEYS: tuple[Field, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeStopKind:
-    """A mapping of BEFORE_STOP_KEYS."""
-
-    expected: str = "a mapping of signal, ranks and wait_s"
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> BeforeStop | None:
-        """Return the value; None after a mistake."""
-        if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
-            return None
-        data: dict[str, Any] = Section(BEFORE_STOP_KEYS).read(item, mistakes) or {}
-        found = BeforeStop(**data)
-        if found.wait_s < LEAST_WAIT_S:
-            mistakes.expected(item.value["wait_s"], f"a duration from {LEAST_WAIT_S:g} s")
-        return found
-
-    def schema(self) -> Schema:
-        """Return it as JSON Schema."""
-        return {**Section(BEFORE_STOP_KEYS).schema(), "type": "object"}
+BEFORE_STOP = Record(BEFORE_STOP_KEYS, BeforeStop, "a mapping of signal, ranks and wait_s")

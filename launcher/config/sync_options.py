@@ -1,8 +1,6 @@
 """`sync:` of a run config: which tree goes where."""
 
-from typing import Any
-
-from launcher.config.fields import Boolean, Field, Integer, ListOf, Schema, Section, Text
+from launcher.config.fields import Boolean, Field, Integer, ListOf, Record, Schema, Text
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
 
@@ -45,24 +43,27 @@ SYNC_KEYS: tuple[Field, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+_EXPECTED = "true or false, or a mapping of from, to, exclude, delete, max_mib"
+_FLAG = Boolean(_EXPECTED)
+_MAPPING = Record(
+    SYNC_KEYS,
+    lambda **data: SyncOptions(**{("source" if name == "from" else name): data[name] for name in data}),
+    _EXPECTED,
+)
+
+
 class SyncField:
     """True, false, or a mapping of SYNC_KEYS. False is as if the key were absent."""
 
-    expected: str = "true or false, or a mapping of from, to, exclude, delete, max_mib"
+    expected = _EXPECTED
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> SyncOptions | None:
         """Return the spec; None when nothing is to be sent, or after a mistake."""
         if isinstance(item.value, str):
-            flag = Boolean(self.expected).read(item, mistakes)
-            return SyncOptions() if flag else None
-        if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
-            return None
-        data: dict[str, Any] = Section(SYNC_KEYS).read(item, mistakes) or {}
-        data = {("source" if name == "from" else name): value for name, value in data.items()}
-        return SyncOptions(**data)
+            return SyncOptions() if _FLAG.read(item, mistakes) else None
+        found: SyncOptions | None = _MAPPING.read(item, mistakes)
+        return found
 
     def schema(self) -> Schema:
         """Return it as JSON Schema."""
-        return {"anyOf": [{"type": "boolean"}, {**Section(SYNC_KEYS).schema(), "type": "object"}]}
+        return {"anyOf": [_FLAG.schema(), _MAPPING.schema()]}
