@@ -20,6 +20,7 @@ from preflight.script.interpreter.values import (
     Scalar,
     Seq,
     Value,
+    alternatives,
     join,
     text_of,
 )
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_TRAINING = re.compile(r"pytorch|torch|ddp|fsdp|dist|deepspeed|multi|lora|peft")
+_ABSENT = ExternalName("argparse.SUPPRESS")
+"""The default of an option that the namespace has only where it is given."""
 _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
 
 
@@ -111,6 +114,7 @@ def _other_choice(call: Call, default: Value) -> str:
 def with_parents(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     """ArgumentParser(parents=[...]): the options of those parsers, and their defaults, come first."""
     del name
+    it.change(ref.id, argument_default=call.get("argument_default") or NONE)
     given = call.get("parents")
     held = [it.thing(item) for item in given.items] if isinstance(given, Seq) else []
     options: list[Value] = []
@@ -153,7 +157,11 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
         if declared is None:
             continue
         default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
-        values[declared.dest] = _value(declared, default, given, it.target.switches)
+        value = option_value(declared, default, given, it.target.switches)
+        suppressed = thing is not None and thing.get("argument_default") == _ABSENT
+        if value == _ABSENT or (suppressed and NONE in alternatives(value)):
+            continue
+        values[declared.dest] = value
         if declared.is_local_rank() and given is None and it.target.world > 1:
             values[declared.dest] = (
                 RankValue()
@@ -165,9 +173,10 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     return it.new(HeapObject("namespace", call.place, values))
 
 
-def _value(
+def option_value(
     declared: DeclaredOption, default: Value, given: list[str] | None, switches: tuple[str, ...]
 ) -> Value:
+    """Return what an option has: what is given, or its default."""
     result = _converted(declared.kind, default)
     if result in (NONE, Const("")) and given is None and declared.when_given is None:
         result = join((result, UNKNOWN))  # the arguments are not known: this one may well be given

@@ -46,9 +46,42 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
         _set_item(it, target, value)
 
 
+def note_second_name(it: "Interpreter", node: ast.Assign, value: Value) -> None:
+    """A = b["c"], a = b = {}: one list or dict, and what is put into it by one name is in it by the other."""
+    if type(value) not in (Map, Seq):
+        return
+    spelled = [(_spelled(part), part) for part in (*node.targets, node.value)]
+    for name, part in spelled:
+        others = [other for text, other in spelled if text and other is not part]
+        if name and others:
+            it.second_names[it.frame, name] = others
+
+
+def _spelled(node: ast.expr) -> str:
+    """Return a name, an attribute or an entry of one by a constant as text, "" for other expressions."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = _spelled(node.value)
+        return owner and f"{owner}.{node.attr}"
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        owner = _spelled(node.value)
+        return owner and f"{owner}[{node.slice.value!r}]"
+    return ""
+
+
 def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     """Give what an expression names a changed content: a list or dict is changed where it was made."""
     value = it.held(value, target)
+    others = it.second_names.get((it.frame, _spelled(target)), ()) if it.second_names else ()
+    before = it.evaluate(target) if others else UNKNOWN
+    _put_back(it, target, value)
+    for other in others:
+        if it.evaluate(other) is before:
+            put_back(it, other, value)
+
+
+def _put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     if isinstance(target, ast.Call) and getattr(target.func, "id", "") == "vars" and target.args:
         set_attribute(it, it.evaluate(target.args[0]), "__dict__", value, target)
         return

@@ -76,7 +76,6 @@ def _method_attribute(it: "Interpreter", owner: Method, name: str, node: ast.AST
 def _plain_method(
     it: "Interpreter", owner: Map | Seq | Const | Dtype | Device, name: str, node: ast.AST
 ) -> Value:
-    del it, node
     if isinstance(owner, Device):
         if name == "type":
             return Const(owner.kind)
@@ -89,12 +88,35 @@ def _plain_method(
         return held  # OmegaConf, Munch and the like: an entry is an attribute
     if isinstance(owner, Const) and name == "value":
         return owner  # of an Enum's member
+    if isinstance(owner, Const) and not hasattr(owner.value, name):
+        own = _of_member(it, owner, name, node)
+        if own is not None:
+            return own
     if name == "parent" and (text := text_of(owner)) is not None:
         return Const(str(PurePosixPath(text).parent))
     if name == "parents" and (text := text_of(owner)) is not None:
         folders = islice(PurePosixPath(text).parents, MAX_ALTERNATIVES)
         return Seq(tuple(Const(str(folder)) for folder in folders), open=True)
     return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
+
+
+def _of_member(it: "Interpreter", member: Const, name: str, node: ast.AST) -> Value | None:
+    """Return the name of an Enum's member, a property or a method that its class defines."""
+    for key, info in it.classes.items():
+        spelled = next((word for word, value in info.names.items() if value == member), None)
+        found = info.names.get(name)
+        if spelled is None or not (name == "name" or isinstance(found, Func)):
+            continue
+        if classes.is_enum(it, Class(key, 0)):
+            if not isinstance(found, Func):
+                return Const(spelled)
+            bound = Func(found.key, found.frame, member)
+            return (
+                calls.call_function(it, bound, unwrap_value(it, node, ()))
+                if _is_property(it, found)
+                else bound
+            )
+    return None
 
 
 def fields_as_map(thing: HeapObject | None) -> Value:

@@ -105,6 +105,10 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
     return Const(made, owner.place)
 
 
+_COPIES = frozenset({"copy", "clone", "to_dict", "toDict", "copy_and_resolve_references"})
+"""Of dict, and of yacs, addict, munch and ml_collections."""
+
+
 def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
     key = seen.get("key", 0)
     if name in ("get", "pop", "setdefault") and key is not None:
@@ -128,7 +132,7 @@ def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
         both = merged(new, seen.named())
         _rebind(it, seen, Map(both.items, both.open or unknown, both.places))
         return NONE
-    if name == "copy":
+    if name in _COPIES:
         return owner
     if name == "items":
         return Seq(tuple(Seq((Const(item), value)) for item, value in owner.items), owner.open)

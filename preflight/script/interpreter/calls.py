@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
-from preflight.script.interpreter import classes, decorators
+from preflight.script.interpreter import choices, classes, decorators
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of, is_context_manager
@@ -69,7 +69,7 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
             owner = it.evaluate(method.value)
             return plain.call_builtin_method(it, owner, func.name.removeprefix("value."), seen)
     if isinstance(func, OneOf):
-        return join([invoke(it, item, seen) for item in func.values])
+        return choices.invoke_one_of(it, func, seen)
     return invoke(it, func, seen)
 
 
@@ -244,7 +244,11 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         it.loop_depth > 0,
     )
     values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
-    plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
+    plain = (
+        func.key not in it.wrappers
+        and not _is_constructor(info)
+        and all(is_plain(value, it.kind) for value in values)
+    )
     entry = it.calls.entry(func.key, signature)
     known = it.calls.known(func.key, entry, plain=plain)
     if known is not None:
@@ -281,7 +285,7 @@ def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", fr
         written |= {each.arg: node for each, node in zip(parameters, seen.node.args, strict=False)}
     for name, node in written.items():
         value = it.state.frames.get(frame, {}).get(name) if name in filled else None
-        if isinstance(value, (Map, Seq)) and isinstance(node, (ast.Name, ast.Attribute)):
+        if isinstance(value, (Map, Seq)) and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             put_back(it, node, value)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes, config_files
-from preflight.script.interpreter.events import Call, FuncInfo
+from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
 from preflight.script.interpreter.values import (
     FALSE,
     TRUE,
@@ -13,18 +13,60 @@ from preflight.script.interpreter.values import (
     Class,
     Const,
     ExternalName,
+    Func,
     Value,
     text_of,
 )
+from preflight.script.source import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def is_command(node: ast.AST) -> bool:
     """Whether a function is a command of click or typer: the program starts one of them."""
     called = (item.func for item in getattr(node, "decorator_list", ()) if isinstance(item, ast.Call))
     return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
+
+
+def wrapped_function(it: "Interpreter", decorators: tuple[Value, ...], func: Func, node: ast.AST) -> Func:
+    """Return what the script's own decorators put in the place of a function.
+
+    Only of those that matter: they change the arguments, or run the function in a context such as no_grad.
+    """
+    keys = [item.key for item in decorators if isinstance(item, Func)]
+    if len(keys) < len(decorators) or not all(_wraps_calls(it.functions[key].node) for key in keys):
+        return func
+    made = func
+    for decorator in reversed(decorators):
+        result = calls.invoke(it, decorator, unwrap_value(it, node, (made,)))
+        if isinstance(result, Func) and result.key != func.key:
+            made = result
+            it.wrappers.add(result.key)  # in the place of other functions too: what one does says nothing
+    return made
+
+
+def _wraps_calls(decorator: ast.AST) -> bool:
+    given = {item.arg for node in walk(decorator) if isinstance(node, _FUNCTIONS) for item in node.args.args}
+    for inner in walk(decorator):
+        if inner is not decorator and isinstance(inner, _FUNCTIONS) and inner.args.kwarg is not None:
+            keywords = inner.args.kwarg.arg
+            if any(_matters(node, given, keywords) for node in walk(inner)):
+                return True
+    return False
+
+
+def _matters(node: ast.AST, given: set[str], keywords: str) -> bool:
+    """Whether a part of a wrapper is a context, a changed keyword, or a call with changed arguments."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == keywords
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in given:
+        plain = all(isinstance(item, ast.Starred) for item in node.args)
+        return not plain or any(item.arg is not None for item in node.keywords)
+    return isinstance(node, ast.With)
 
 
 def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:

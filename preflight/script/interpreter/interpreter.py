@@ -126,8 +126,7 @@ class Interpreter:
         self.block: list[ast.stmt] = []  # of the `with` whose context managers are being evaluated
         self.stack: list[int] = []
         self.returns: list[tuple[Value, State]] = []
-        self.breaks: list[State] = []
-        self.continues: list[State] = []
+        self.breaks, self.continues = list[State](), list[State]()
         self.tests: list[ast.expr] = []  # conditions, of the loop around, that are not known
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.yields: list[Value] | None = None
@@ -149,11 +148,9 @@ class Interpreter:
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
         self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
-        self.kept, self.calls = (
-            list[Call](),
-            CallCache(),
-        )  # what functools.partial was given, what came of calls
-        self.setters: set[str] = set()  # names that any class of the script gives a setter
+        self.kept, self.calls = list[Call](), CallCache()  # what functools.partial got, what came of calls
+        self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
+        self.setters, self.wrappers = set[str](), set[int]()  # what any class gives a setter; see decorators
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = self._next = 0

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.script.interpreter import calls, classes, loops, switches
-from preflight.script.interpreter.assignments import assign, delete_item
+from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.contexts import context_kinds
+from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.guards import MAYBE, ONE_PROCESS, branch_places, places_of
 from preflight.script.interpreter.matches import case_matches
@@ -51,6 +52,7 @@ def _assign(it: "Interpreter", node: ast.Assign) -> None:
         value = _counted(it, value) if _is_same(node.value.left, node.targets[0]) else value
     for target in node.targets:
         assign(it, target, value)
+    note_second_name(it, node, value)
 
 
 def _is_same(one: ast.expr, other: ast.expr) -> bool:
@@ -249,6 +251,8 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
     it.bind(node.name, func)
     for decorator in decorators:
         _register(it, decorator, func, node)
+    if decorators:
+        it.bind(node.name, wrapped_function(it, decorators, func, node))
 
 
 def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST) -> None:

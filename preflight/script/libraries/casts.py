@@ -59,6 +59,7 @@ def trained_with(it: Interpreter, model: int) -> list[int]:
             if inner is None or inner.kind != "model" or not isinstance(value, Ref) or _ASIDE.search(name):
                 continue
             same = outer is not None and inner.get("dtype") == outer.get("dtype")
+            same = same and inner.get("mixed", NONE) == NONE
             if not same and value.id not in found and inner.get("only_used", FALSE) == FALSE:
                 found.append(value.id)
     return found

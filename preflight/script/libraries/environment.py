@@ -10,14 +10,21 @@ from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
     Const,
+    HeapObject,
     Map,
     RankValue,
     Value,
+    alternatives,
     join,
     text_of,
 )
 
 _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
+
+
+_OF_RANKS = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"})
+_VARIABLES = -1
+"""The thing on the heap that holds what the script has put into variables."""
 
 
 _SET_BY_LAUNCHES = re.compile(
@@ -30,9 +37,12 @@ def environment(
 ) -> Value:
     """Return what an environment variable holds in a rank of a launch."""
     name = text_of(key)
+    own = set_by_script(it, name)
+    if own is not None:
+        return TRUE if contains else own
     if name in _RANK_NAMES:
         return TRUE if contains else RankValue()
-    if name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
+    if name in _OF_RANKS:
         if contains:
             return TRUE
         return Const(str(it.target.world)) if name == "WORLD_SIZE" else UNKNOWN
@@ -43,6 +53,22 @@ def environment(
     if name and not it.changed_variables & {"", name} and _SET_BY_LAUNCHES.search(name) is None:
         return default  # nothing but the user sets it: the default counts, as that of an option does
     return join((default, UNKNOWN))
+
+
+def set_by_script(it: Interpreter, name: str | None) -> Value | None:
+    """Return what the script itself has put into a variable on every path, None where it has not."""
+    thing = it.thing(_VARIABLES) if name in it.changed_variables else None
+    value = thing.get(str(name)) if thing else NONE
+    return None if NONE in alternatives(value) else value
+
+
+def _note_set(it: Interpreter, name: str, value: Value) -> None:
+    it.changed_variables.add(name)
+    if not name or name in _RANK_NAMES or name in _OF_RANKS:
+        return
+    if it.thing(_VARIABLES) is None:
+        it.put(_VARIABLES, HeapObject("environment", it.source.place(it.source.tree)))
+    it.change(_VARIABLES, **{name: value})
 
 
 def _environ_get(it: Interpreter, call: Call) -> Value:
@@ -68,6 +94,7 @@ def _environ_update(it: Interpreter, call: Call) -> Value:
     given = call.args[0] if call.args else Map(())
     for item in (given, call.named()):
         for name, value in item.items if isinstance(item, Map) else ():
+            _note_set(it, str(name), value)
             place = item.places.get(name, call.place) if isinstance(item, Map) else call.place
             it.emit(ScriptEvent("environ", place, None, call, str(name), {"value": value}))
     return NONE
@@ -75,9 +102,17 @@ def _environ_update(it: Interpreter, call: Call) -> Value:
 
 def _environ_set(it: Interpreter, call: Call) -> Value:
     key, value = call.args
-    it.changed_variables.add(text_of(key) or "")
+    _note_set(it, text_of(key) or "", value)
     it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
     return NONE
+
+
+def launch_precision(it: Interpreter) -> Value:
+    """Return the mixed precision that counts where the script names none, Unknown where that is not known."""
+    own = set_by_script(it, "ACCELERATE_MIXED_PRECISION")
+    if own is not None:
+        return own
+    return Const(it.target.launch) if it.target.launch else UNKNOWN
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {

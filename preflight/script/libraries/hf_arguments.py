@@ -22,8 +22,10 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    text_of,
     truth,
 )
+from preflight.script.libraries.environment import launch_precision
 from preflight.script.names import is_arguments_class, is_trl_config, root_and_last
 
 TRL_DEFAULT_SINCE = (0, 20)
@@ -86,7 +88,7 @@ def mixed_precision(it: Interpreter, args: Value) -> Value:
     """Return the mixed precision in force for a Trainer with these arguments; Unknown where it is not
     known.
     """
-    launch: Value = Const(it.target.launch) if it.target.launch else UNKNOWN
+    launch = launch_precision(it)
     if args == NONE:
         return launch
     results: list[Value] = []
@@ -162,6 +164,15 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map) -> Value:
         it.change(ref.id, parsed=TRUE)
         _finish(it, ref, base, plain)
     return ref
+
+
+def add_arguments(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """Note simple_parsing's `add_arguments(Config, dest="config")`: an object of it among the parsed."""
+    dest = text_of(call.get("dest", 1))
+    for cls in alternatives(call.args[0]) if call.args and dest and isinstance(owner, Ref) else ():
+        made = _parsed(it, cls, call, Map(()))
+        it.change(owner.id if isinstance(owner, Ref) else 0, **{f"default:{dest}": made})
+    return NONE
 
 
 def _overlay(it: Interpreter, ref: Ref) -> None:

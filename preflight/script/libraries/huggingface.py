@@ -22,9 +22,11 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    text_of,
     truth,
 )
 from preflight.script.libraries import callbacks, hf_arguments
+from preflight.script.libraries.environment import launch_precision
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
 from preflight.script.names import is_model_class, root_and_last
 
@@ -36,7 +38,7 @@ def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     given = call.get("mixed_precision", 2)
     if given is None and call.open:
         given = UNKNOWN
-    launch: Value = Const(it.target.launch) if it.target.launch else UNKNOWN
+    launch = launch_precision(it)
     requested = NONE if given is None else given
     effective = join(launch if item == NONE else item for item in alternatives(requested))
     plugins = [call.get(name) for name in ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin")]
@@ -235,7 +237,7 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         models = (item for item in call.args[1:] if it.kind(item) == "model")
         model = call.get("model") or next(models, UNKNOWN)
     config = call.get("peft_config")
-    if isinstance(model, Const) and isinstance(model.value, str):
+    if text_of(model) is not None or (root == "trl" and _has_init_kwargs(it, model, args)):
         model = _by_name(it, args, call)
     if isinstance(model, Ref) and config is not None and config != NONE:
         attach_adapters(it, model.id, config, call, autocast=TRUE)
@@ -256,6 +258,13 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,
     )
     it.emit(ScriptEvent("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
+
+
+def _has_init_kwargs(it: Interpreter, model: Value, args: Value) -> bool:
+    """Whether the model can only be a name: TRL refuses model_init_kwargs beside one that is made."""
+    thing = it.thing(args) if isinstance(args, Ref) else None
+    made = any(isinstance(item, Ref) for item in alternatives(model))
+    return not made and thing is not None and isinstance(thing.get("model_init_kwargs"), Map)
 
 
 def _of_factory(it: Interpreter, call: Call) -> Value:
@@ -357,6 +366,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("trainer", "add_callback"): callbacks.add_callback,
     ("trainer", "evaluate"): _evaluate,
     ("trainer", "predict"): _evaluate,
+    ("parser", "add_arguments"): hf_arguments.add_arguments,
     ("hf parser", "parse_args_into_dataclasses"): hf_arguments.parse,
     ("hf parser", "parse_args_and_config"): hf_arguments.parse,
     ("hf parser", "parse_json_file"): hf_arguments.parse_values,

@@ -32,6 +32,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries import (
+    absl_flags,
     devices,
     distributed,
     environment,
@@ -43,6 +44,7 @@ from preflight.script.libraries import (
     records,
     stdlib,
 )
+from preflight.script.libraries.absl_flags import FLAGS, flag_value
 from preflight.script.libraries.casts import EACH
 from preflight.script.names import (
     KNOWN_ROOTS,
@@ -84,6 +86,7 @@ _RUNNERS = frozenset(
 _DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
 _CALLS = {
     **stdlib.CALLS,
+    **absl_flags.CALLS,
     **environment.CALLS,
     **plain_calls.CALLS,
     **records.CALLS,
@@ -108,9 +111,11 @@ class LibraryModel:
     """The Library that the interpreter asks."""
 
     def constant(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
-        """Return torch's dtypes; other names stay names."""
+        """Return torch's dtypes and absl's flags; other names stay names."""
         dtype = _DTYPES.get(name)
-        return Dtype(dtype, it.place(node)) if dtype is not None else None
+        if dtype is None:
+            return flag_value(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
+        return Dtype(dtype, it.place(node))
 
     def exported(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""

@@ -1,5 +1,6 @@
 """torch: optimizers, scalers, autocast, and layers."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -209,9 +210,7 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     attrs |= _listed(name, call)
     attrs["empty"] = Const(_empty(name, call))
     it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
-    owner = it.lookup("self")
-    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
-        it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
+    _note_half_part(it, dtype)
     if dtype != NONE:
         it.emit(ScriptEvent("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
     for item in alternatives(call.get("device") or NONE):
@@ -227,6 +226,22 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
                     device_use(device, item, call.get("device") or NONE),
                 )
             )
+
+
+def _note_half_part(it: Interpreter, dtype: Value) -> None:
+    """Note that the module whose constructor is being read has a part of half precision."""
+    owner = it.lookup("self")
+    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
+        it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
+
+
+def _parameter(it: Interpreter, call: Call) -> Value:
+    """nn.Parameter(torch.empty(4, 4, dtype=torch.bfloat16)): a part of that dtype, as a layer is."""
+    made = call.node.args[0] if call.node.args else None
+    for word in made.keywords if isinstance(made, ast.Call) else ():
+        if word.arg == "dtype":
+            _note_half_part(it, dtype_of(it.evaluate(word.value), it.place(word)))
+    return UNKNOWN
 
 
 def _listed(name: str, call: Call) -> dict[str, Value]:
@@ -294,6 +309,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.nn.utils.clip_grad_value_": _clip,
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
     "torch.compile": _wrapped,
+    "torch.nn.Parameter": _parameter,
     "torch.set_default_dtype": _set_default_dtype,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.lerp": _lerp,

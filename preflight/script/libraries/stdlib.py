@@ -99,6 +99,15 @@ def _dict(it: Interpreter, call: Call) -> Value:
     return merged(first if isinstance(first, Map) else Map((), open=True), call.named())
 
 
+def _chain_map(it: Interpreter, call: Call) -> Value:
+    """ChainMap(first, second): what the first has wins."""
+    del it
+    result = Map(())
+    for item in reversed(call.args):
+        result = merged(result, item if isinstance(item, Map) else Map((), open=True))
+    return result
+
+
 def _of_pairs(pairs: Seq) -> Map:
     """dict([(key, value), ...]) of keys that are known."""
     rows = [item.items for item in pairs.items if isinstance(item, Seq) and len(item.items) == 2]
@@ -111,6 +120,10 @@ def _default_dict(it: Interpreter, call: Call) -> Value:
     return _dict(it, replace(call, args=call.args[1:], open=True)) if call.args else Map(())
 
 
+_PARSERS = (
+    *("argparse.ArgumentParser", "simple_parsing.ArgumentParser", "jsonargparse.ArgumentParser"),
+    *("configargparse.ArgumentParser", "configargparse.ArgParser", "configargparse.Parser"),
+)
 _MAPPINGS = (
     *("builtins.dict", "collections.OrderedDict", "addict.Dict", "attrdict.AttrDict", "box.Box"),
     *("easydict.EasyDict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict"),
@@ -224,6 +237,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.range": _range,
     **dict.fromkeys((*_MAPPINGS, "types.MappingProxyType", "collections.UserDict"), _dict),
     "collections.defaultdict": _default_dict,
+    "collections.ChainMap": _chain_map,
     "asyncio.run": _same_text,
     "importlib.import_module": _module,
     "builtins.super": _super,
@@ -264,7 +278,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
 }
 
 CLASSES = {
-    "argparse.ArgumentParser": "parser",
+    **dict.fromkeys(_PARSERS, "parser"),
     "argparse.Namespace": "namespace",
     "tap.Tap": "typed options",
     **dict.fromkeys(_MAPPINGS, "mapping"),

@@ -1,0 +1,49 @@
+"""Calls of one of several functions: a table of commands, a choice that reading cannot make."""
+
+import re
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter import calls
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.guards import MAYBE
+from preflight.script.interpreter.state import merge_states
+from preflight.script.interpreter.values import Func, OneOf, Value, join
+from preflight.script.names import TRAINS
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_USES = re.compile(
+    r"(?:^|_)(?:eval\w*|valid\w*|tests?|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"
+    r"|chat|show|info|inspect|list|download|prepare|preprocess|benchmark|profile|visuali[sz]e|plot)(?:_|$)"
+)
+"""Names of what a script does beside training: a launch of several ranks is for what trains."""
+
+
+def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
+    """Call each function from the same state, for only one of them runs."""
+    functions = [item for item in func.values if isinstance(item, Func)]
+    if len(functions) < 2:
+        return join([calls.invoke(it, item, seen) for item in func.values])
+    functions = _without_uses(it, functions)
+    before, depth = it.state, len(it.contexts)
+    it.contexts += [MAYBE] if len(functions) > 1 and not it.loop_depth else []
+    results, paths = [], []
+    for item in functions:
+        it.state = before.fork()
+        results.append(calls.invoke(it, item, seen))
+        paths.append(it.state)
+    del it.contexts[depth:]
+    it.state = merge_states(paths)
+    return join(
+        [*results, *(calls.invoke(it, item, seen) for item in func.values if not isinstance(item, Func))]
+    )
+
+
+def _without_uses(it: "Interpreter", functions: list[Func]) -> list[Func]:
+    """Return the functions, without those that by their names use a model where another one trains it."""
+    names = {item: getattr(it.functions[item.key].node, "name", "") for item in functions}
+    if not any(TRAINS.search(name) and not _USES.search(name) for name in names.values()):
+        return functions
+    it.called |= {item.key for item, name in names.items() if _USES.search(name)}
+    return [item for item in functions if not _USES.search(names[item])]

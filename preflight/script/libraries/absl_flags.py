@@ -1,0 +1,70 @@
+"""absl.flags: options that a script defines in one place and reads by FLAGS.name in another."""
+
+from collections.abc import Callable
+
+from preflight.script.interpreter.arguments import DeclaredOption, option_value
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Func,
+    HeapObject,
+    Value,
+    text_of,
+)
+
+FLAGS = "absl.flags.FLAGS."
+_KINDS = {"string": "str", "integer": "int", "float": "float", "enum": "str", "bool": "", "boolean": ""}
+
+
+def flag_value(it: Interpreter, name: str) -> Value:
+    """Return what FLAGS.name has: what the launch gives, or its default."""
+    declared = next((item for item in it.declared.values() if item.dest == name), None)
+    if declared is None:
+        return UNKNOWN
+    given = list(it.target.args) if it.target.args is not None else None
+    return option_value(declared, declared.default, given, it.target.switches)
+
+
+def _define(it: Interpreter, call: Call, kind: str) -> Value:
+    name = text_of(call.get("name", 0))
+    if name is None:
+        return UNKNOWN
+    default = call.get("default", 1) or NONE
+    switch = kind == "" and isinstance(default, Const)
+    flags = (f"--{name}", f"--no{name}") if switch else (f"--{name}",)
+    entry = it.new(HeapObject("option", call.place, {"default": default}))
+    it.declared[entry.id] = DeclaredOption(flags, name, default, TRUE if switch else None, kind)
+    if isinstance(default, Const) and default.place is not None:
+        it.option_places[default.place] = flags[0]
+    return it.new(HeapObject("namespace", call.place, {"value": flag_value(it, name)}))
+
+
+def _config_file(it: Interpreter, call: Call) -> Value:
+    """config_flags.DEFINE_config_file("config", "config/base.py"): what get_config() of that module gives."""
+    made, path = _define(it, call, "str"), text_of(call.get("default", 1)) or ""
+    source = it.sources.imported(path.removesuffix(".py").strip("./").replace("/", "."), 0, it.source)
+    if not path.endswith(".py") or source is None:
+        return made
+    function = it.state.frames.get(it.module_frame(source), {}).get("get_config")
+    if not isinstance(function, Func):
+        return made
+    value = invoke(it, function, Call(call.node, call.place, (), {}, {}, open=False))
+    entry = next(key for key, item in it.declared.items() if item.dest == text_of(call.get("name", 0)))
+    it.declared[entry] = DeclaredOption((), it.declared[entry].dest, value, None, "")
+    return it.new(HeapObject("namespace", call.place, {"value": value}))
+
+
+def _definition(kind: str) -> Callable[[Interpreter, Call], Value]:
+    return lambda it, call: _define(it, call, kind)
+
+
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    **{f"absl.flags.DEFINE_{name}": _definition(kind) for name, kind in _KINDS.items()},
+    "ml_collections.config_flags.DEFINE_config_file": _config_file,
+    "ml_collections.config_flags.config_flags.DEFINE_config_file": _config_file,
+}
