@@ -158,7 +158,7 @@ def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Pat
 
 def test_no_probe_waits_for_openssl_and_none_is_started_for_no_script() -> None:
     code = "import sys; exec(sys.stdin.read(), {'__name__': 'agent'}); print('hashlib' in sys.modules)"
-    argv = [sys.executable, "-I", "-c", code]
+    argv = [sys.executable, "-I", "-S", "-c", code]
     done = subprocess.run(argv, input=agent_source(), capture_output=True, check=True)
     assert done.stdout.strip() == b"False"
     facts = run_agent({}).facts
