@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import unreadable
+from preflight.checks.helpers import of_each_gpu, unreadable
 from preflight.checks.holders import describe_holder, is_classified, same_process, what_to_do
 from preflight.checks.registry import host_check
 from preflight.decide.gpu_selection import GpuSelection
@@ -17,7 +17,8 @@ _DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT"
 
 
 @host_check("MODE001", gate=True, gpu_only=True)
-def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("compute_mode", "compute mode")
+def no_gpu_refuses_contexts(gpu: Gpu, mode: str) -> Iterator[Problem]:
     """Every GPU that the job uses accepts a CUDA context.
 
     A GPU in Prohibited compute mode refuses every context, so the rank mapped to it dies at start. Such a GPU
@@ -26,15 +27,11 @@ def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: root: `nvidia-smi -i N -c DEFAULT` (the mode returns to Default at every reboot).
     Source: NVML nvmlDeviceGetComputeMode; NVML documentation of nvmlDeviceSetComputeMode.
     """
-    for gpu in gpus:
-        if isinstance(gpu.compute_mode, Missing):
-            yield from unreadable(gpu, "compute mode", gpu.compute_mode)
-        elif gpu.compute_mode == "prohibited":
-            yield Problem(
-                "compute mode is Prohibited, so no rank can open this GPU",
-                f"leave it out with gpus:, or: {_DEFAULT.format(index=gpu.index)}",
-                gpu=gpu.index,
-            )
+    if mode == "prohibited":
+        yield Problem(
+            "compute mode is Prohibited, so no rank can open this GPU",
+            f"leave it out with gpus:, or: {_DEFAULT.format(index=gpu.index)}",
+        )
 
 
 @host_check("MODE002", gate=True, gpu_only=True)

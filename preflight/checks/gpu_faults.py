@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import format_duration, unreadable
+from preflight.checks.helpers import format_duration, of_each_gpu
 from preflight.checks.registry import host_check
 from preflight.checks.xids import meaning
 from preflight.facts.gpu import Gpu
@@ -23,7 +23,8 @@ _RECOVERY_FIX: dict[str, str] = {
 
 
 @host_check("HEAL001", gpu_only=True)
-def no_gpu_asks_for_recovery(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("recovery_action", "recovery action")
+def no_gpu_asks_for_recovery(gpu: Gpu, action: str) -> Iterator[Problem]:
     """No GPU's driver asks for a recovery action.
 
     The driver knows when a GPU will fail the next job although it still lists it. The rank on it hangs or
@@ -32,17 +33,11 @@ def no_gpu_asks_for_recovery(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: what the action says: a reset (root), or a reboot.
     Source: NVML field 230, GPU recovery action (driver 570 and later); older drivers do not have it.
     """
-    for gpu in gpus:
-        action = gpu.recovery_action
-        if isinstance(action, Missing):
-            yield from unreadable(gpu, "recovery action", action)
-        elif action.lower() not in ("none", ""):
-            fix = _RECOVERY_FIX.get(action.lower(), "ask the administrator")
-            yield Problem(
-                f"the driver asks for recovery: {action.replace('_', ' ')}",
-                fix.format(index=gpu.index),
-                gpu=gpu.index,
-            )
+    if action.lower() not in ("none", ""):
+        fix = _RECOVERY_FIX.get(action.lower(), "ask the administrator")
+        yield Problem(
+            f"the driver asks for recovery: {action.replace('_', ' ')}", fix.format(index=gpu.index)
+        )
 
 
 @host_check("HEAL002", Severity.WARNING, gpu_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import name_of, required_unreadable, unreadable
+from preflight.checks.helpers import name_of, of_each_gpu, required_unreadable
 from preflight.checks.install import install_command
 from preflight.checks.registry import host_check
 from preflight.checks.shell_words import shell_word
@@ -156,7 +156,8 @@ def _bus_key(bus_id: str) -> str:
 
 
 @host_check("GPU005", gpu_only=True)
-def no_gpu_is_in_mig_mode(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("mig_enabled", "MIG mode")
+def no_gpu_is_in_mig_mode(gpu: Gpu, split: object) -> Iterator[Problem]:
     """No GPU that the job uses is split by MIG.
 
     A GPU in MIG mode shows only its instances to CUDA, one per process, and without peer-to-peer: a rank that
@@ -165,15 +166,11 @@ def no_gpu_is_in_mig_mode(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: root: `nvidia-smi -i N -mig 0` (ends what runs on it), or leave the GPU out.
     Source: NVML nvmlDeviceGetMigMode; NVIDIA MIG user guide.
     """
-    for gpu in gpus:
-        if isinstance(gpu.mig_enabled, Missing):
-            yield from unreadable(gpu, "MIG mode", gpu.mig_enabled)
-        elif gpu.mig_enabled:
-            yield Problem(
-                f"{name_of(gpu)} is in MIG mode; a rank needs a whole GPU",
-                f"list the other GPUs under gpus:, or: sudo nvidia-smi -i {gpu.index} -mig 0",
-                gpu=gpu.index,
-            )
+    if split:
+        yield Problem(
+            f"{name_of(gpu)} is in MIG mode; a rank needs a whole GPU",
+            f"list the other GPUs under gpus:, or: sudo nvidia-smi -i {gpu.index} -mig 0",
+        )
 
 
 @host_check("GPU006", gate=True, gpu_only=True)

@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import shorten, unreadable
+from preflight.checks.helpers import of_each_gpu, shorten, unreadable
 from preflight.checks.registry import host_check
-from preflight.facts.gpu import Gpu
+from preflight.facts.gpu import Ecc, Fabric, Gpu, NvLink, PcieLink, RetiredPages, RowRemap
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect
 
 
 @host_check("HEAL003", gpu_only=True)
-def no_row_remap_waits(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("remap", "row remapping")
+def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
     """No GPU has a memory row remap pending or failed.
 
     Pending: a bad row is still in use until the next reset, and the job that touches it dies. Failed: the GPU
@@ -22,25 +23,21 @@ def no_row_remap_waits(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: pending: reset the GPU (root). Failed: ask the administrator for a replacement.
     Source: NVML nvmlDeviceGetRemappedRows; NVIDIA GPU memory error management guide.
     """
-    for gpu in gpus:
-        if isinstance(gpu.remap, Missing):
-            yield from unreadable(gpu, "row remapping", gpu.remap)
-        elif gpu.remap.failed:
-            yield Problem(
-                "a memory row could not be remapped: no spare rows are left",
-                "ask the administrator to have the GPU replaced",
-                gpu=gpu.index,
-            )
-        elif gpu.remap.pending:
-            yield Problem(
-                "a bad memory row waits to be remapped and is still in use",
-                f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
-                gpu=gpu.index,
-            )
+    if remap.failed:
+        yield Problem(
+            "a memory row could not be remapped: no spare rows are left",
+            "ask the administrator to have the GPU replaced",
+        )
+    elif remap.pending:
+        yield Problem(
+            "a bad memory row waits to be remapped and is still in use",
+            f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
+        )
 
 
 @host_check("HEAL004", gpu_only=True)
-def no_uncorrected_memory_errors(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("ecc", "ECC")
+def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
     """No GPU has met an uncorrectable memory error since its driver was loaded.
 
     Each one ended a program. GPUs without ECC (GeForce) do not count them, and nothing is said about those.
@@ -48,24 +45,20 @@ def no_uncorrected_memory_errors(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: reset the GPU (root); if they come back, have it replaced.
     Source: NVML nvmlDeviceGetTotalEccErrors, volatile uncorrected.
     """
-    for gpu in gpus:
-        if isinstance(gpu.ecc, Missing):
-            yield from unreadable(gpu, "ECC", gpu.ecc)
-            continue
-        count = gpu.ecc.uncorrected_volatile
-        if isinstance(count, Missing):
-            if gpu.ecc.enabled:
-                yield from unreadable(gpu, "ECC error count", count)
-        elif count > 0:
-            yield Problem(
-                f"{count} uncorrectable memory error{'s' if count > 1 else ''} since the driver was loaded",
-                f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
-                gpu=gpu.index,
-            )
+    count = ecc.uncorrected_volatile
+    if isinstance(count, Missing):
+        if ecc.enabled:
+            yield from unreadable(gpu, "ECC error count", count)
+    elif count > 0:
+        yield Problem(
+            f"{count} uncorrectable memory error{'s' if count > 1 else ''} since the driver was loaded",
+            f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
+        )
 
 
 @host_check("HEAL005", gpu_only=True)
-def the_nvswitch_fabric_is_ready(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("fabric", "NVSwitch fabric")
+def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> Iterator[Problem]:
     """Every GPU behind an NVSwitch has joined the fabric.
 
     Until the fabric manager has set the switches up, every CUDA call fails with "system not yet initialized"
@@ -76,22 +69,18 @@ def the_nvswitch_fabric_is_ready(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     """
     manager = "" if isinstance(facts.system, Missing) else facts.system.fabric_manager
     said = "" if isinstance(manager, Missing) or not manager else f"; nvidia-fabricmanager is {manager}"
-    for gpu in gpus:
-        if isinstance(gpu.fabric, Missing):
-            yield from unreadable(gpu, "NVSwitch fabric", gpu.fabric)
-        elif gpu.fabric.state != "not_supported" and (
-            gpu.fabric.state != "completed" or gpu.fabric.status.lower() not in ("success", "")
-        ):
-            yield Problem(
-                f"has not joined the NVSwitch fabric: {gpu.fabric.state.replace('_', ' ')}, "
-                f"status {gpu.fabric.status or 'unknown'}{said}",
-                "sudo systemctl restart nvidia-fabricmanager",
-                gpu=gpu.index,
-            )
+    is_ready = fabric.state == "completed" and fabric.status.lower() in ("success", "")
+    if fabric.state != "not_supported" and not is_ready:
+        yield Problem(
+            f"has not joined the NVSwitch fabric: {fabric.state.replace('_', ' ')}, "
+            f"status {fabric.status or 'unknown'}{said}",
+            "sudo systemctl restart nvidia-fabricmanager",
+        )
 
 
 @host_check("HEAL006", Severity.WARNING, gpu_only=True)
-def nvlinks_are_up(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
+@of_each_gpu("nvlinks", "NVLink")
+def nvlinks_are_up(gpu: Gpu, links: tuple[NvLink, ...], expect: Expect) -> Iterator[Problem]:
     """Every NVLink of a GPU is up and without errors, where any is.
 
     With a link down NCCL goes through PCIe: the job runs, several times slower.
@@ -100,20 +89,15 @@ def nvlinks_are_up(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
     Source: NVML nvmlDeviceGetNvLinkState and its error counters. A GPU whose links are all down has no
     bridge.
     """
-    for gpu in gpus:
-        if isinstance(gpu.nvlinks, Missing):
-            yield from unreadable(gpu, "NVLink", gpu.nvlinks)
-            continue
-        down = [link.link for link in gpu.nvlinks if not link.active]
-        if down and len(down) < len(gpu.nvlinks):
-            yield Problem(
-                f"NVLink {', '.join(map(str, down))} of {len(gpu.nvlinks)} down: traffic goes through PCIe",
-                f"nvidia-smi nvlink -s -i {gpu.index}; then ask the administrator",
-                gpu=gpu.index,
-            )
-        errors = sum(link.errors for link in gpu.nvlinks if not isinstance(link.errors, Missing))
-        if errors > expect.nvlink_errors:
-            yield Problem(f"{errors} NVLink errors", f"nvidia-smi nvlink -e -i {gpu.index}", gpu=gpu.index)
+    down = [link.link for link in links if not link.active]
+    if down and len(down) < len(links):
+        yield Problem(
+            f"NVLink {', '.join(map(str, down))} of {len(links)} down: traffic goes through PCIe",
+            f"nvidia-smi nvlink -s -i {gpu.index}; then ask the administrator",
+        )
+    errors = sum(link.errors for link in links if not isinstance(link.errors, Missing))
+    if errors > expect.nvlink_errors:
+        yield Problem(f"{errors} NVLink errors", f"nvidia-smi nvlink -e -i {gpu.index}")
 
 
 @host_check("HEAL007", Severity.WARNING)
@@ -164,7 +148,8 @@ _THROTTLES = {
 
 
 @host_check("HEAL008", Severity.WARNING, gpu_only=True)
-def no_gpu_is_throttled(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("throttle", "throttling")
+def no_gpu_is_throttled(gpu: Gpu, active: tuple[str, ...]) -> Iterator[Problem]:
     """No GPU is slowed down by heat or by its power supply.
 
     One slow GPU slows all ranks. Idle clocks and the normal power cap are normal and are not reported.
@@ -172,21 +157,17 @@ def no_gpu_is_throttled(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: cooling, power cables, power supply: ask the administrator.
     Source: NVML nvmlDeviceGetCurrentClocksEventReasons.
     """
-    for gpu in gpus:
-        if isinstance(gpu.throttle, Missing):
-            yield from unreadable(gpu, "throttling", gpu.throttle)
-            continue
-        reasons = [_THROTTLES[reason] for reason in gpu.throttle if reason in _THROTTLES]
-        if reasons:
-            yield Problem(
-                f"it is throttled: {', '.join(dict.fromkeys(reasons))}",
-                f"nvidia-smi -q -d PERFORMANCE -i {gpu.index}; check cooling and power cables",
-                gpu=gpu.index,
-            )
+    reasons = [_THROTTLES[reason] for reason in active if reason in _THROTTLES]
+    if reasons:
+        yield Problem(
+            f"it is throttled: {', '.join(dict.fromkeys(reasons))}",
+            f"nvidia-smi -q -d PERFORMANCE -i {gpu.index}; check cooling and power cables",
+        )
 
 
 @host_check("HEAL009", Severity.WARNING, gpu_only=True)
-def no_gpu_is_hot(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
+@of_each_gpu("temperature_c", "temperature")
+def no_gpu_is_hot(gpu: Gpu, celsius: int, expect: Expect) -> Iterator[Problem]:
     """No GPU is near the temperature at which it slows down.
 
     A GPU that is hot before the job starts will throttle in it.
@@ -194,21 +175,17 @@ def no_gpu_is_hot(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
     Fix: cooling; wait for the neighbour's job to end.
     Source: NVML temperature and slowdown threshold; margin `temperature_margin_c` of `expect:`.
     """
-    for gpu in gpus:
-        if isinstance(gpu.temperature_c, Missing):
-            yield from unreadable(gpu, "temperature", gpu.temperature_c)
-            continue
-        limit = gpu.temperature_slowdown_c
-        if not isinstance(limit, Missing) and gpu.temperature_c >= limit - expect.temperature_margin_c:
-            yield Problem(
-                f"{gpu.temperature_c} C; it slows down at {limit} C",
-                f"nvidia-smi -q -d TEMPERATURE -i {gpu.index}; check the fans and the air flow",
-                gpu=gpu.index,
-            )
+    limit = gpu.temperature_slowdown_c
+    if not isinstance(limit, Missing) and celsius >= limit - expect.temperature_margin_c:
+        yield Problem(
+            f"{celsius} C; it slows down at {limit} C",
+            f"nvidia-smi -q -d TEMPERATURE -i {gpu.index}; check the fans and the air flow",
+        )
 
 
 @host_check("HEAL010", Severity.INFO, gpu_only=True)
-def pcie_links_are_wide(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+@of_each_gpu("pcie", "PCIe link")
+def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink) -> Iterator[Problem]:
     """Every GPU's PCIe link has its full width.
 
     A narrow link is often a badly seated card or riser. The generation falls on an idle GPU and is
@@ -217,15 +194,11 @@ def pcie_links_are_wide(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     Fix: reseat the card; look at the slot's wiring (many boards give x8 to the second slot).
     Source: NVML current and maximum link width.
     """
-    for gpu in gpus:
-        if isinstance(gpu.pcie, Missing):
-            yield from unreadable(gpu, "PCIe link", gpu.pcie)
-        elif 0 < gpu.pcie.width < gpu.pcie.width_max:
-            yield Problem(
-                f"PCIe link runs with {gpu.pcie.width} of {gpu.pcie.width_max} lanes",
-                f"nvidia-smi -q -d PCI -i {gpu.index}; ask the administrator to reseat the card",
-                gpu=gpu.index,
-            )
+    if 0 < pcie.width < pcie.width_max:
+        yield Problem(
+            f"PCIe link runs with {pcie.width} of {pcie.width_max} lanes",
+            f"nvidia-smi -q -d PCI -i {gpu.index}; ask the administrator to reseat the card",
+        )
 
 
 @host_check("HEAL011", Severity.INFO, gpu_only=True)
@@ -275,7 +248,8 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
 
 @host_check("HEAL013", Severity.INFO, gpu_only=True)
-def few_pages_are_retired(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
+@of_each_gpu("retired_pages", "retired pages")
+def few_pages_are_retired(gpu: Gpu, pages: RetiredPages, expect: Expect) -> Iterator[Problem]:
     """No GPU has many retired memory pages, and none is pending.
 
     Before Ampere, bad memory pages are retired one by one; many of them announce a failing GPU.
@@ -283,25 +257,17 @@ def few_pages_are_retired(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Pro
     Fix: pending: reset or reboot; many: have the GPU replaced.
     Source: NVML nvmlDeviceGetRetiredPages; threshold `retired_pages` of `expect:`.
     """
-    for gpu in gpus:
-        pages = gpu.retired_pages
-        if isinstance(pages, Missing):
-            yield from unreadable(gpu, "retired pages", pages)
-            continue
-        if pages.pending is True:
-            yield Problem(
-                "a memory page waits to be retired",
-                f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
-                severity=Severity.WARNING,
-                gpu=gpu.index,
-            )
-        total = pages.single_bit + pages.double_bit
-        if total > expect.retired_pages:
-            yield Problem(
-                f"{total} memory pages are retired",
-                "ask the administrator whether the GPU should be replaced",
-                gpu=gpu.index,
-            )
+    if pages.pending is True:
+        yield Problem(
+            "a memory page waits to be retired",
+            f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
+            severity=Severity.WARNING,
+        )
+    total = pages.single_bit + pages.double_bit
+    if total > expect.retired_pages:
+        yield Problem(
+            f"{total} memory pages are retired", "ask the administrator whether the GPU should be replaced"
+        )
 
 
 @host_check("HEAL014", Severity.INFO)

@@ -1,8 +1,12 @@
 """Small helpers that checks share: what to say when a value inside a fact is absent."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from typing import Any
 
 from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import CheckFunction
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -33,6 +37,28 @@ def required_unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Probl
             severity=Severity.UNKNOWN,
             gpu=gpu.index,
         )
+
+
+def of_each_gpu(fact: str, called: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Let a check judge one fact of each GPU in turn: what it says is about that GPU.
+
+    Its parameters are the GPU, the fact, and those of any host check. A fact that could not be read is
+    reported by the name that it is `called`.
+    """
+
+    def decorate(function: CheckFunction) -> CheckFunction:
+        @wraps(function)
+        def judge(gpus: tuple[Gpu, ...], **others: Any) -> Iterator[Problem]:
+            for gpu in gpus:
+                value = getattr(gpu, fact)
+                if isinstance(value, Missing):
+                    yield from unreadable(gpu, called, value)
+                else:
+                    yield from (replace(said, gpu=gpu.index) for said in function(gpu, value, **others))
+
+        return judge
+
+    return decorate
 
 
 def missing_fix(missing: Missing) -> str:

@@ -42,9 +42,9 @@ def _read(source: str, at: int) -> CheckText:
     opened = source.index(_QUOTES, at) + len(_QUOTES)
     end = source.index(_QUOTES, opened) + len(_QUOTES)
     (function,) = ast.parse(source[start:end]).body
-    if not isinstance(function, ast.FunctionDef) or len(function.decorator_list) != 1:
-        raise ValueError(f"no function with one decorator: {source[start:at]}")
-    (decorator,) = function.decorator_list
+    if not isinstance(function, ast.FunctionDef):
+        raise ValueError(f"no function below: {source[start:at]}")  # noqa: TRY004 - of the text
+    decorator = function.decorator_list[0]
     if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Name):
         raise ValueError(f"no registration of a check: {source[start:at]}")  # noqa: TRY004 - of the text
     code, *severity = (ast.unparse(word).rpartition(".")[2].strip("'") for word in decorator.args)

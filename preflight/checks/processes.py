@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, unreadable
+from preflight.checks.helpers import gib, of_each_gpu, unreadable
 from preflight.checks.holders import (
     LEFT_OVER,
     command_of,
@@ -13,7 +13,7 @@ from preflight.checks.holders import (
     what_to_do,
 )
 from preflight.checks.registry import host_check
-from preflight.facts.gpu import ComputeProcess, Gpu
+from preflight.facts.gpu import ComputeProcess, Gpu, GpuMemory
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -97,7 +97,10 @@ def _why_unseen(facts: HostFacts, pid: int) -> str:
 
 
 @host_check("PROC002", gate=True, gpu_only=True)
-def memory_in_use_is_explained(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
+@of_each_gpu("memory", "memory in use")
+def memory_in_use_is_explained(
+    gpu: Gpu, memory: GpuMemory, facts: HostFacts, expect: Expect
+) -> Iterator[Problem]:
     """No GPU has memory in use that no visible process explains.
 
     Memory without a process is held by forked children of a dead rank, by another container, by an MPS
@@ -106,24 +109,17 @@ def memory_in_use_is_explained(facts: HostFacts, gpus: tuple[Gpu, ...], expect: 
     Fix: `sudo fuser -v /dev/nvidia*` names the holders; if there are none, reset the GPU.
     Source: NVML memory v2 minus the processes' own; threshold `memory_in_use_mib` of `expect:`.
     """
-    for gpu in gpus:
-        if isinstance(gpu.memory, Missing):
-            yield from unreadable(gpu, "memory in use", gpu.memory)
-            continue
-        if isinstance(gpu.processes, Missing):
-            continue  # PROC001 has said so
-        used = [process.used_mib for process in gpu.processes]
-        known = sum(mib for mib in used if not isinstance(mib, Missing))
-        unexplained = gpu.memory.used_mib - known
-        if unexplained <= expect.memory_in_use_mib:
-            continue
-        if any(isinstance(mib, Missing) for mib in used):
-            continue  # a listed process holds it and the driver does not say how much; PROC001 names it
+    if isinstance(gpu.processes, Missing):
+        return  # PROC001 has said so
+    used = [process.used_mib for process in gpu.processes]
+    unexplained = memory.used_mib - sum(mib for mib in used if not isinstance(mib, Missing))
+    if any(isinstance(mib, Missing) for mib in used):
+        return  # a listed process holds it and the driver does not say how much; PROC001 names it
+    if unexplained > expect.memory_in_use_mib:
         yield Problem(
             f"{gib(unexplained)} in use that no visible process explains",
             f"gpulaunch clean-zombies {facts.host}; sudo fuser -v /dev/nvidia*; if nothing holds it: "
             f"sudo nvidia-smi --gpu-reset -i {gpu.index}",
-            gpu=gpu.index,
         )
 
 

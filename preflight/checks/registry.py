@@ -91,13 +91,20 @@ def _register(
             severity=severity,
             gate=gate,
             scope=scope,
-            needs=function.__code__.co_varnames[: function.__code__.co_argcount],
+            needs=_needs_of(function),
             function=function,
             gpu_only=gpu_only,
         )
         return function
 
     return register
+
+
+def _needs_of(function: CheckFunction) -> tuple[str, ...]:
+    judged: CheckFunction | None = getattr(function, "__wrapped__", None)  # by of_each_gpu, in turn
+    code = (judged or function).__code__
+    names = code.co_varnames[: code.co_argcount]
+    return names if judged is None else ("gpus", *names[2:])
 
 
 def family_of(code: str) -> str:
