@@ -56,7 +56,7 @@ def candidates(
         found = [
             _less_certain(each, course)
             for each in found
-            if _is_failure_alone(each)
+            if _is_failure_alone(each, len(course.lines) - 2)
             and not course.continued(each.first.order)
             and not course.outlived(each.first, _MANY_STEPS)
         ]
@@ -225,8 +225,12 @@ def _echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool
     )
 
 
-def _is_failure_alone(candidate: Candidate) -> bool:
-    """Whether it counts where nothing else shows a failure."""
+def _is_failure_alone(candidate: Candidate, ended: int) -> bool:
+    """Whether it counts where nothing else shows a failure; `ended`: where the last two lines of the log start."""
     text = candidate.cause.evidence[0].text
     row = first_match(text)
-    return (_NO_CUDA.search(text) is not None) if candidate.warning_only else (row is None or row.definitive)
+    if candidate.warning_only:
+        return _NO_CUDA.search(text) is not None
+    return (
+        row is None or row.definitive or (row.depth is CausalDepth.GENERAL and candidate.first.order >= ended)
+    )

@@ -1,5 +1,6 @@
 """What killed a run: from its log's lines to causes, the most fundamental first. Pure."""
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,9 +24,11 @@ from preflight.diagnosis.result import (
 )
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.series import Point, read_points
+from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
 from preflight.diagnosis.tracebacks import (
+    is_quoted,
     parse_exceptions,
     without_ignored,
     without_outlived,
@@ -93,7 +96,8 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
     """Return the series that went bad, of all ranks the first."""
     by_rank: dict[object, list[Point]] = {}
     for point in read_points(lines):
-        by_rank.setdefault(point.line.stream, []).append(point)
+        if not _is_code(lines, point):
+            by_rank.setdefault(point.line.stream, []).append(point)
     bad = [found for points in by_rank.values() if (found := trends.detect_anomalies(points)) is not None]
     if not bad:
         return []
@@ -110,6 +114,13 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
         host=shown[0].host,
     )
     return [Candidate.of_series(cause, shown[0])]
+
+
+def _is_code(lines: Sequence[Line], point: Point) -> bool:
+    """Whether a NaN or infinite loss is in source code that the log shows."""
+    if point.loss is None or math.isfinite(point.loss):
+        return False
+    return is_quoted(lines, point.line) or is_shown_text(lines, point.line)
 
 
 def _warnings(lines: Sequence[Line]) -> tuple[BenignWarning, ...]:

@@ -24,7 +24,7 @@ _FAILED = AnyOf(
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
-    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
+    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
     r"|\d+ epochs completed in|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
 )
 END_PATTERNS = (_FAILED, _DONE)
@@ -43,6 +43,8 @@ _HARD = re.compile(
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
+# torch's agent, whose ranks it may have started again before.
+_AGENT_SUCCEEDED = re.compile(r"worker group successfully finished|WorkerState\.SUCCEEDED")
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
 ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
@@ -102,7 +104,9 @@ class RunProgress:
         Steps count only from bars and stamped lines, which are written at once; what a dying process had in
         its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed".
         """
-        if self.moved(after, sys.maxsize):
+        if self.moved(after, sys.maxsize) or any(
+            order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
+        ):
             return True
         return not self.launcher_failed(after) and self._done_after(after)
 

@@ -10,6 +10,9 @@ from preflight.diagnosis.signature_matcher import shape
 _JOB = re.compile(r"slurmstepd: error: \*{3} (?:JOB|STEP) (\d{1,12})\b")
 _NOHUP = "nohup: ignoring input"
 _TRACKED = re.compile(r"^wandb: Run data is saved locally in \S*?\brun-(\d+_\d+-\w+)")
+_PROMPT = re.compile(
+    r"(?:\([\w.-]{1,40}\) ?)?(?:\[[\w.-]{1,40}@[\w.-]{1,60} [^\]]{1,200}\]|[\w.-]{1,40}@[\w.-]{1,60}:[^\s$#]{1,200}) ?[$#] (?!\w+: )\S"
+)
 _USAGE = re.compile(r"^\S+\.py: error: ")
 _LAUNCHED = re.compile(
     r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d"
@@ -28,12 +31,17 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the `order` of the last run's first line, 0 for a log of one run.
 
     A run that came after a failed one starts as the first did: with the same two lines, but for their numbers. Lines that
-    came twice before anything failed may be those of another rank; where ranks are seen, all may.
+    came twice before anything failed may be those of another rank; where several ranks are seen, all may.
     """
     if not failing or lines[0].source:
         return 0
-    start = max(_after_other_jobs(lines), _after_nohup(lines, failing), _after_tracker(lines, failing))
-    if len(lines) > _SHORTEST_RUN and not any(line.rank is not None for line in lines):
+    start = max(
+        _after_other_jobs(lines),
+        _after_nohup(lines, failing),
+        _after_tracker(lines, failing),
+        _after_prompt(lines, failing),
+    )
+    if len(lines) > _SHORTEST_RUN and all(line.rank == lines[0].rank for line in lines):
         start = max(start, _started_alike(lines, failing), _after_ended_process(failing))
     return start if len(lines) - start >= _SHORTEST_RUN else 0
 
@@ -60,6 +68,18 @@ def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         ),
         default=0,
     )
+
+
+def _after_prompt(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return where, in a terminal's text, the command was typed that failed last, where another one failed before it."""
+    typed = [
+        line.order
+        for line in lines
+        if "@" in line.text[:100]
+        and failing[0].order < line.order < failing[-1].order
+        and _PROMPT.match(line.text)
+    ]
+    return max(typed, default=0)
 
 
 def _after_ended_process(failing: Sequence[Line]) -> int:

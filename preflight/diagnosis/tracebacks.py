@@ -15,7 +15,8 @@ _FRAME = re.compile(
 _CELL = re.compile(
     r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?(?P<file>[~/<][^\s(]*) in )"
 )
-_ARROW = re.compile(r"^-{2,}> ?(?P<line>\d{1,9}) ")
+_ARROW = re.compile(r"^-{1,}> ?(?P<line>\d{1,9}) ")  # shorter before longer numbers
+_LISTED = re.compile(r"^\s{0,8}(?P<line>\d{1,9})(?:\s|$)")
 _EXCEPTION = re.compile(
     r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
 )
@@ -48,6 +49,10 @@ MOST_BELOW = 6
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 _STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _IN_THREAD, _IGNORED, _NOT_LOGGED = "Exception in thread", "Exception ignored in", "--- Logging error ---"
+_WARNS = re.compile(r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b")
+_AMID_OTHERS = 8
+"""Lines in which the next one of the same process is looked for."""
+_QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
 _CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
 _RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
 _DEEPEST_SOURCE = 10
@@ -127,16 +132,25 @@ def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
 
     So does its logging, which reports a message that does not fit its arguments; that a log cannot be written may matter.
     """
-    places = [
-        index
-        for index, line in enumerate(lines)
-        if line.text.startswith(_IGNORED)
-        or (
-            line.text.startswith(_NOT_LOGGED)
-            and not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
+    return _blank(lines, [index for index, line in enumerate(lines) if _is_ignored(lines, index, line.text)])
+
+
+def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
+    """Whether nothing ends by the traceback that this line announces: a warning shows it, or a thread whose queue has ended."""
+    if text.startswith(_IGNORED):
+        return True
+    if text.startswith(_NOT_LOGGED):
+        return not any("[Errno " in lines[each].text for each in _of_traceback(lines, index))
+    if text.startswith(_IN_THREAD):
+        shown = [lines[each].text for each in _of_traceback(lines, index)]
+        return _QUEUE_ENDED.match(shown[-1]) is not None and any(
+            "multiprocessing/connection.py" in each for each in shown
         )
-    ]
-    return _blank(lines, places)
+    if "gnor" in text and _WARNS.match(text):
+        stream = lines[index].stream
+        own = [each.text for each in lines[index + 1 : index + 1 + _AMID_OTHERS] if each.stream == stream]
+        return any(map(_HEADER.match, [each for each in own if each != text][:1]))
+    return False
 
 
 def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
@@ -295,6 +309,8 @@ def is_quoted(lines: Sequence[Line], line: Line) -> bool:
     text = line.text
     if _FRAME.match(text) or _CXX_FRAME.match(text) or _RICH_SOURCE.match(text) or _ARROW.match(text):
         return True
+    if _is_listed(lines, line):
+        return True
     depth = _indent(text)
     if not depth:
         return False
@@ -306,6 +322,16 @@ def is_quoted(lines: Sequence[Line], line: Line) -> bool:
         if _indent(above.text) < depth:
             return False
     return False
+
+
+def _is_listed(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a line has its number among those of the source around a notebook's arrow."""
+    listed = _LISTED.match(line.text)
+    if listed is None:
+        return False
+    near = lines[max(0, line.order - _DEEPEST_SOURCE) : line.order + _DEEPEST_SOURCE]
+    arrows = [(other.order, int(found["line"])) for other in near if (found := _ARROW.match(other.text))]
+    return any(order - number == line.order - int(listed["line"]) for order, number in arrows)
 
 
 def _indent(text: str) -> int:

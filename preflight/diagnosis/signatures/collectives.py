@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
               " between the hosts", "thread"),
     Signature("S67", "nccl-network", ROOT,
-              r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed : (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
+              r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed ?: (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
               r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"

@@ -22,7 +22,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
               r"|No available memory for the cache blocks|Free memory on device .{0,80}less than desired|modules are dispatched on the CPU or the disk|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|CUDA_OUT_OF_MEMORY"
-              r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
+              r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|UR_RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
               "the GPU's memory is full; look first whether others hold some of it (gpulaunch preflight HOST)",
               "smaller batch with more accumulation, gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
               " when reserved is much more than allocated", "known"),
@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
               r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
-              r"|exceeded memory limit|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed",
+              r"|exceeded memory limit|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed",
               "the kernel killed a process because the host's or the job's memory limit was reached",
               "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,

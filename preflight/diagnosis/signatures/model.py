@@ -18,7 +18,7 @@ _ON_WINDOWS = {11: (0xC0000005, 0xC00000FD), 6: (0xC0000409,), 4: (0xC000001D,)}
 def ended_by_signal(number: int, name: str) -> str:
     """Return the pattern for an end by a signal as torch, accelerate, DeepSpeed, shells and containers print it."""
     windows = "".join(
-        rf"|(?:exitcode|exit code|exit status|return code =?)\s*:?\s*(?:{code}|{code - 2**32})\b|\(0x{code:x}\)|\(0x{code:X}\)"
+        rf"|(?:exitcode|exit code|exit status|return code =?)\s*:?\s*(?:{code}|{code - 2**32})\b|\(0x{code:x}\)|[Ee]xception code: 0x{code:x}\b|\(0x{code:X}\)"
         for code in _ON_WINDOWS.get(number, ())
     )
     return (

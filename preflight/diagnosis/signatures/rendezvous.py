@@ -15,7 +15,7 @@ ROWS: tuple[Signature, ...] = (
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
               r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101|99)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
               r"|The connection to the etcd .{0,40}(?:failed|refused)|gaierror: \[Errno -[23]\].{0,60}|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
-              r"|hostname \S+ (?:could not|cannot) be resolved",
+              r"|Failed to (?:connect to|get cluster ID from) GCS|[Uu]nable to connect to GCS|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,

@@ -77,10 +77,11 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         rf"\b(?:[Mm]ismatch|(?:does|do) not match|doesn't match|[Ii]ncompatible|[Uu]nexpected keys?|[Mm]issing keys?|not exist|not found|[Mm]issing)\b.{{0,80}}\b(?:loaded |the |in )?{_CHECKPOINT}\b",
     )),
     ("S84", _raised(rf"\b(?:{_CHECKPOINT}|weights file|model weights)\b.{{0,120}}\b(?:not found|does not exist|doesn't exist|do not exist|is missing|are missing|not a valid|invalid)\b", rf"\b(?:[Nn]o|not (?:a|point to a|find(?: any| a)?|contain(?: any| a)?)) (?:valid )?{_CHECKPOINT}\b")),
-    ("S83", _raised(r"\b(?:[Pp]ath|[Dd]irectory|[Ff]older|[Ff]ile)\b.{0,160}\b(?:does not exist|doesn't exist|could not be found|cannot be found|was not found)\b")),
+    ("S83", _raised(r"['\"`]?/[\w./-]{1,200}['\"`]? (?:does not exist|doesn't exist|could not be found|cannot be found|was not found)\b", r"\b(?:[Pp]ath|[Dd]irectory|[Ff]older|[Ff]ile)\b.{0,160}\b(?:does not exist|doesn't exist|could not be found|cannot be found|was not found)\b")),
     ("S89", _raised(
         r"\bpip3? install\b",
         rf"\b{_NOT} (?:been )?installed\b",
+        r"\brequires? (?:an? |the )?\S+ (?:extension|package|library|module|backend|plugin)s?,? (?:which|that|but it) (?:is|are) not available\b",
         r"\bmust (?:be|have \S+) installed\b",
         r"\bneeds? to be installed\b",
         r"\b[Pp]lease (?:re)?(?:install|upgrade) ",
