@@ -4,6 +4,8 @@ import pytest
 
 from preflight.script.analyze import analyze_script
 from tests.preflight.script_cases import HERE
+from tests.preflight.script_readings import reading_transcript, scripts
+from tests.preflight.transcripts import kept_transcripts
 
 
 def snippets(name: str) -> list[str]:
@@ -40,3 +42,8 @@ def test_options_that_deepspeed_adds_leave_the_parser_as_it_was() -> None:
     added = "import deepspeed; q = deepspeed.add_config_arguments(q)"
     made = "import argparse; q = argparse.ArgumentParser(); q.add_argument('--p', default='bf16')"
     assert read(f"{made}\n{added}\np = q.parse_args().p") == "bf16"
+
+
+@pytest.mark.parametrize(("heading", "text"), scripts().items(), ids=list(scripts()))
+def test_what_reading_knows_at_the_end_of_a_script_is_the_whole_transcript(heading: str, text: str) -> None:
+    assert reading_transcript(text) == kept_transcripts("readings").get(heading)

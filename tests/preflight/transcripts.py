@@ -18,6 +18,7 @@ from preflight.script.target import RankTarget
 from tests.preflight.diagnosis_logs import whole_logs
 from tests.preflight.golden_cases import Case, all_cases
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
+from tests.preflight.script_readings import reading_transcript, scripts
 
 _HERE = Path(__file__).parent / "transcripts"
 _FOUR_RANKS = [RankTarget(capability=each, processes=4, args=()) for each in ((7, 5), (8, 0))]
@@ -99,11 +100,12 @@ def kept_transcripts(name: str) -> dict[str, str]:
 
 def main() -> None:
     """Write all transcripts."""
-    scripts = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
-    scripts |= {name: script_transcript(SNIPPET, text) for name, text in snippets().items()}
+    findings = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
+    findings |= {name: script_transcript(SNIPPET, text) for name, text in snippets().items()}
+    readings = {heading: reading_transcript(text) for heading, text in scripts().items()}
     logs = {key: log_transcript(log) for key, log in whole_logs().items()}
     cases = {str(case): case_transcript(case) for case in all_cases()}
-    for name, found in (("scripts", scripts), ("logs", logs), ("cases", cases)):
+    for name, found in (("scripts", findings), ("readings", readings), ("logs", logs), ("cases", cases)):
         text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
         (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
 

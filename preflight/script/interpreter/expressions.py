@@ -154,8 +154,17 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
 
 
 def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
-    parts = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
-    return concatenated([it.evaluate(part) for part in parts], it.place(node))
+    return concatenated([_written_part(it, part) for part in node.values], it.place(node))
+
+
+def _written_part(it: "Interpreter", node: ast.expr) -> Value:
+    """Return a part of an f-string; a width, a precision or `!r` changes what a known value is written as."""
+    if not isinstance(node, ast.FormattedValue):
+        return it.evaluate(node)
+    value = it.evaluate(node.value)
+    spec = text_of(it.evaluate(node.format_spec)) if node.format_spec else ""
+    as_it_is = spec in ("", "d", "s") and node.conversion in (-1, ord("s"))
+    return value if as_it_is or not isinstance(value, Const) else UNKNOWN
 
 
 def _sequence(it: "Interpreter", node: ast.expr) -> Value:
@@ -242,8 +251,9 @@ def _known_items(
         if None in answers:
             return None
         if False not in answers:
-            parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (getattr(node, "elt"),)  # noqa: B009
-            rows.append((it.evaluate(parts[0]), it.evaluate(parts[-1])))
+            key = it.evaluate(node.key) if isinstance(node, ast.DictComp) else NONE
+            made = node.value if isinstance(node, ast.DictComp) else getattr(node, "elt")  # noqa: B009
+            rows.append((key, it.evaluate(made)))
     if not isinstance(node, ast.DictComp):
         return Seq(tuple(item for _, item in rows))
     if not all(isinstance(key, Const) for key, _ in rows):

@@ -72,7 +72,7 @@ def _loop(
         it.continues = []
         broken = it.state.dead and bool(it.breaks)
         if it.state.dead:
-            if not it.breaks:
+            if not it.breaks or not same:
                 break
             it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
     it.loop_depth -= 1

@@ -63,9 +63,9 @@ def _is_same(one: ast.expr, other: ast.expr) -> bool:
 
 
 def _counted(it: "Interpreter", value: Value) -> Value:
-    """Return what a variable holds that each turn of a loop changes: of a number the last is not known."""
-    number = isinstance(value, Const) and type(value.value) in (int, float)
-    return UNKNOWN if number and it.open_loops else value
+    """Return what a variable holds that each turn of a loop changes: the last number or text is not known."""
+    grows = isinstance(value, Const) and type(value.value) in (int, float, str)
+    return UNKNOWN if grows and it.open_loops else value
 
 
 def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
@@ -76,11 +76,9 @@ def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
 def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
     if isinstance(node.op, ast.BitOr) and it.evaluate(node.target) == ExternalName("os.environ"):
         it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
-    elif isinstance(node.target, (ast.Name, ast.Attribute)):
+    else:
         load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
         assign(it, node.target, _counted(it, it.evaluate(load)))
-    else:
-        it.evaluate(node.value)
 
 
 def _if(it: "Interpreter", node: ast.If) -> None:

@@ -72,7 +72,8 @@ def _percent_parts(text: str, given: list[Value], value: Value) -> Iterator[Valu
             yield (value.get(found[1]) if isinstance(value, Map) else None) or UNKNOWN
         else:
             yield given.pop(0) if given else UNKNOWN
-    yield UNKNOWN if "%" in text[begin:] else Const(text[begin:])
+    unused = isinstance(value, Seq) and given  # then it is a list, and written whole
+    yield UNKNOWN if unused or "%" in text[begin:] else Const(text[begin:])
 
 
 def joined(separator: str, items: Value) -> Value:

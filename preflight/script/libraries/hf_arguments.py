@@ -125,7 +125,7 @@ def construct_parser(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 def parse(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return one object per class, filled from the launch's arguments and the defaults."""
-    return _objects(it, owner, call, Map(()))
+    return _objects(it, owner, call, None)
 
 
 def parse_values(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -135,7 +135,7 @@ def parse_values(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return _objects(it, owner, call, held if isinstance(held, Map) else Map((), open=True))
 
 
-def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map) -> Value:
+def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map | None) -> Value:
     thing = it.thing(owner)
     classes = thing.get("classes") if thing else NONE
     if not isinstance(classes, Seq):
@@ -143,7 +143,8 @@ def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map) -> V
     return Seq(tuple(_parsed(it, item, call, given) for item in classes.items))
 
 
-def _parsed(it: Interpreter, cls: Value, call: Call, given: Map) -> Value:
+def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value:
+    """Return an object of one class, filled from what is given, or from the launch's arguments."""
     plain = Call(call.node, call.place, (), {}, {}, open=False)
     if isinstance(cls, Class):
         ref = instantiate(it, cls, plain)
@@ -157,9 +158,13 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map) -> Value:
         return ref
     thing = it.thing(ref)
     takes_all = base != "" and is_arguments_class(base)
-    held = {str(name): value for name, value in given.items if takes_all or (thing and name in thing.attrs)}
-    it.change(ref.id, **held)
-    _overlay(it, ref)
+    if given is None:
+        _overlay(it, ref)
+    else:
+        fits = ((str(name), value) for name, value in given.items)
+        it.change(
+            ref.id, **{name: value for name, value in fits if takes_all or (thing and name in thing.attrs)}
+        )
     if takes_all:
         it.change(ref.id, parsed=TRUE)
         _finish(it, ref, base, plain)
