@@ -19,6 +19,7 @@ _MANY_STEPS = 10
 """Steps behind a line that show, where nothing failed, that the run outlived it."""
 _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
+_LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
@@ -94,6 +95,7 @@ def _messages(
         if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
+    shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
     if shown or raised:
         return shown
     return [
@@ -101,6 +103,17 @@ def _messages(
         for hit in hits
         if hit.line.text.lstrip().startswith("raise ") and is_quoted(course.lines, hit.line)
     ]
+
+
+def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[SignatureHit]:
+    """Return the hits of what NCCL itself wrote last, which torch repeats below its own message without NCCL's prefix."""
+    said = _LAST_ERROR.search(raised.below)
+    row = first_match(f"NCCL WARN {said[1]}") if said else None
+    if said is None or row is None or row.depth is not CausalDepth.ROOT:
+        return []
+    below = lines[raised.line.order + 1 : raised.line.order + 1 + MOST_BELOW]
+    own = [line for line in below if said[1].startswith(line.text.strip() or "\0")]
+    return [SignatureHit(row, line) for line in (*own[:1], raised.line)]
 
 
 def _not_overtaken(

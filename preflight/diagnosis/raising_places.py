@@ -15,6 +15,17 @@ _READS_MODELS = re.compile(
     r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
     r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
 )
+# Readers of data sets, and what they raise where a file is not what they expect.
+_READS_DATA = re.compile(
+    r"/(?:PIL|imageio|skimage/io|decord|av|librosa|audioread|torchaudio|torchcodec|webdataset|h5py|pyarrow|fastparquet|zarr|nibabel|pydicom"
+    r"|tifffile|torchvision/io|pandas/io|numpy/lib|streaming|tensorflow/python/lib/io|json)/|/(?:soundfile|tarfile|zipfile|gzip|lzma|bz2)(?:/__init__)?\.py"
+)
+_DATA_ERRORS = frozenset({
+    "SyntaxError", "ReadError", "EOFError", "BadZipFile", "BadGzipFile", "LZMAError", "UnidentifiedImageError", "DecompressionBombError", "ArrowInvalid",
+    "LibsndfileError", "LibsndfileException", "NoBackendError", "JSONDecodeError", "ParserError", "EmptyDataError", "InvalidDataError", "ImageFileError",
+    "InvalidDicomError", "TiffFileError", "DECORDError", "error",
+})  # fmt: skip
+_DOWNLOADS = re.compile(r"/(?:requests|httpx2?|urllib3|aiohttp|huggingface_hub|wandb|mlflow|botocore)/")
 # A library that makes an object of another one.
 _CALLS_LIBRARIES = re.compile(
     r"/(?:transformers|trl|accelerate|peft|datasets|diffusers|lightning|lightning_fabric|pytorch_lightning|optimum|sentence_transformers|composer)/"
@@ -24,11 +35,12 @@ _PASSES_ON = re.compile(r"^(?:_?from_\w+|\w*wrapper\w*|_?inner\w*)$")
 _REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)*__init__\(\) got an unexpected keyword argument")
 # (code, types or any, the file of the innermost frame): what raised it is about one thing only.
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
-    ("S85", frozenset({"RuntimeError"}), _READS_MODELS),
-    ("S85", _ANY, re.compile(r"/torch/distributed/checkpoint/")),
+    ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write))")),
+    ("S85", frozenset({"RuntimeError", "ValueError", "KeyError", "CheckpointException"}), re.compile(r"/torch/distributed/checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
     ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
-    ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)")),
+    ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)(?!.*:(?:__init__|\w*(?:config|swap)\w*)$)")),
+    ("S112", _ANY, re.compile(r":_?(?:ensure_divisibility|divide)$|/deepspeed/runtime/pipe/topology\.py:__init__$|/megatron/core/num_microbatches_calculator\.py")),
     ("S91", _ANY, re.compile(r"/bitsandbytes/(?:cextension|cuda_setup|cuda_specs)")),
     ("S100", frozenset({"RuntimeError", "AssertionError"}), re.compile(r"/torch/cuda/__init__\.py:(?:_lazy_init|_lazy_new|init|set_device|current_device)$")),
     ("S49", frozenset({"RuntimeError", "ValueError"}), re.compile(r"/torch/distributed/(?:rendezvous|elastic/rendezvous/)")),
@@ -53,6 +65,9 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
             return signature("S85")
+        if each.name in _DATA_ERRORS and _reads_data(each):
+            row = signature("S108")
+            return row and replace(row, broad=True)
         if each.frames:
             at = each.frames[-1]
             for code, types, place in _RAISED_IN:
@@ -60,5 +75,11 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
                     continue
                 if (not types or each.name in types) and place.search(f"{at.path}:{at.function}"):
                     row = signature(code)
-                    return row if row is None or place is _READS_MODELS else replace(row, broad=True)
+                    return row and replace(row, broad=True)
     return None
+
+
+def _reads_data(raised: ParsedException) -> bool:
+    """Whether an exception came out of a reader of files, and not out of one that reads what a server answers."""
+    paths = [frame.path for frame in raised.frames]
+    return any(map(_READS_DATA.search, paths[-3:])) and not any(map(_DOWNLOADS.search, paths))

@@ -18,7 +18,7 @@ _CELL = re.compile(
 _ARROW = re.compile(r"^-{1,}> ?(?P<line>\d{1,9}) ")  # shorter before longer numbers
 _LISTED = re.compile(r"^\s{0,8}(?P<line>\d{1,9})(?:\s|$)")
 _EXCEPTION = re.compile(
-    r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
+    r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout)|[a-z_]\w*(?:\.\w+)*\.[a-z]+[A-Z]\w*)(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
 )
 _ENDS_LIKE_ERROR = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Failed|Timeout|Iteration|Killed|Fault|Failure|Found)$"

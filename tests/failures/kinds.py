@@ -201,7 +201,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("chained", "user-exception"),
     Kind("usage", "user-exception"),
     Kind("syntax", "user-exception"),
-    Kind("all-frozen", "user-exception", ranks=2),
+    Kind("all-frozen", "no-gradient", ranks=2),
     Kind("shape-error", "user-exception"),
     Kind("trains", "benign"),
     # Its pause is for gloo's threads: those that still need the GIL while the interpreter ends abort it.

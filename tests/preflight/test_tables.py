@@ -132,7 +132,7 @@ def test_errors_of_the_system_are_those_of_linux() -> None:
     names = (
         "ENOENT EIO EACCES EPERM EAGAIN ENOMEM ENOTDIR EISDIR ENFILE EMFILE ENOSPC EROFS EPIPE EADDRINUSE"
         " ENETUNREACH ECONNRESET ENOTCONN ETIMEDOUT ECONNREFUSED EHOSTUNREACH ESTALE EUCLEAN EREMOTEIO EDQUOT"
-        " EINVAL"
+        " EINVAL EADDRNOTAVAIL"
     )
     assert set(_BY_ERRNO) == {getattr(errno, name) for name in names.split()}
 

@@ -5,7 +5,7 @@ from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signatur
 ROWS: tuple[Signature, ...] = (
     Signature("S58", "nccl-version", ROOT,
               r"receiving \d+ bytes instead of \d+|Mismatched NCCL version|undefined symbol: p?nccl\w+|NCCL version mismatch|libnccl\.so\S*: (?:version|undefined|cannot open)"
-              r"|Message truncated : received \d+ bytes instead of \d+|ncclInvalidUsage.{0,120}(?:version|differ)|NCCL (?:library )?version .{0,60}(?:does not match|differs|mismatch|incompatible|too old)"
+              r"|NCCL library is (?:too old|not backwards compatible)|ncclInvalidUsage.{0,120}(?:version|differ)|NCCL (?:library )?version .{0,60}(?:does not match|differs|mismatch|incompatible|too old)"
               r"|Bootstrap ?: .{0,60}mismatched? (?:version|NCCL)|[Mm]ismatch(?:ed)? (?:in )?NCCL|NCCL [\d.]+ .{0,40}(?:but|while) .{0,40}NCCL [\d.]+|wrong NCCL version"
               r"|symbol lookup error: .{0,200}nccl\w+|ncclGetVersion.{0,60}mismatch|found NCCL [\d.]+,? (?:but )?(?:require|need|expect)",
               "different NCCL versions meet: between hosts, or two wheels in one environment",
@@ -14,7 +14,7 @@ ROWS: tuple[Signature, ...] = (
               "these GPUs have no peer-to-peer over PCIe with this driver, or one process opens it to more than eight others",
               "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1; one process per GPU instead of DataParallel", "source"),
     Signature("S66", "nccl-system-error", ROOT,
-              r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found"
+              r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found|NET/Socket : no interface found"
               r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|mismatch in rank count|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
               r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|gloo.{0,120}(?:ifaddr|interface)"
               r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN(?!.{0,60}\bibv_).{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
@@ -25,9 +25,9 @@ ROWS: tuple[Signature, ...] = (
     Signature("S67", "nccl-network", ROOT,
               r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed ?: (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
               r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
-              r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
+              r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|NCCL WARN .{0,60}Call to \w+ (?:from|to) \S+ failed ?: .{0,30}(?:timed out|refused|unreachable|No route to host)|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
-              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
+              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|\bib_mlx5_log\.c:\d+ |libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
               "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"
               " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight; ulimit -l unlimited where InfiniBand cannot allocate memory", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,
@@ -48,17 +48,17 @@ ROWS: tuple[Signature, ...] = (
               " ranks take together", "run"),
     Signature("S62", "collective-mismatch", ROOT,
               r"[Dd]etected mismatch between collectives|[Mm]ismatch(?:ed)? (?:between )?collective|op\.preamble\.length <= op\.nbytes"
-              r"|Monitored barrier encountered error|Ranks? .{0,80}failed to pass monitoredBarrier|DDP expects same model across all ranks"
+              r"|[Mm]onitored [Bb]arrier encountered error|Received data size doesn't match expected size|^(?:\w+\.)*DistributedOperationException|Ranks? .{0,80}failed to pass monitoredBarrier|DDP expects same model across all ranks"
               r"|DDP expects same params across|appears not to match (?:sizes|strides) of the same param|verify_params_across_processes"
               r"|inconsistent \d+ params|[Uu]neven inputs|Detected that rank \d+ .{0,40}different (?:number|collective)|collectives? (?:differ|do not match|are out of sync)"
-              r"|has different sequence number|Cannot use `?DistributedOperationException|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
+              r"|has different sequence number|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
               r"|[Mm]ismatched (?:sizes|shapes) across ranks|world_size times input tensor size|size times world[_ ]size|number of collective participants"
               r"|scatter/gather must (?:have|match)|ProcessGroup\w+::\w+: invalid tensor (?:size|type)",
               "the ranks took different code paths, or their tensors differ in size",
               "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
     Signature("S102", "collective-unsupported", ROOT,
               r"^RuntimeError: Invalid scalar type$|data type (?:is not supported )?for NCCL process group|ProcessGroup\w+ does(?: not|n't) support|Tensors must be CUDA and dense"
-              r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend \w+ does not (?:support|implement) \w+",
+              r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend (?:nccl|gloo|mpi|ucc|xccl|hccl) does not (?:support|implement) \w+|FP8 reduction support begins|NCCL WARN No algorithm/protocol available",
               "the back end of this collective (Gloo, NCCL, MPI) does not take the tensor's dtype or device, or does not have the operation",
               "NCCL for tensors on GPUs, Gloo for those on the CPU (init_process_group('cpu:gloo,cuda:nccl')); tensor.float() or"
               " .contiguous() before the call", "known"),
@@ -86,6 +86,6 @@ ROWS: tuple[Signature, ...] = (
               r"ncclRemoteError|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
-              r"|read: Connection reset|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)",
+              r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)",
               "the other side was gone", "look at the other ranks and hosts", "source"),
 )  # fmt: skip

@@ -8,7 +8,7 @@ ROWS: tuple[Signature, ...] = (
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S48", "too-many-open-files", ROOT,
-              r"can't start new thread|^(?!.*unable to lock file).*Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread",
+              r"can't start new thread|^(?!.*unable to lock file).*Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread",
               "the limit of processes and threads of this user or container is reached",
               "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
-              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|EXT4-fs error|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
     Signature("S85", "bad-checkpoint", ROOT,
@@ -29,14 +29,14 @@ ROWS: tuple[Signature, ...] = (
               r"|archive passed at .{1,300} does not contain the valid metadata|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
               r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError(?!: Error while serializing)"
               r"|expected a checkpoint returned by torch\.save|_pickle\.\w*Error: (?!Can't pickle|Can't get|can't pickle)|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
-              r"|legacy constructor expects device type|invalid gzip header|Error -3 while decompressing|CRC-32 check failed|Compressed file ended before|file is not a database|[Uu]nable to (?:synchronously )?open file .{0,60}truncated"
-              r"|truncated file: eof|file signature not found|[Cc]hecksum mismatch|You seem to have cloned a repository without having git-lfs|shape mismatch .{0,20}checkpoint|expected \d+ bytes? .{0,30}got \d+ .{0,40}shard"
-              r"|[Nn]o (?:valid )?checkpoint found in|Can't find a valid checkpoint at|does not (?:appear to )?contain (?:a )?valid checkpoint|universal checkpoint .{0,40}(?:not|missing)|zero_to_fp32.{0,60}Error",
+              r"|legacy constructor expects device type|invalid gzip header|Error -3 while decompressing|CRC-32 check failed|Compressed file ended before|file is not a database"
+              r"|[Cc]hecksum mismatch|You seem to have cloned a repository without having git-lfs|shape mismatch .{0,20}checkpoint|expected \d+ bytes? .{0,30}got \d+ .{0,40}shard"
+              r"|does not (?:appear to )?contain (?:a )?valid checkpoint|universal checkpoint .{0,40}(?:not|missing)|zero_to_fp32.{0,60}Error",
               "the checkpoint is cut off, a Git LFS pointer, or another format", "git lfs pull, or copy it again and compare"
               " sha256; take an earlier checkpoint", "run"),
     Signature("S84", "bad-checkpoint", ROOT,
               r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|does not appear to have (?:a file named|files named) (?:config\.json|pytorch_model|model|\('?pytorch|\('?model)"
-              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)",
+              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)|AssertionError: +assert len\(self\.ckpt_list\)|[Nn]o (?:valid )?checkpoint found in|Can't find a valid checkpoint at",
               "the model directory holds no weights", "copy or download it again", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
               r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|expected value at line 1 column 1|data did not match any variant"
@@ -60,9 +60,9 @@ ROWS: tuple[Signature, ...] = (
               "accept the licence on the Hub; hf auth login on every host", "run"),
     Signature("S81", "hf-hub-auth", ROOT,
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
-              r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
+              r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|(?<!Local)EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
               r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
-              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError(?!.{0,80}(?:communicat|timed out|[Tt]imeout|deadline|[Nn]etwork|connect)))|You must call wandb\.init|AuthenticationError: .{0,60}API key|ClientError: An error occurred \((?:40[13]|AccessDenied|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch)\)|google\.api_core\.exceptions\.(?:Forbidden|Unauthorized)|NoCredentialsError|DefaultCredentialsError|HTTP Error 40[13]",
+              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError(?!.{0,80}(?:communicat|timed out|[Tt]imeout|deadline|[Nn]etwork|connect)))|AuthenticationError: .{0,60}API key|ClientError: An error occurred \((?:40[13]|AccessDenied|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch)\)|google\.api_core\.exceptions\.(?:Forbidden|Unauthorized)|NoCredentialsError|DefaultCredentialsError|HTTP Error 40[13]",
               "the Hub, or another store of files, refused this host: no or a bad token, a private or renamed repository, or too many requests",
               "hf auth login on every host; download once and run offline", "known"),
     Signature("S82", "hf-hub-auth", ROOT,
@@ -79,10 +79,10 @@ ROWS: tuple[Signature, ...] = (
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
-    Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\benv: .{1,80}: No such file or directory",
+    Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\bsh: (?:\d+: )?\S{1,80}: not found$|: bad interpreter: |\benv: .{1,80}: No such file or directory",
               "a program is not in PATH on this host: no environment that holds it is activated, or it is not installed",
               "activate the environment in the script that starts the run (source DIR/bin/activate, module load), or name the program by its full path;"
               " gpulaunch takes python: of hosts.yaml", "known"),
-    Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]|\[Errno 1\] Operation not permitted",
+    Signature("S94", "storage", GENERAL, r"^PermissionError|^(?:\S{0,80}/)?(?:ba|da|z|k)?sh: (?:line \d+: )?\S{1,160}: Permission denied$|: line \d+: \S{1,160}: Permission denied$|\[Errno 13\]|\[Errno 1\] Operation not permitted",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
 )  # fmt: skip

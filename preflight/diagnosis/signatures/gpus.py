@@ -21,14 +21,14 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
               "as many ranks as visible GPUs; accelerator.device instead of a fixed index", "known"),
-    Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple ranks? .{0,40}(?:on|using)"
+    Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple [Rr]anks? .{0,40}(?:on|using)"
               r" the same (?:GPU|device)|more than one rank (?:on|uses|per) (?:the same |a )?(?:GPU|device)|same GPU is (?:used|shared) by (?:multiple|several) ranks",
               "two ranks are on one GPU: a fixed device, CUDA_VISIBLE_DEVICES set in the script, or more ranks than GPUs",
               "take the device from LOCAL_RANK (accelerator.device); as many ranks as GPUs", "thread"),
     Signature("S45", "device-map-auto", ROOT,
               r"can't train a model that has been loaded with .?device_map=.?['\"]?auto['\"]?.? in any distributed mode"
               r"|can't train a model that has been loaded in (?:8-bit or 4-bit|8-bit|4-bit) precision"
-              r"|device_ids and output_device arguments only work with single-device|module that(?: only)? (?:is|are) distributed on multiple devices"
+              r"|FSDP only supports single device modules|device_ids and output_device arguments only work with single-device|module that(?: only)? (?:is|are) distributed on multiple devices"
               r"|DistributedDataParallel's input module must be on the same type of devices|device_map='auto'.{0,80}(?:distributed|not supported|multi-?GPU)"
               r"|You (?:cannot|can't) use `?device_map`?.{0,80}(?:distributed|DeepSpeed|ZeRO)|DeepSpeed Zero-3 is not compatible with .{0,40}device_map"
               r"|`?device_map`? .{0,60}not compatible with .{0,40}(?:ZeRO|distributed|FSDP|DDP)|module must have its parameters .{0,40}on device .{0,20}device_ids\[0\]"
@@ -41,11 +41,11 @@ ROWS: tuple[Signature, ...] = (
               r"|Input type \(torch\.FloatTensor\) and weight type \(torch\.cuda|arguments are located on different GPUs"
               r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on|No backend type associated with device type cpu"
-              r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|all tensors must be on devices\[0\]",
+              r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
               "tensors on different GPUs, or a batch left on the CPU", "accelerator.device, and prepare the DataLoader", "known"),
     Signature("S42", "cuda-reinit-in-fork", ROOT,
               r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher"
-              r"|launch multiprocess(?:ing)? training from your notebook, the `?Accelerator|must use the 'spawn' start method"
+              r"|training from your notebook, the `?Accelerator|must use the 'spawn' start method"
               r"|To use CUDA with multiprocessing, you must|Poison fork in .{0,40}CUDA",
               "a process forked after CUDA was in use (a DataLoader worker, a pool)",
               "multiprocessing_context='spawn', and no CUDA work in the dataset", "thread"),
@@ -63,7 +63,7 @@ ROWS: tuple[Signature, ...] = (
               r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + cuda_status(8, 48, 98, 200, 209, 218, 222)
               + r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
               r"|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
-              r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
+              r"|nvrtc: error: invalid value for --gpu-architecture|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
               r"|PTX JIT compilation (?:failed|was disabled)|cudaErrorInvalidPtx|CUDA_ERROR_(?:INVALID|UNSUPPORTED)_PTX|cuda runtime error \(78\)"
               r"|TensileLibrary.{0,100}GPU arch|rocBLAS error: Cannot read",
@@ -113,7 +113,7 @@ ROWS: tuple[Signature, ...] = (
               + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
               r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
-              r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_DEVICE_LOST|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,40}fatal",
+              r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_DEVICE_LOST|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,60}, [Ff]atal\b",
               "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
               " gpulaunch preflight HOST", "known"),
     Signature("S39", "device-side-assert", ROOT,
@@ -132,13 +132,13 @@ ROWS: tuple[Signature, ...] = (
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
               r"|CUDA error: unknown error|" + cuda_status(30, 304, 805, 806, 807, 808, 809, 999) + r"|cudaErrorUnknown|CUDA error: OS call failed|CUDA error: driver shutting down"
-              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)",
+              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)|MPS client has been terminated|hardware resources required to (?:create MPS|support device)|cudaErrorMps\w+|CUDA_ERROR_MPS_\w+",
               "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked;"
               " later the driver or the GPU failed",
               "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
               r"CUDNN_STATUS_EXECUTION_FAILED|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted(?! when stream is capturing)|supported)"
-              r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
+              r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|failed to open libnvrtc|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signatur
 
 ROWS: tuple[Signature, ...] = (
     Signature("S50", "port-in-use", ROOT,
-              r"EADDRINUSE|[Aa]ddress already in use|Port .?\d+.? is (?:already )?(?:in use|taken|occupied|being used)|[Ee]rrno:? ?\[?98\b|\[Errno 98\]"
+              r"EADDRINUSE|^(?!.{0,160}NCCL WARN).*[Aa]ddress already in use|Port .?\d+.? is (?:already )?(?:in use|taken|occupied|being used)|[Ee]rrno:? ?\[?98\b|\[Errno 98\]"
               r"|Tried to launch distributed communication on port|server socket has failed to (?:bind|listen) to \S+ \(errno: (?!97)"
               r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|[Ee]rrno 48\]"
               r"|only one usage of each socket address|Only one usage of each socket address",
@@ -20,7 +20,7 @@ ROWS: tuple[Signature, ...] = (
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,
               r"RendezvousTimeoutError|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
-              r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error)|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
+              r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error(?!: (?:Connection (?:reset|closed)|Broken pipe|failed to recv)))|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
               r"|Timed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
               r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"
               r"|[Ww]aiting for (?:all )?(?:nodes|workers|peers|ranks) .{0,40}timed out|barrier timed out|Timed out waiting for \S* ?rendezvous"
@@ -43,7 +43,7 @@ ROWS: tuple[Signature, ...] = (
               "source"),
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
-              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |kex_exchange_identification|^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
+              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |kex_exchange_identification|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),

@@ -16,7 +16,7 @@ _THEIRS = r"(?:\w*Trainer|\w*TrainingArguments|(?:SFT|DPO|PPO|GRPO|KTO|ORPO|CPO|
 
 ROWS: tuple[Signature, ...] = (
     Signature("S104", "package-conflict", ROOT,
-              r"_ARRAY_API not found|compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
+              r"_ARRAY_API not found|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)|MKL_THREADING_LAYER=\S+ is incompatible|MKL FATAL ERROR|OMP: Error #15: |compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
               r"|Descriptors (?:cannot|should)(?: not)? be created directly|incompatible Protobuf Gencode/Runtime|'MessageFactory' object has no attribute 'GetPrototype'"
               r"|load\(\) missing 1 required positional argument: 'Loader'|AttributeError: module '(?:lib|collections|inspect|asyncio|fractions|pkgutil)' has no attribute|operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops|were compiled with different CUDA \w*|Unable to convert function return value to a Python type! The signature was \(\) -> handle",
               "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
@@ -51,7 +51,7 @@ ROWS: tuple[Signature, ...] = (
               " the environment again", "run"),
     Signature("S91", "missing-module", ROOT,
               r"[Rr]equires (?:the latest version of )?`?bitsandbytes|CUDA Setup failed despite|CUDA SETUP: Setup Failed|[Bb]its[Aa]nd[Bb]ytes.{0,120}(?:not|isn't) (?:installed|available|compiled)|The installed version of bitsandbytes was compiled without GPU support"
-              r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|Using `bitsandbytes` \S+ quantization requires|the information from python -m bitsandbytes|Could not find module \S?.{0,240}libbitsandbytes",
+              r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|Using `bitsandbytes` \S+ quantization requires|CPU-only version of bitsandbytes|the information from python -m bitsandbytes|Could not find module \S?.{0,240}libbitsandbytes",
               "bitsandbytes is missing or built for another CUDA", "pip install -U bitsandbytes", "run"),
     Signature("S89", "missing-module", ROOT,
               r"ModuleNotFoundError: |ImportError: (?!.{0,300}(?:partially initialized|attempted relative|circular import|cannot import name))|ImportError: No module named|: No module named ['\"]?[\w.]+['\"]?$|PackageNotFoundError|DistributionNotFound|is not available => install it using|is not installed => run"
@@ -59,8 +59,8 @@ ROWS: tuple[Signature, ...] = (
               r"|RuntimeError: \w+Callback requires \w+|RuntimeError: launcher '\w+' not installed|requires \w+ to be installed|is not installed\. ?(?:Please|Run|Try|You)|ImportError: cannot import name (?!.{0,160}partially initialized)(?!.{0,160} \((?!.{0,160}(?:-packages|/lib/python3))/(?:home|root|work\w*|data|mnt|scratch|Users)/.{1,160}\.py\))|library but it was not found in your environment"
               r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|cannot open shared object file: No such file or directory|ImportError: DLL load failed|\[WinError (?:126|127|182|193|1114)\]|Could not find module \S.{1,240}\.dll\b|OSError: \w+ library not found|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
               r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? (?!but you have \S+ \S+ which is incompatible).{0,60}(?:but|found|is required)"
-              r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)"
-              r"|numpy\.core\.multiarray failed to import|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
+              r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires"
+              r"|symbol lookup error: |module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
     Signature("S105", "user-exception", ROOT,
@@ -69,7 +69,7 @@ ROWS: tuple[Signature, ...] = (
               " none can",
               "read what the first failing call met (a path, a format): print it, and raise after a few tries", "known"),
     Signature("S106", "user-exception", ROOT,
-              r"[Cc](?:an't|annot) pickle (?!.{0,200}tokenizer is)|Can't get (?:local object|attribute '\w+' on <module '__m(?:p_)?main)|attempt has been made to start a new process before|^RuntimeError: context has already been set",
+              r"[Cc](?:an't|annot) pickle (?!.{0,200}tokenizer is)|Can't get (?:local object|attribute '\w+' on <module '__(?:mp_main__|main__' \(built-in))|attempt has been made to start a new process before|^RuntimeError: context has already been set",
               "worker processes or ranks are started anew (spawn): what they get must be importable by name, and importing the script must not start them",
               "put the start under if __name__ == '__main__':; functions of a module instead of lambdas and local ones (collate_fn, worker_init_fn,"
               " the function given to spawn); set_start_method once", "known"),
@@ -78,10 +78,10 @@ ROWS: tuple[Signature, ...] = (
               "the samples of one batch differ in size, and the DataLoader's default collate_fn stacks only equal ones",
               "a collate_fn that pads, or a dataset that crops or resizes; num_workers=0 and batch_size=1 print the sizes", "known"),
     Signature("S108", "bad-data", ROOT,
-              r"image file is truncated|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,60}(?:JSON parse error|[Cc]orrupt|magic bytes)",
+              r"image file is truncated|broken PNG file|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,60}(?:JSON parse error|[Cc]orrupt|magic bytes)",
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once (PIL: Image.open(f).load()), and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
-              r": error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
+              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
               "the command line is not what the script takes", "python SCRIPT --help", "run"),
 )  # fmt: skip
