@@ -3,8 +3,8 @@
 import json
 import sys
 from dataclasses import replace
-from typing import Protocol
 
+from launcher.commands._deep_options import DeepCommandOptions
 from launcher.commands._host_access import HostAccess
 from launcher.deep.measurement import findings_with, measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
@@ -24,27 +24,11 @@ from preflight.facts.missing import Missing
 from preflight.job import Job
 
 
-class DeepAsked(Protocol):
-    """The options that a measurement goes by."""
-
-    @property
-    def seconds(self) -> float:
-        """How long the matrix products take."""
-
-    @property
-    def step_timeout(self) -> float:
-        """Seconds after its time until a step counts as hung."""
-
-    @property
-    def save_expect(self) -> bool:
-        """Whether floors go to hosts.yaml."""
-
-
 def measure_after(
     result: PreflightResult,
     job: Job,
     ways: HostAccess,
-    options: DeepAsked,
+    options: DeepCommandOptions,
     *,
     ignore: frozenset[str] = frozenset(),
     to_stderr: bool = False,

@@ -5,9 +5,21 @@ from typing import Any, TypeVar
 
 import click
 
+from launcher.commands._host_options import HostOptions
 from launcher.commands._param_types import DurationParam, FiniteRange
+from preflight.frozen import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class DeepCommandOptions(HostOptions):
+    """The values of what `deep_options` adds to a command that reaches hosts."""
+
+    seconds: float  # how long the matrix products take
+    step_timeout: float  # seconds after its time until a step counts as hung
+    save_expect: bool  # floors go to hosts.yaml
+
 
 SHORTEST_S, LONGEST_S = 0.2, 600.0
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from launcher.commands._host_options import HostOptions, Transport
+from launcher.commands._deep_options import DeepCommandOptions
+from launcher.commands._host_options import Transport
 from preflight.frozen import dataclass
 from preflight.job import PrecisionRequest
 
@@ -10,7 +11,7 @@ _STDOUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class PreflightCommandOptions(HostOptions):
+class PreflightCommandOptions(DeepCommandOptions):
     """The values of what `preflight` takes."""
 
     config: str | None
@@ -29,9 +30,6 @@ class PreflightCommandOptions(HostOptions):
     transport: Transport | None
     prolog: bool
     deep: bool
-    seconds: float
-    step_timeout: float
-    save_expect: bool
     max_age: float | None  # seconds
 
     @property

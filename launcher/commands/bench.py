@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from launcher.commands._deep_options import deep_options
+from launcher.commands._deep_options import DeepCommandOptions, deep_options
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import (
-    HostOptions,
     Transport,
     host_access_options,
     hosts_argument,
@@ -34,15 +33,12 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchOptions(HostOptions):
+class BenchOptions(DeepCommandOptions):
     """The values of what `bench` takes."""
 
     gpus: str
     as_json: bool
     transport: Transport | None
-    seconds: float
-    step_timeout: float
-    save_expect: bool
 
 
 @click.command("bench", epilog=_EXAMPLES)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, groupby
 
 from launcher.config.host_sets import host_range, short_host_range
@@ -115,20 +116,8 @@ def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
         fix = item.fix.replace(f"-i {index}", "-i INDEX") if index.isdigit() else item.fix
         key = (item.severity, item.codes, item.hosts, item.message, fix, item.ignored, item.count)
         seen = joined.get(key)
-        joined[key] = (
-            item
-            if seen is None
-            else FindingGroup(
-                item.severity,
-                item.codes,
-                item.hosts,
-                tuple(dict.fromkeys((*seen.subjects, *item.subjects))),
-                item.message,
-                fix,
-                item.ignored,
-                item.count,
-            )
-        )
+        subjects = () if seen is None else tuple(dict.fromkeys((*seen.subjects, *item.subjects)))
+        joined[key] = replace(item, subjects=subjects, fix=fix) if subjects else item
     return list(joined.values())
 
 
@@ -204,14 +193,11 @@ def _joined(group: list[FindingGroup]) -> FindingGroup:
         return first
     hosts = tuple(dict.fromkeys(host for item in group for host in item.hosts))
     subjects = tuple(dict.fromkeys(subject for item in group for subject in item.subjects))
-    return FindingGroup(
-        severity=first.severity,
-        codes=first.codes,
+    return replace(
+        first,
         hosts=hosts,
         subjects=subjects if len(hosts) == 1 else (),
         message=f"{first.message} (and {counted(len(group) - 1, 'other')} of this code: -v shows them)",
-        fix=first.fix,
-        ignored=first.ignored,
         count=sum(item.count for item in group),
     )
 

@@ -13,7 +13,7 @@ from launcher.follow.phases import Stopwatch
 from launcher.launch.launch import CheckedLaunch, is_busy
 from launcher.launch.request import LaunchRequest
 from launcher.launch.wait_queue import WaitQueue
-from launcher.remote.agent import AgentRequest, query_agent
+from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
 from launcher.remote.fanout import fanout
 from launcher.text import duration
 from launcher.transports.base import Closing
@@ -32,7 +32,6 @@ SETTLE_S = 2.0
 """How long hosts have to say that no client is before this launch; a second more for each host."""
 _TURN_S = 0.2
 _LINES = 12
-_SKIP = ("paths", "script", "kernel_log", "infiniband", "pci_gpus", "python", "network", "limits", "environ")
 _LOST = re.compile(r"\S+: GPU \S+ is claimed by ")
 """What a host says that refuses to start (launcher/onhost/supervisor/gpu_claims.py)."""
 _CHANGES = re.compile(r"[\d.]+ (?:GiB|s|min|h|d)\b")
@@ -188,7 +187,7 @@ class GpuWait(Closing):
 
         def one(entry: HostEntry) -> HostFacts:
             with launch.connections.borrow(entry) as connection:
-                return query_agent(connection, entry.python, AgentRequest(host=entry.name, skip=_SKIP))
+                return query_agent(connection, entry.python, AgentRequest(host=entry.name, skip=ALL_BUT_USE))
 
         facts: dict[str, HostFacts] = {}
         lines: list[str] = []

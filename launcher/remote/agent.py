@@ -44,6 +44,18 @@ GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""
 IDLE_TIMEOUT_S = 600
 """How long an agent that has answered waits for the slowest host of many."""
+ALL_BUT_USE = (
+    "paths",
+    "script",
+    "kernel_log",
+    "infiniband",
+    "pci_gpus",
+    "python",
+    "network",
+    "limits",
+    "environ",
+)
+"""What an agent need not read for a look at who uses the GPUs."""
 _LONGEST_HEADER = 64
 _NOISE_SHOWN = 400
 _EXIT_BAD_PAYLOAD = 87

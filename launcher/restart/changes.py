@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from launcher.planning.plan import Plan
-from launcher.planning.script_args import get_option
 from launcher.restart.replacement import HostAssignment
+from preflight.decide.script_args import get_option
 from preflight.job import Job
 
 

@@ -16,7 +16,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.local.places import Places
 from launcher.remote import rpc
-from launcher.remote.agent import AgentRequest, OpenConnection, query_agent
+from launcher.remote.agent import ALL_BUT_USE, AgentRequest, OpenConnection, query_agent
 from launcher.remote.programs import command_with_stdin, program_source
 from launcher.rundir.state_schema import valid_runs
 from launcher.runs.request import send_request
@@ -29,17 +29,6 @@ from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
 
-FACTS_SKIPPED = (
-    "paths",
-    "script",
-    "kernel_log",
-    "infiniband",
-    "pci_gpus",
-    "python",
-    "network",
-    "limits",
-    "environ",
-)
 SILENT_S = 30.0
 """A monitor answers every 5 s; a connection that has been silent for so long is opened anew."""
 INSPECT_EVERY_S = 120.0
@@ -243,7 +232,7 @@ class HostMonitor:
     def _inspect(self, connection: Connection) -> None:
         """Read facts and runs. Raises HostError when the facts cannot be read."""
         entry = self.state.entry
-        request = AgentRequest(host=entry.name, ports=(DEFAULT_MAIN_PORT,), skip=FACTS_SKIPPED)
+        request = AgentRequest(host=entry.name, ports=(DEFAULT_MAIN_PORT,), skip=ALL_BUT_USE)
         facts = query_agent(connection, entry.python, request)
         runs, error = self._list_runs(connection)
         now = time.monotonic()

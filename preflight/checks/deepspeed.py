@@ -14,6 +14,7 @@ from preflight.checks.shell_words import shell_word
 from preflight.decide.batch_sizes import BatchSizes, nearest_multiples
 from preflight.decide.decision import NodeRanks
 from preflight.decide.deepspeed_config import block, offload_devices, offload_path, read_deepspeed
+from preflight.decide.script_args import get_option
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
@@ -113,22 +114,13 @@ def _other_than_arguments(
         ("--per_device_train_batch_size", "train_micro_batch_size_per_gpu"),
         ("--gradient_accumulation_steps", "gradient_accumulation_steps"),
     ):
-        argument, value = _argument(job.args, option), sizes.given.get(name)
+        argument, value = get_option(job.args, option), sizes.given.get(name)
         if argument is not None and value is not None and argument != value:
             yield Problem(
                 f"{name} in {config.source} is {value}, and {option} is {argument}: the Trainer stops",
                 f'write "{name}": "auto", and the Trainer fills it in',
                 config.source,
             )
-
-
-def _argument(args: tuple[str, ...], option: str) -> int | None:
-    for place, word in enumerate(args):
-        name, equals, value = word.partition("=")
-        if name == option:
-            text = value if equals else next(iter(args[place + 1 : place + 2]), "")
-            return int(text) if text.isascii() and text.isdecimal() else None
-    return None
 
 
 @cluster_check("SHARD002")

@@ -6,6 +6,7 @@ The hardware table is what NVIDIA's compute capabilities can do in training, not
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.rank_assignment import map_ranks
@@ -308,6 +309,4 @@ def _obey(
 
 
 def _with(decision: Decision, note: DecisionReason) -> Decision:
-    return Decision(
-        decision.mixed_precision, (*decision.reasons, note), decision.requested, decision.script_args
-    )
+    return replace(decision, reasons=(*decision.reasons, note))

@@ -1,6 +1,7 @@
-"""A script's own precision switches, set to agree with what the launch decided. Pure."""
+"""A script's own arguments: what an option is given; precision switches that agree with the launch. Pure."""
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from preflight.facts.script import Option, ScriptAnalysis
 from preflight.frozen import dataclass
@@ -17,6 +18,19 @@ class ArgsEdit:
 
     args: tuple[str, ...]
     edits: tuple[tuple[str, str, str], ...]
+
+
+def option_values(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield each word with what it is given, were it an option: what follows its `=`, else the next word."""
+    for word, following in pairwise((*args, "")):
+        name, equals, value = word.partition("=")
+        yield name, value if equals else following
+
+
+def get_option(args: tuple[str, ...], option: str) -> int | None:
+    """Return the number that an option has in a command line, None when it is absent or no number."""
+    given = (value for name, value in option_values(args) if name == option)
+    return next((int(value) for value in given if value.isascii() and value.isdecimal()), None)
 
 
 @dataclass(frozen=True, slots=True)

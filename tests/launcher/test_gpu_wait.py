@@ -89,7 +89,7 @@ def held_open() -> Iterator[ExitStack]:
 
 def take(stack: ExitStack, place: str, name: str, *gpus: str) -> str:
     path, fd = tickets.make_ticket(place, name, list(gpus))
-    stack.callback(tickets.release_ticket, path, fd)
+    stack.callback(gpu_claims.release, path, fd)
     return path
 
 

@@ -15,7 +15,6 @@ from launcher.follow.failures import Failure
 from launcher.follow.outcome import EndCause, Measurements, Outcome, build_outcome
 from launcher.follow.run_state import RunState
 from launcher.planning.plan import ScriptFile
-from launcher.planning.script_args import get_option
 from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.gpu_use import gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, changes_since, fingerprint
@@ -24,6 +23,7 @@ from launcher.rehearsal.rehearse import RehearsalResult, rehearsal_job
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
+from preflight.decide.script_args import get_option
 from preflight.job import Job, Precision
 from tests.field_notes.ranks import SHIMS
 from tests.hardware import l40s, titan

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from preflight.checks import deepspeed
 from preflight.checks.helpers import missing_fix
 from preflight.checks.runner import check_host
 from preflight.checks.wheels import WHEELS, Wheel, runs_on
+from preflight.decide.script_args import get_option
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.scenes import Scene
@@ -45,7 +45,7 @@ def test_a_stopped_process_is_reported_until_it_is_a_leftover(
     ],
 )
 def test_a_number_among_the_arguments_is_found(words: tuple[str, ...], value: int | None) -> None:
-    assert deepspeed._argument(words, "--steps") == value
+    assert get_option(words, "--steps") == value
 
 
 def test_every_wheel_names_releases_in_order_and_kernels_once() -> None:

@@ -64,11 +64,16 @@ def acquire_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
 def release_claims(claims: dict[str, int]) -> None:
     """Release the claims."""
     for path, fd in claims.items():
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        with contextlib.suppress(OSError):
-            os.close(fd)
+        release(path, fd)
     claims.clear()
+
+
+def release(path: str, fd: int) -> None:
+    """Remove a file of `make_locked`, and let go of its lock."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.close(fd)
 
 
 def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
@@ -76,18 +81,25 @@ def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
 
     The claim becomes readable only once it is locked and complete.
     """
-    path = os.path.join(directory, claim_name(gpu) + os.urandom(6).hex())
+    me = os.getpid()
+    said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
+    said.update(pid_namespace=own_namespaces()[0], since=time.time())
+    return make_locked(os.path.join(directory, claim_name(gpu)), said)
+
+
+def make_locked(start: str, document: dict[str, Any]) -> tuple[str, int]:
+    """Create a file of a random name after `start`, locked and complete before others can read it.
+
+    Returns its path and the descriptor that holds the lock. Raises OSError.
+    """
+    path = start + os.urandom(6).hex()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         lock(fd)
-        me = os.getpid()
-        said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
-        said.update(pid_namespace=own_namespaces()[0], since=time.time())
-        os.write(fd, json.dumps(said).encode())
-        os.fchmod(fd, 0o644)
+        os.write(fd, json.dumps(document).encode())
+        os.fchmod(fd, 0o644)  # its last change
     except BaseException:
-        os.close(fd)
-        os.unlink(path)
+        release(path, fd)
         raise
     return path, fd
 

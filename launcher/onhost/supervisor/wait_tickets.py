@@ -16,7 +16,7 @@ import re
 import time
 from typing import Any, NamedTuple
 
-from .gpu_claims import CLAIMS_DIR, FRESH_S, is_locked, lock, read_foreign, user_name
+from .gpu_claims import CLAIMS_DIR, FRESH_S, is_locked, make_locked, read_foreign, user_name
 from .processes import boot_id
 
 TICKET = re.compile(r"gpulaunch-wait-[0-9a-f]{12}")
@@ -44,26 +44,10 @@ def queue_id(directory: str = CLAIMS_DIR) -> str:
 
 def make_ticket(directory: str, name: str, gpus: list[str]) -> tuple[str, int]:
     """Create and lock a ticket; return its path and the descriptor that holds the lock. Raises OSError."""
-    path = os.path.join(directory, "gpulaunch-wait-" + os.urandom(6).hex())
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        lock(fd)
-        os.write(fd, json.dumps({"boot_id": boot_id(), "name": name, "gpus": gpus}).encode())
-        os.fchmod(fd, 0o644)  # its last change, and its place in the queue
-    except BaseException:
-        os.close(fd)
-        os.unlink(path)
-        raise
+    said = {"boot_id": boot_id(), "name": name, "gpus": gpus}
+    path, fd = make_locked(os.path.join(directory, "gpulaunch-wait-"), said)
     time.sleep(TICK_S)  # one of the same change time is visible then, too
     return path, fd
-
-
-def release_ticket(path: str, fd: int) -> None:
-    """Leave the queue."""
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-    with contextlib.suppress(OSError):
-        os.close(fd)
 
 
 def is_own(path: str, fd: int) -> bool:

@@ -197,8 +197,7 @@ def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
     it.state.device_set = True
     if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
-        rest = Call(call.node, call.place, (owner, *call.args[1:]), call.kwargs, call.places, open=call.open)
-        return invoke(it, call.args[0], rest)
+        return invoke(it, call.args[0], replace(call, args=(owner, *call.args[1:])))
     return UNKNOWN
 
 

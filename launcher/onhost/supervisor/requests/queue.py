@@ -12,9 +12,9 @@ import time
 from typing import Any
 
 from ..files import write_all
-from ..gpu_claims import CLAIMS_DIR
+from ..gpu_claims import CLAIMS_DIR, release
 from ..protocol import RequestRefused, frame, send_header
-from ..wait_tickets import is_own, make_ticket, queue_id, release_ticket, tickets_ahead
+from ..wait_tickets import is_own, make_ticket, queue_id, tickets_ahead
 
 LOOK_S = 1.0
 SAY_S = 10.0  # at most so long between two frames
@@ -60,7 +60,7 @@ class QueueSession:
                     return
         finally:
             if self._ticket is not None:
-                release_ticket(*self._ticket)
+                release(*self._ticket)
 
     def _obey(self, data: bytes) -> None:
         *words, self._words = (self._words[-100:] + data).split(b"\n")
