@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from preflight.checks.runner import all_checks
 from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.script import CodeLocation, ScriptAnalysis
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintFinding, lint_for
 from preflight.script.target import RankTarget
+from tests.preflight.case_limits import limits_transcript
 from tests.preflight.diagnosis_logs import whole_logs
 from tests.preflight.golden_cases import Case, all_cases
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
@@ -105,7 +107,9 @@ def main() -> None:
     readings = {heading: reading_transcript(text) for heading, text in scripts().items()}
     logs = {key: log_transcript(log) for key, log in whole_logs().items()}
     cases = {str(case): case_transcript(case) for case in all_cases()}
-    for name, found in (("scripts", findings), ("readings", readings), ("logs", logs), ("cases", cases)):
+    limits = {code: limits_transcript(code) for code in sorted(all_checks())}
+    written = {"scripts": findings, "readings": readings, "logs": logs, "cases": cases, "limits": limits}
+    for name, found in written.items():
         text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
         (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
 
