@@ -3,8 +3,9 @@
 import ast
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.operators import is_same
-from preflight.script.interpreter.values import UNKNOWN, Const, Map, OneOf, Seq, Value, truth
+from preflight.script.interpreter.values import UNKNOWN, Class, Const, Map, OneOf, Ref, Seq, Value, truth
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -34,6 +35,10 @@ def _fits(it: "Interpreter", pattern: ast.pattern, subject: Value) -> bool | Non
         return True if True in answers else (None if None in answers else False)
     if isinstance(pattern, ast.MatchSequence):
         return _fits_items(it, pattern, subject)
+    if isinstance(pattern, ast.MatchClass) and isinstance(subject, Ref) and not pattern.patterns:
+        return _fits_class(it, pattern, subject)
+    if isinstance(pattern, ast.MatchMapping) and isinstance(subject, Map):
+        return _fits_entries(it, pattern, subject)
     for inner in ast.iter_child_nodes(pattern):  # of a mapping or a class: what it holds is not known
         if isinstance(inner, ast.pattern):
             _fits(it, inner, UNKNOWN)
@@ -42,6 +47,33 @@ def _fits(it: "Interpreter", pattern: ast.pattern, subject: Value) -> bool | Non
         if name:
             it.bind(name, UNKNOWN)
     return False if isinstance(pattern, ast.MatchMapping) and isinstance(subject, (Const, Seq)) else None
+
+
+def _fits_class(it: "Interpreter", pattern: ast.MatchClass, subject: Ref) -> bool | None:
+    """`case Config(precision=p)`: an object of a class of the script, by its attributes."""
+    thing, cls = it.thing(subject), it.evaluate(pattern.cls)
+    own = thing.get("__class__") if thing else UNKNOWN
+    known = isinstance(own, Class) and isinstance(cls, Class)
+    if known and not any(info is it.classes.get(cls.key) for info in it.mro(own.key)):  # type: ignore[union-attr]
+        return False
+    answers: list[bool | None] = [True if known else None]
+    for name, inner in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
+        answers.append(_fits(it, inner, get_attribute(it, subject, name, pattern)))
+    return False if False in answers else (None if None in answers else True)
+
+
+def _fits_entries(it: "Interpreter", pattern: ast.MatchMapping, subject: Map) -> bool | None:
+    """`case {"precision": p}`: a dict that has these entries, and may have more."""
+    answers: list[bool | None] = [True]
+    for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
+        name = it.evaluate(key)
+        held = subject.get(name.value) if isinstance(name, Const) else None
+        fits = _fits(it, inner, UNKNOWN if held is None else held)
+        absent = None if subject.open or not isinstance(name, Const) else False
+        answers.append(absent if held is None else fits)
+    if pattern.rest:
+        it.bind(pattern.rest, UNKNOWN)
+    return False if False in answers else (None if None in answers else True)
 
 
 def _fits_items(it: "Interpreter", pattern: ast.MatchSequence, subject: Value) -> bool | None:

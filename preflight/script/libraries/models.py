@@ -284,6 +284,10 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
         trainable=Const("all"),
         peft=TRUE,
     )
+    if (
+        isinstance(thing.get("checkpointing_at"), Dtype) and thing.get("quantized") == FALSE
+    ):  # PEFT then has the inputs require gradients
+        it.change(model, inputs_require_grad=TRUE)
     it.emit(ScriptEvent("adapters", call.place, model, call, "", {"config": config, "base": base}))
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -16,6 +17,7 @@ from preflight.script.interpreter.values import (
     Device,
     Dtype,
     Element,
+    Func,
     HeapObject,
     Map,
     Ref,
@@ -103,6 +105,9 @@ def trained_models(it: Interpreter, optimizer: Value) -> list[Ref]:
 
 def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
+        for closure in alternatives(call.get("closure", 0) or NONE):
+            if isinstance(closure, Func):  # of LBFGS: it computes the loss
+                invoke(it, closure, replace(call, args=(), kwargs={}))
         it.emit(ScriptEvent("step", call.place, owner.id, call))
         _note_step(it, owner)
     return NONE

@@ -43,7 +43,7 @@ def average_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[
         yield RuleHit(event.place, message, fix, Level.WARNING, related)
 
 
-@rule("P125", "train", "checkpoint")
+@rule("P125", "train", "step", "scaler step", "checkpoint")
 def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Gradient checkpointing in its reentrant form over inputs that need no gradient.
 

@@ -1,0 +1,104 @@
+"""Rule P124: a backward() that goes around who scales the loss."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.calls import refs_in
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import MAYBE
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    Const,
+    HeapObject,
+    Ref,
+    alternatives,
+    text_of,
+)
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_PLAIN_BESIDE_SCALED = re.compile(r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$")
+
+
+@rule("P124", "backward")
+def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """loss.backward() where accelerate's fp16 needs accelerator.backward(loss).
+
+    The scaler never sees the loss: "No inf checks were recorded for this optimizer". Lightning wants
+    self.manual_backward(loss), Fabric fabric.backward(loss).
+    Source: accelerate/accelerator.py, backward.
+    """
+    if event.what != "raw" or "no_grad" in it.contexts:
+        return
+    if it.notes.get("decides in a trainer") and "training" in it.contexts:
+        yield from _around_the_trainer(it, event)
+        return
+    if not it.loop_depth:
+        return
+    if event.call and event.call.args and it.notes.get("sharded"):
+        return  # engine.backward(loss) of DeepSpeed
+    named = _named_things(it)
+    owned = (thing for thing in it.state.heap.values() if isinstance(thing.get("accelerator"), Ref))
+    for thing in owned if "training" in it.contexts else named:  # a Trainer's have no name in its methods
+        if thing.kind != "optimizer" or not isinstance(thing.get("accelerator"), Ref):
+            continue
+        accelerator = it.thing(thing.get("accelerator"))
+        precision = accelerator.get("mixed_precision") if accelerator else NONE
+        if accelerator is None or accelerator.get("sharded") == TRUE:
+            continue
+        words = {text_of(item) for item in alternatives(precision)}
+        if words <= {"no", "bf16", "fp8"}:
+            continue
+        shards = "fsdp" in it.source.text.lower() or "deepspeed" in it.source.text.lower()
+        level = Level.ERROR if words == {"fp16"} and not shards else Level.WARNING
+        who = text_of(accelerator.get("who", Const("accelerate")))
+        message = f"{who} does not see this backward(), and under fp16 its scaler then fails"
+        fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
+        yield RuleHit(event.place, message, fix, level)
+        return
+    beside = _PLAIN_BESIDE_SCALED.search(
+        "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
+    )
+    prepared = not beside and len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
+    preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
+    if (
+        prepared
+        and not beside
+        and any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing)
+    ):
+        message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
+        yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
+
+
+def _around_the_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a loss.backward() in a training_step() of the script's own, where fp16=True has a scaler."""
+    text = it.source.text.lower()
+    if MAYBE in it.contexts or event.call is None or event.call.args:
+        return  # which branch runs is up to the Trainer; backward(loss) is of its accelerator
+    if Const("fp16") in it.requested.values() and "deepspeed" not in text and "fsdp" not in text:
+        message = "the Trainer does not see this backward(), and its fp16 scaler then fails"
+        yield RuleHit(event.place, message, "self.accelerator.backward(loss)", Level.ERROR)
+
+
+def _named_things(it: "Interpreter") -> list[HeapObject]:
+    """Return the things that have a name, or are part of what has one, where the reading is.
+
+    The Accelerator of a function that has returned says nothing of a loop in another function.
+    """
+    values = [value for names in it.state.frames.values() for value in names.values()]
+    found: dict[int, HeapObject] = {}
+    for value in values:  # which grows
+        for ref in refs_in(value):
+            thing = it.thing(ref) if ref.id not in found else None
+            if thing is not None:
+                found[ref.id] = thing
+                values += thing.attrs.values()
+    return list(found.values())
+
+
+def _precisions(accelerator: HeapObject) -> set[str | None]:
+    return {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
