@@ -66,6 +66,12 @@ def one_line(text: str | bytes, limit: int = 200) -> str:
     return f"{line[:head]}...{line[len(line) - (limit - 3 - head) :]}"
 
 
+def last_lines(output: bytes, count: int = 3) -> str:
+    """Return the last words of an output, for a message."""
+    lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]
+    return one_line(" | ".join(lines[-count:]), 300)
+
+
 def supports_color(stream: TextIO) -> bool:
     """Whether colours may go to a stream: a terminal that can, and no NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -34,6 +34,7 @@ Inspect = Callable[[], HostFacts]
 """Asks the host's agent again."""
 
 # Facts that cleaning has no use for; the agent answers sooner without them.
+TERM_GRACE_S = 10.0
 SKIPPED_FACTS = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
 
 
@@ -43,7 +44,7 @@ class CleanOptions:
 
     filter: CleanFilter = field(default_factory=CleanFilter)
     all_users: bool = False
-    term_grace_s: float = 10.0  # from SIGTERM to SIGKILL
+    term_grace_s: float = TERM_GRACE_S  # from SIGTERM to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import click
 
 from launcher.cleanup.clean import (
     SKIPPED_FACTS,
+    TERM_GRACE_S,
     CleanOptions,
     CleanResult,
     clean,
@@ -68,15 +69,15 @@ class _Host:
 class CleanZombiesOptions(HostOptions):
     """The values of what `clean-zombies` takes."""
 
-    yes: bool
-    dry_run: bool
-    gpus: tuple[int, ...]
-    ports: tuple[int, ...]
-    pids: tuple[int, ...]
-    include_suspect: bool
-    all_users: bool
-    grace: float
-    as_json: bool
+    yes: bool = False
+    dry_run: bool = False
+    gpus: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+    include_suspect: bool = False
+    all_users: bool = False
+    grace: float = TERM_GRACE_S
+    as_json: bool = False
 
 
 @click.command("clean-zombies", epilog=_EXAMPLES)
@@ -131,19 +132,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 def interactive_options(reach: HostOptions) -> CleanZombiesOptions:
     """Return the options of `clean-zombies HOST` at a terminal, with no other word."""
     return CleanZombiesOptions(
-        reach.inventory,
-        reach.accept_new_host_keys,
-        reach.parallel,
-        reach.identity_file,
-        yes=False,
-        dry_run=False,
-        gpus=(),
-        ports=(),
-        pids=(),
-        include_suspect=False,
-        all_users=False,
-        grace=CleanOptions().term_grace_s,
-        as_json=False,
+        reach.inventory, reach.accept_new_host_keys, reach.parallel, reach.identity_file
     )
 
 

@@ -38,10 +38,10 @@ from launcher.follow.events import (
     StartRefused,
 )
 from launcher.planning.plan import NodePlan
-from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.remote.shell_errors import no_answer
 from launcher.rundir.event_schema import validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
-from launcher.text import one_line
+from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
 from preflight.frozen import dataclass
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.follow import protocol
-from launcher.follow.first_frame import read_first_frame
+from launcher.follow.next_frame import read_next_frame
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
@@ -157,7 +157,8 @@ def open_ticket(entry: HostEntry, pool: ConnectionPool, name: str, gpus: Sequenc
 
 
 def _ticket(entry: HostEntry, stream: Stream) -> HostTicket:
-    reader, frame = read_first_frame(entry, stream, ANSWER_S)
+    reader = protocol.FrameReader()
+    frame = read_next_frame(entry, stream, reader, ANSWER_S)
     if "refused" in frame.header:
         raise HostError(entry.name, one_line(str(frame.header["refused"]), 200))
     try:

@@ -27,8 +27,8 @@ from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.programs import agent_source, bootstrap_argv, compress_program
-from launcher.remote.shell_errors import last_lines, no_answer, no_python
-from launcher.text import one_line
+from launcher.remote.shell_errors import no_answer, no_python
+from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
 from preflight.checks.shell_words import ssh_command
 from preflight.facts.host import HostFacts

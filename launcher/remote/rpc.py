@@ -13,8 +13,8 @@ from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
 from launcher.local.places import PROGRAM, released_place
 from launcher.remote.programs import command_with_stdin, program_source
-from launcher.remote.shell_errors import last_lines, no_answer
-from launcher.text import one_line
+from launcher.remote.shell_errors import no_answer
+from launcher.text import last_lines, one_line
 from launcher.transports.base import CommandResult, Connection, Stream
 
 MAX_ANSWER = 64 << 20

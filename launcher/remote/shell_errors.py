@@ -5,10 +5,9 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 
 from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
-from launcher.text import one_line, sanitize
+from launcher.text import last_lines, one_line
 from preflight.checks.shell_words import ssh_command
 
-_LAST = 1 << 12
 _CANNOT_START = (126, 127)
 _WRONG_USAGE = 2
 _NO_SUCH_OPTION = f"Unknown option: {ISOLATED}"
@@ -44,12 +43,6 @@ def no_python(host: str, python: str, said: str) -> PythonNotFound:
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
     return PythonNotFound(host, f"{python} cannot be started on the host: {said}", fix)
-
-
-def last_lines(output: bytes, count: int = 3) -> str:
-    """Return the last words of an output, for a message."""
-    lines = [line.strip() for line in sanitize(output[-_LAST:]).splitlines() if line.strip()]
-    return one_line(" | ".join(lines[-count:]), 300)
 
 
 def _old_python(host: str, python: str, version: str) -> PythonNotFound:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
+from launcher.follow.next_frame import read_next_frame
 from launcher.local.user import user_at_machine
 from launcher.remote.connection_pool import Open
-from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.restart.decision import NoRestart
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line
@@ -21,7 +21,6 @@ from preflight.frozen import dataclass
 BEAT_S = 5.0
 ANSWER_S = 60.0
 POLL_S = 1.0
-_READ_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +50,10 @@ class RestartHold(Closing):
     """The right, for as long as the connection lives; `order` is what a restart needs, where it was asked."""
 
     def __init__(
-        self, host: str, connection: Connection, stream: Stream, reader: protocol.FrameReader
+        self, entry: HostEntry, connection: Connection, stream: Stream, reader: protocol.FrameReader
     ) -> None:
         self.order: object = None
-        self._host = host
+        self._entry = entry
         self._connection = connection
         self._stream = stream
         self._reader = reader
@@ -88,10 +87,10 @@ class RestartHold(Closing):
         try:
             with self._lock:
                 self._stream.write(f"{words}\n".encode())
-                header = _next_frame(self._host, "", self._stream, self._reader)
+                frame = read_next_frame(self._entry, self._stream, self._reader, ANSWER_S)
         except HostError:
             return False
-        return header.get("noted") is True
+        return frame.header.get("noted") is True
 
     def _beat(self) -> None:
         while not self._closed.wait(BEAT_S):
@@ -138,9 +137,9 @@ def _ask(
         stream = connection.start(protocol.command(entry.python, "restart", run_id))
         stream.write(protocol.request(request))
         reader = protocol.FrameReader()
-        header = _next_frame(entry.name, entry.python, stream, reader)
+        header = read_next_frame(entry, stream, reader, ANSWER_S).header
         if header.get("granted") is True:
-            hold = RestartHold(entry.name, connection, stream, reader)
+            hold = RestartHold(entry, connection, stream, reader)
             hold.order = header.get("order")
             return hold, header
     except BaseException:
@@ -151,21 +150,3 @@ def _ask(
     stream.close()
     connection.close()
     return None, header
-
-
-def _next_frame(host: str, python: str, stream: Stream, reader: protocol.FrameReader) -> Mapping[str, Any]:
-    """Return the next frame's header. Raises HostError."""
-    stderr, deadline = b"", time.monotonic() + ANSWER_S
-    while time.monotonic() < deadline:
-        data = stream.read(_READ_S)
-        stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
-        if data == b"":
-            noise, status = reader.preamble, stream.wait(1.0)
-            refusal = no_answer(host, python, status, stderr=stderr, noise=noise) if python else None
-            raise refusal or HostError(host, f"no answer: {last_lines(stderr or noise)}")
-        try:
-            for frame in reader.feed(data or b""):
-                return frame.header
-        except protocol.ProtocolError as error:
-            raise HostError(host, f"its answer cannot be read: {error}") from None
-    raise HostError(host, f"it did not answer within {ANSWER_S:g} s")

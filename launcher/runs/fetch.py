@@ -15,9 +15,8 @@ from launcher.errors import HostError, MalformedFacts, PathRefused
 from launcher.follow import protocol
 from launcher.local.safe_paths import open_below, path_below
 from launcher.remote.connection_pool import Open
-from launcher.remote.shell_errors import last_lines
 from launcher.runs.request import RequestDenied
-from launcher.text import one_line
+from launcher.text import last_lines, one_line
 from launcher.transports.base import Stream
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass

@@ -9,7 +9,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
-from launcher.follow.first_frame import read_first_frame
+from launcher.follow.next_frame import read_next_frame
 from launcher.runs.request import RequestDenied
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
@@ -216,7 +216,8 @@ def open_forward(
     stream = connection.start(protocol.command(entry.python, "forward", run_id))
     try:
         stream.write(protocol.request(document))
-        reader, answer = read_first_frame(entry, stream, START_S)
+        reader = protocol.FrameReader()
+        answer = read_next_frame(entry, stream, reader, START_S)
         return PortForward(entry.name, stream, reader, _port_in(answer.header, entry.name))
     except BaseException:
         stream.close()

@@ -5,9 +5,9 @@ from typing import Any
 
 from launcher.errors import AgentProtocolError, BadInput, HostError
 from launcher.follow import protocol
-from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.remote.shell_errors import no_answer
 from launcher.rundir.state_schema import validate_answer
-from launcher.text import one_line
+from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection
 
 ANSWER_S = 60.0

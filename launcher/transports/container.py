@@ -13,7 +13,7 @@ from launcher.errors import (
     HostError,
     PrefixFailed,
 )
-from launcher.text import one_line, sanitize
+from launcher.text import last_lines, sanitize
 from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
 from preflight.frozen import dataclass
@@ -62,7 +62,7 @@ class Runtime:
         found = next((line for line in reversed(lines) if line), None)
         if found is None:
             raise PrefixFailed(
-                self.host, f"{self._shown} said nothing of {name}'s state: {_last(done.stdout)}"
+                self.host, f"{self._shown} said nothing of {name}'s state: {last_lines(done.stdout, 2)}"
             )
         container, status, code, out_of_memory = found.groups()
         if status == "running":
@@ -100,7 +100,7 @@ class Runtime:
 
     def _refuse(self, done: CommandResult, name: str) -> NoReturn:
         """Raise what a runtime's failure means, by its words: their exit statuses are the same for all."""
-        said, words = _last(done.stderr), done.stderr.decode(errors="replace").lower()
+        said, words = last_lines(done.stderr, 2), done.stderr.decode(errors="replace").lower()
         if any(each in words for each in _ABSENT):
             raise self._absent(name)
         if any(each in words for each in _NO_RIGHTS):
@@ -130,8 +130,3 @@ class Runtime:
 def _names(done: CommandResult) -> list[str]:
     lines = (line.strip() for line in sanitize(done.stdout).splitlines())
     return [line for line in lines if _NAME_LINE.fullmatch(line)]
-
-
-def _last(output: bytes) -> str:
-    lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]
-    return one_line(" | ".join(lines[-2:]), 300)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from launcher import safe_json
 from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
-from launcher.text import one_line, sanitize
+from launcher.text import last_lines, one_line, sanitize
 from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
 
@@ -250,6 +250,6 @@ class SlurmStep:
             stream.lose(self._gone[node])
 
 
-def _last(said: bytes) -> str:
-    lines = [line.strip() for line in sanitize(said).splitlines() if line.strip()]
-    return ": " + one_line(" | ".join(lines[-3:]), 300) if lines else ""
+def _last(output: bytes) -> str:
+    said = last_lines(output)
+    return f": {said}" if said else ""
