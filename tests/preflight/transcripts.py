@@ -6,8 +6,8 @@ that is computed: each place, column, related place, level, number and command, 
 """
 
 import re
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from pathlib import Path
 
 from preflight.checks.runner import all_checks
@@ -19,6 +19,14 @@ from preflight.script.target import RankTarget
 from tests.preflight.case_limits import limits_transcript
 from tests.preflight.diagnosis_logs import whole_logs
 from tests.preflight.golden_cases import Case, all_cases
+from tests.preflight.log_changes import (
+    FORMS,
+    LONG_LOGS,
+    blanked_transcript,
+    changed_logs,
+    condensed_transcript,
+    form_transcript,
+)
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
 from tests.preflight.script_readings import reading_transcript, scripts
 
@@ -93,6 +101,22 @@ def log_transcript(log: str) -> str:
     return "\n".join(rows)
 
 
+def log_changes() -> dict[str, Callable[[], str]]:
+    """Return {heading: what makes its transcript}: logs without a line, one log in each form, long logs."""
+    return {
+        **{f"read: {form}": partial(form_transcript, form) for form in FORMS},
+        **{
+            f"left in blocks of {block}: {name}": partial(condensed_transcript, name, block)
+            for name in LONG_LOGS
+            for block in (5000, 1 << 20)
+        },
+        **{
+            f"without a line: {heading}": partial(blanked_transcript, log, log_transcript)
+            for heading, log in changed_logs().items()
+        },
+    }
+
+
 @cache
 def kept_transcripts(name: str) -> dict[str, str]:
     """Return {key: transcript} of a file."""
@@ -109,6 +133,7 @@ def main() -> None:
     cases = {str(case): case_transcript(case) for case in all_cases()}
     limits = {code: limits_transcript(code) for code in sorted(all_checks())}
     written = {"scripts": findings, "readings": readings, "logs": logs, "cases": cases, "limits": limits}
+    written["log_changes"] = {heading: make() for heading, make in log_changes().items()}
     for name, found in written.items():
         text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
         (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
