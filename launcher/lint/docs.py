@@ -21,6 +21,11 @@ the branch of a default (`without --ddp`) or in a function that the script names
 level lower, and the message says on what it depends; beside a branch that wraps the model for several ranks,
 or where the script was not read to its end, it is an info.
 
+The rules R401 to R408 judge what ranks do together: what each gets of the data, what all of them must call,
+how the model is wrapped. A loader is judged where a loop that trains draws from it. What a script writes that
+may divide the data in another way (shards, slices by rank, seeds by rank, an IterableDataset) silences R401,
+and a collective in a branch of the other ranks R404.
+
 Reading has bounds: 400,000 steps, 400,000 words and signs in 60 modules, values of 20,000 items, strings of
 65,536 characters, integers of 4,096 bits. What lies beyond them is reported as `not judged:`, in JSON under
 `problems`, in SARIF as a notification, and by preflight as an unknown SCR001.

@@ -17,7 +17,10 @@ from preflight.script.libraries.model import LibraryModel
 from preflight.script.rules import (
     autocast,
     backward,
+    collectives,
+    data_loading,
     grad_scaler,
+    model_wrappers,
     models,
     placement,
     precision,
@@ -30,7 +33,20 @@ from preflight.script.rules.registry import RULES, Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
 from preflight.script.target import RankTarget, differ_by_gpu
 
-_ALL = (models, rules_reading, placement, precision, grad_scaler, backward, scaler_use, autocast, versions)
+_ALL = (
+    models,
+    rules_reading,
+    placement,
+    precision,
+    grad_scaler,
+    backward,
+    scaler_use,
+    autocast,
+    data_loading,
+    collectives,
+    model_wrappers,
+    versions,
+)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6

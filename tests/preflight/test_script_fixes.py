@@ -59,6 +59,35 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "P130": ("flash_attention", "flash_attention_2", "sdpa"),
     "P131": ("support_counts_emulation", "is_bf16_supported()", "get_device_capability() >= (8, 0)"),
     "P132": ("bf16_on_cpu", "bf16=True", "bf16=True, use_cpu=True"),
+    "P128": (
+        "scaler_without_update",
+        "self.optimizer.zero_grad()",
+        "self.scaler.update(); self.optimizer.zero_grad()",
+    ),
+    "P129": ("scaled_and_stepped_plainly", "optimizer.step()", "scaler.step(optimizer); scaler.update()"),
+    "R401": (
+        "loader_never_prepared",
+        "model, optimizer = accelerator.prepare(model, optimizer)",
+        "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
+    ),
+    "R402": ("shuffle_beside_a_sampler", "shuffle=True, ", ""),
+    "R403": (
+        "same_order_in_every_epoch",
+        "    loop(model, optimizer, loader)",
+        "    sampler.set_epoch(epoch)\n    loop(model, optimizer, loader)",
+    ),
+    "R404": ("barrier_of_rank_0", "    dist.barrier()", "dist.barrier()"),
+    "R406": (
+        "ranks_that_train_apart",
+        "torch.nn.Linear(4, 4).cuda()",
+        "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())",
+    ),
+    "R407": (
+        "optimizer_before_fully_shard",
+        "second = torch.optim.AdamW(other.parameters())\nfully_shard(other)",
+        "fully_shard(other)\nsecond = torch.optim.AdamW(other.parameters())",
+    ),
+    "R408": ("marked_ready_twice", "find_unused_parameters=True", "find_unused_parameters=False"),
     "V301": ("nocuda", "no_cuda=False, ", ""),
     "V302": ("old_keywords", 'dtype="float32"', 'torch_dtype="float32"'),
 }

@@ -9,7 +9,7 @@ from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import choices, classes, decorators
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import is_plain
-from preflight.script.interpreter.contexts import context_of, is_context_manager
+from preflight.script.interpreter.contexts import context_of, decorated_places, is_context_manager
 from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -298,10 +298,14 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
         return it.evaluate(info.node.body)
     outer_returns, it.returns = it.returns, []
     outer_yields, it.yields = it.yields, []
+    it.yielded_drawn = it.drawn
     outer_loop, it.breaks, it.continues = (it.breaks, it.continues), [], []
     depth = len(it.contexts)
     outer_contexts, it.call_contexts = it.call_contexts, depth
     it.contexts += [context_of(item) for item in info.decorators]
+    if info.decorators:
+        it.contexts += decorated_places(info.node)
+    outer_guard = it.guard
     it.stack.append(key)
     try:
         it.execute(info.node.body)
@@ -309,9 +313,11 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     finally:
         it.stack.pop()
         del it.contexts[depth:]
-        it.call_contexts = outer_contexts
+        it.call_contexts, it.guard = outer_contexts, outer_guard
         it.returns, it.yields = outer_returns, outer_yields
         it.breaks, it.continues = outer_loop
+    if yields:
+        it.drawn = it.yielded_drawn  # a loop over what is yielded draws as the loop around the yield does
     values = [value for value, _ in returns]
     if not it.state.dead:
         values.append(NONE)

@@ -1,9 +1,11 @@
 """What a `with` block or a decorator of a library makes of the code in it."""
 
 import ast
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.guards import RANK_0
 from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value
 
 if TYPE_CHECKING:
@@ -18,6 +20,18 @@ def context_kinds(it: "Interpreter", node: ast.expr, value: Value) -> tuple[str,
         func = it.evaluate(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else UNKNOWN
         return it.yielded_in.get(func.key, ()) if isinstance(func, Func) else (context_of(func),)
     return ()
+
+
+_OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
+
+
+def decorated_places(node: ast.AST) -> tuple[str, ...]:
+    """Return where a function runs by the names of its decorators: on rank 0, as of `@rank_zero_only`."""
+    written = (
+        item.func if isinstance(item, ast.Call) else item for item in getattr(node, "decorator_list", ())
+    )
+    names = (getattr(item, "attr", getattr(item, "id", "")) for item in written)
+    return (RANK_0,) if any(map(_OF_RANK_0.search, names)) else ()
 
 
 def is_context_manager(decorators: Iterable[Value]) -> bool:

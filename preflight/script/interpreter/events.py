@@ -61,6 +61,15 @@ class ScriptEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops."""
+
+    loaders: tuple[int, ...]
+    depth: int
+    by_next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FuncInfo:
     """A function of the script."""
 

@@ -211,6 +211,7 @@ def _dict(it: "Interpreter", node: ast.Dict) -> Value:
 def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
     frame = it.new_frame(it.frame)
     outer, it.frame = it.frame, frame
+    drawn = it.drawn
     try:
         generators = getattr(node, "generators", [])
         source = it.evaluate(generators[0].iter)
@@ -227,7 +228,7 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
             return Map((("*", it.evaluate(node.value)),), open=True)
         item = it.evaluate(getattr(node, "elt"))  # noqa: B009 - one of three node classes that have it
     finally:
-        it.frame = outer
+        it.frame, it.drawn = outer, drawn
         it.state.drop(frame)
     if isinstance(item, Element) and item.what == "parameter":
         return Element(item.of, "parameters")
@@ -275,6 +276,7 @@ def _yield(it: "Interpreter", node: ast.Yield) -> Value:
     value = it.evaluate(node.value) if node.value else NONE
     if it.yields is not None:
         it.yields.append(value)
+        it.yielded_drawn = it.drawn
         it.yielded_in[it.stack[-1]] = tuple(it.contexts[it.call_contexts :])
     return UNKNOWN
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from preflight.script.source import walk
 
 RANK_0 = "rank 0"
+OTHER_RANKS = "all ranks but 0"
+BY_RANK = "by rank"
+"""Of a condition that asks something of the rank, or of a name that scripts give such an answer."""
 ONE_PROCESS = "one process"
 CPU = "cpu"
 MAYBE = "unknown condition"
@@ -35,7 +38,15 @@ _FIRST_WORD = (
 _FIRST = re.compile(
     rf"{_RANK} (?:==|<=) '?0'?|{_RANK} in [\[(](?:-1, 0|0, -1)[\])]|not {_RANK}|{_FIRST_WORD}", re.IGNORECASE
 )
-_OTHERS = re.compile(rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|not {_FIRST_WORD}", re.IGNORECASE)
+_ASKS_RANK = re.compile(
+    r"rank|master|is_main|main_process|main_proc|is_chief|is_primary|is_first|coordinator|is_root|is_lead"
+    r"|process_index|proc_id|global_zero|PROCID|LOCALID",
+    re.IGNORECASE,
+)
+_OTHERS = re.compile(
+    rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|{_RANK} not in [\[(](?:-1, 0|0, -1)[\])]|not {_FIRST_WORD}",
+    re.IGNORECASE,
+)
 _ONE = re.compile(rf"{_COUNT} (?:==|<=) 1|{_COUNT} < 2|{_OF_ACCELERATE} == {_NO}", re.IGNORECASE)
 _SEVERAL = re.compile(
     rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2|{_OF_ACCELERATE} (?:!= {_NO}|== {_MULTI})", re.IGNORECASE
@@ -102,6 +113,13 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
     return (one, "") if isinstance(getattr(test, "op", None), ast.And) else ("", other)
 
 
+def places_by_rank(test: ast.expr, places: tuple[str, str]) -> tuple[str, str]:
+    """Return where the branches of a condition run, with what may depend on the rank."""
+    if all(places) or not _ASKS_RANK.search(ast.unparse(test)):
+        return places
+    return places[0] or BY_RANK, places[1] or BY_RANK
+
+
 def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
     """Return where the body and the `else` run: beside the branch of several ranks is that of one."""
     body, other = branch_places(node.test)
@@ -110,13 +128,13 @@ def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
         other = other or ONE_RANK
     elif of_ranks == (False, True) and not other:
         body = body or ONE_RANK
-    return body, other
+    return places_by_rank(node.test, (body, other))
 
 
 def _places(text: str) -> tuple[str, str]:
     for pattern, places in (
-        (_OTHERS, ("", RANK_0)),
-        (_FIRST, (RANK_0, "")),
+        (_OTHERS, (OTHER_RANKS, RANK_0)),
+        (_FIRST, (RANK_0, OTHER_RANKS)),
         (_ONE, (ONE_PROCESS, "")),
         (_SEVERAL, ("", ONE_PROCESS)),
         (_NO_CUDA, (CPU, "")),

@@ -16,7 +16,7 @@ from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weigh
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.decorators import is_command
-from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
+from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, ScriptEvent
 from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
@@ -105,6 +105,10 @@ Listener = Callable[["Interpreter", ScriptEvent], None]
 
 class Interpreter:
     """One reading of a script for one target."""
+
+    guard: ast.If | None = None  # the condition around the current point by which rank 0 is alone
+    drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
+    yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
 
     def __init__(self, sources: Sources, target: RankTarget, library: Library, listener: Listener) -> None:
         self.sources = sources

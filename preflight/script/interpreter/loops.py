@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.events import Draw
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, truth
 
@@ -20,6 +21,7 @@ _MAX_UNROLLED = 6
 
 def read_for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
     """Carry out a loop over items: those that are known one by one, others as one that stands for all."""
+    outer_drawn = it.drawn
     iterable = it.evaluate(node.iter)
     exact = isinstance(iterable, Seq) and not iterable.open
     if isinstance(iterable, Seq) and exact and not iterable.items:
@@ -33,7 +35,14 @@ def read_for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
         values = [it.library.element(it, iterable)] * _passes(it)
     same = it.turns == outer_turns
     _loop(it, node, [partial(assign, it, node.target, value) for value in values], same=same)
-    it.turns = outer_turns
+    it.turns, it.drawn = outer_turns, _still_drawn(it.drawn, outer_drawn)
+
+
+def _still_drawn(drawn: tuple[Draw, ...], outer: tuple[Draw, ...]) -> tuple[Draw, ...]:
+    """Return what is drawn from after a loop: what `next` took in it may be used after it."""
+    if drawn is outer:
+        return outer
+    return (*outer, *(item for item in drawn if item.by_next and item not in outer))
 
 
 def read_while(it: "Interpreter", node: ast.While) -> None:
@@ -41,7 +50,9 @@ def read_while(it: "Interpreter", node: ast.While) -> None:
     if truth(it.evaluate(node.test)) is False:
         it.execute(node.orelse)
         return
+    outer_drawn = it.drawn
     _loop(it, node, [lambda: None] * _passes(it), same=True)
+    it.drawn = _still_drawn(it.drawn, outer_drawn)
 
 
 def _passes(it: "Interpreter") -> int:

@@ -59,7 +59,11 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     value = it.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
         known = truth(value)
-        return UNKNOWN if known is None else Const(not known, _default_among(it, value))
+        if known is None and isinstance(value, RankValue):
+            return RankValue(first=None if value.first is None else not value.first)
+        if known is None:
+            return RankValue() if RankValue() in alternatives(value) else UNKNOWN
+        return Const(not known, _default_among(it, value))
     if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(-value.value)
     return UNKNOWN
@@ -117,10 +121,29 @@ def compare(it: "Interpreter", node: ast.Compare) -> Value:
         right = it.evaluate(part)
         answer = _compared(it, op, left, right)
         place = place or _default_among(it, left, right)
+        if answer is None:
+            return _by_rank(node, left, right)
         if answer is not True:
-            return UNKNOWN if answer is None else Const(value=False, place=place)
+            return Const(value=False, place=place)
         left = right
     return Const(value=True, place=place)
+
+
+def _by_rank(node: ast.Compare, left: Value, right: Value) -> Value:
+    """Return what a comparison gives that is not known: whether it is one with rank 0, or with some rank."""
+    if RankValue() not in (*alternatives(left), *alternatives(right)):
+        return UNKNOWN
+    if len(node.ops) > 1 or not isinstance(left, RankValue):
+        return RankValue()
+    compared = type(node.ops[0]), right.value if isinstance(right, Const) else None
+    return RankValue(first=_FIRST_RANK.get(compared))
+
+
+_FIRST_RANK: dict[tuple[type[ast.cmpop], Scalar], bool] = {
+    **dict.fromkeys(((ast.Eq, 0), (ast.Is, 0), (ast.LtE, 0), (ast.Lt, 1)), True),
+    **dict.fromkeys(((ast.NotEq, 0), (ast.IsNot, 0), (ast.Gt, 0), (ast.GtE, 1)), False),
+}
+"""Comparisons with a rank, and whether they hold on rank 0 only, or on all others."""
 
 
 def _default_among(it: "Interpreter", *values: Value) -> CodeLocation | None:

@@ -25,6 +25,8 @@ class State:
     device_set: bool = False  # the rank has chosen its GPU
     dead: bool = False
     scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
+    grouped: bool = False  # a process group was made, on some path
+    wrapped: bool = False  # a model exchanges gradients with those of other ranks, on some path
     work: WorkBudget = field(
         default_factory=WorkBudget
     )  # of the whole reading: copies of the state are work too
@@ -36,7 +38,8 @@ class State:
         self._own_frames = set()
         self._own_heap = False
         self.work.copy(len(self.frames))
-        return State(dict(self.frames), self.heap, self.device_set, self.dead, self.scaled, self.work)
+        flags = self.device_set, self.dead, self.scaled, self.grouped, self.wrapped
+        return State(dict(self.frames), self.heap, *flags, self.work)
 
     def names(self, frame: int) -> dict[str, Value]:
         """Return the names of a frame, to be changed."""
@@ -75,6 +78,8 @@ def merge_states(states: list[State]) -> State:
 def _join_into(result: State, other: State) -> None:
     result.device_set = result.device_set and other.device_set
     result.scaled = result.scaled or other.scaled
+    result.grouped = result.grouped or other.grouped
+    result.wrapped = result.wrapped or other.wrapped
     result.work.copy(len(other.frames))
     for key in _differing(result.frames, other.frames):
         mine, names = result.frames.get(key), other.frames[key]

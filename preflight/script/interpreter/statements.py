@@ -1,17 +1,15 @@
-"""Statements of the language: branches fork the state, loops are read twice, `with` blocks are remembered."""
+"""Statements of the language: what one does to names and to the path, `with` blocks are remembered."""
 
 import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.script.interpreter import calls, classes, loops, switches
+from preflight.script.interpreter import branches, calls, classes, loops
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import MAYBE, ONE_PROCESS, branch_places, places_of
 from preflight.script.interpreter.matches import case_matches
-from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -22,7 +20,6 @@ from preflight.script.interpreter.values import (
     Module,
     Ref,
     Value,
-    truth,
 )
 
 if TYPE_CHECKING:
@@ -79,66 +76,6 @@ def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
     else:
         load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
         assign(it, node.target, _counted(it, it.evaluate(load)))
-
-
-def _if(it: "Interpreter", node: ast.If) -> None:
-    known = truth(it.evaluate(node.test))
-    if known is not None:
-        _known_branch(it, node, known=known)
-        return
-    if id(node) not in it.branch_places:
-        it.branch_places[id(node)] = places_of(node, it.source.lines)
-    there, elsewhere = it.branch_places[id(node)]
-    other = it.state.fork()
-    maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
-    left = len(it.continues)
-    it.tests.append(node.test)
-    enter_branch(it, node.test, holds=True)
-    _execute_in(it, node.body, there, maybe)
-    taken, it.state = it.state, other
-    enter_branch(it, node.test, holds=False)
-    _execute_in(it, node.orelse, elsewhere, maybe)
-    leave_branches(it, node.test, taken, it.state)
-    if len(it.continues) == left:
-        it.tests.pop()  # else what follows in this turn depends on it
-    if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
-        it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
-    it.state = merge_states([taken, it.state])
-
-
-def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:
-    """Carry out a branch that runs in some places only; "" for everywhere."""
-    depth = len(it.contexts)
-    it.contexts += [place for place in places if place]
-    execute(it, body)
-    del it.contexts[depth:]
-
-
-def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
-    """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
-    body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
-    if other:
-        switches.note_closed(it, node.test, other)
-    without = switches.default_of_one_rank(it, node.test, other) or _of_one_process(node, known=known)
-    if without and body:
-        it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
-    ends = len(it.returns), len(it.breaks), len(it.continues)
-    before = it.state.fork() if _may_raise(body) else None
-    _execute_in(it, body, without)
-    if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
-        it.state = before
-        execute(it, other)
-
-
-def _of_one_process(node: ast.If, *, known: bool) -> str:
-    """Return the context of a branch that a script takes for one GPU, by its own count."""
-    return ONE_PROCESS if branch_places(node.test)[not known] == ONE_PROCESS else ""
-
-
-def _may_raise(body: list[ast.stmt]) -> bool:
-    """Whether a branch ends the path by a raise or a call, seen without following it."""
-    last = body[-1] if body else None
-    return isinstance(last, (ast.Raise, ast.Expr, ast.If, ast.Try, ast.With))
 
 
 def _break(it: "Interpreter", node: ast.Break) -> None:
@@ -367,7 +304,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
-    ast.If: _if,
+    ast.If: branches.read_if,
     ast.For: loops.read_for,
     ast.AsyncFor: loops.read_for,
     ast.While: loops.read_while,

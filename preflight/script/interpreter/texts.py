@@ -28,9 +28,9 @@ def concatenated(parts: Iterable[Value], place: CodeLocation | None = None) -> V
             unknown = True
     if ranked and text in ("cuda:", "cuda"):
         return Device("cuda", of_rank=True)
-    if unknown:
-        return UNKNOWN
-    return RankValue() if ranked else Const(text, place)
+    if ranked:
+        return RankValue()
+    return UNKNOWN if unknown else Const(text, place)
 
 
 def formatted(text: str, given: Iterable[Value], named: Map, place: CodeLocation) -> Value:

@@ -38,7 +38,9 @@ class Dtype:
 
 @dataclass(frozen=True, slots=True)
 class RankValue:
-    """A number that differs from rank to rank: LOCAL_RANK, a process index."""
+    """What differs from rank to rank: LOCAL_RANK, a process index, a comparison with one."""
+
+    first: bool | None = field(default=None, compare=False)  # of a comparison: True on rank 0 only, or not
 
 
 @dataclass(frozen=True, slots=True)

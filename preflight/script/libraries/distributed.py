@@ -25,6 +25,7 @@ def init_process_group(it: Interpreter, call: Call) -> Value:
     """torch.distributed.init_process_group(...): with a device_id the rank has its device."""
     if call.get("device_id") is not None:
         it.state.device_set = True
+    it.state.grouped = True
     backend = text_of(call.get("backend", 0))
     it.emit(ScriptEvent("process group", call.place, None, call, backend or ""))
     return NONE
@@ -44,6 +45,7 @@ def ddp(it: Interpreter, call: Call) -> Value:
     """DistributedDataParallel(model, device_ids=[...]): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
     ids = call.get("device_ids", 1) or NONE
+    it.state.wrapped = True
     for item in alternatives(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, wrapped=TRUE, inside=TRUE)
@@ -56,9 +58,18 @@ def ddp(it: Interpreter, call: Call) -> Value:
 def fsdp(it: Interpreter, call: Call) -> Value:
     """FSDP keeps float32 masters of its own."""
     model = call.get("module", 0) or UNKNOWN
+    it.state.wrapped = True
     if isinstance(model, Ref):
         it.change(model.id, sharded=TRUE)
     it.emit(ScriptEvent("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
+    return model
+
+
+def _gathering(it: Interpreter, call: Call) -> Value:
+    """FullyShardedDataParallel(model): its state_dict() gathers the weights of all ranks."""
+    model = fsdp(it, call)
+    if isinstance(model, Ref):
+        it.change(model.id, gathers=TRUE)
     return model
 
 
@@ -69,6 +80,7 @@ def deepspeed_engine(it: Interpreter, call: Call) -> Value:
             it.change(model.id, sharded=TRUE)
             it.emit(ScriptEvent("prepare", call.place, model.id, call))
     it.emit(ScriptEvent("sharded", call.place, None, call))
+    it.state.wrapped = True
     taint(it, call)
     return UNKNOWN
 
@@ -101,7 +113,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.nn.parallel.DataParallel": data_parallel,
     "torch.nn.parallel.DistributedDataParallel": ddp,
     "torch.nn.parallel.distributed.DistributedDataParallel": ddp,
-    "torch.distributed.fsdp.FullyShardedDataParallel": fsdp,
+    "torch.distributed.fsdp.FullyShardedDataParallel": _gathering,
     "torch.distributed.fsdp.fully_shard": fsdp,
     "torch.distributed._composable.fsdp.fully_shard": fsdp,
     "torch.distributed.get_rank": lambda _it, _call: RankValue(),

@@ -68,6 +68,7 @@ def _prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.notes.setdefault("prepared", []).extend(it.place(argument) for argument in call.node.args)
     if isinstance(owner, Ref):
         it.change(owner.id, prepares=TRUE)
+        it.state.wrapped = it.state.wrapped or (not call.open and _prepares_model(it, call))
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
@@ -76,7 +77,12 @@ def _prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
+def _prepares_model(it: Interpreter, call: Call) -> bool:
+    return any(it.kind(item) == "model" for given in call.args for item in alternatives(given))
+
+
 def _accelerator_backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    it.state.scaled = False
     it.emit(
         ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
     )
@@ -348,9 +354,8 @@ CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
 
 _HARMLESS = (
     *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "no_sync", "join_uneven_inputs"),
-    *("unscale_gradients", "register_for_checkpointing", "save", "save_model", "save_state", "load_state"),
-    *("get_state_dict", "gather", "gather_for_metrics", "reduce", "free_memory", "clear", "log", "print"),
-    *("verify_device_map", "skip_first_batches", "end_training", "wait_for_everyone", "init_trackers"),
+    *("unscale_gradients", "register_for_checkpointing", "save", "load_state"),
+    *("free_memory", "clear", "log", "print", "verify_device_map", "end_training", "init_trackers"),
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
 
@@ -360,6 +365,8 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("accelerator", "prepare_optimizer"): _prepare,
     ("accelerator", "backward"): _accelerator_backward,
     ("accelerator", "unwrap_model"): _first,
+    ("accelerator", "skip_first_batches"): _first,
+    ("accelerator", "prepare_data_loader"): _prepare,
     **{("accelerator", name): _nothing for name in _HARMLESS},
     ("trainer", "train"): _train,
     ("trainer", "step"): _train,  # of trl's PPOTrainer

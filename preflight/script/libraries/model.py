@@ -33,6 +33,8 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries import (
     absl_flags,
+    collectives,
+    data_loading,
     devices,
     distributed,
     environment,
@@ -94,15 +96,29 @@ _CALLS = {
     **pytorch.CALLS,
     **huggingface.CALLS,
     **distributed.CALLS,
+    **collectives.CALLS,
 }
-_CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES, **distributed.CLASSES}
-_CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
+_CLASSES = {
+    **stdlib.CLASSES,
+    **pytorch.CLASSES,
+    **huggingface.CLASSES,
+    **distributed.CLASSES,
+    **data_loading.CLASSES,
+}
+_CONSTRUCT = {
+    **stdlib.CONSTRUCT,
+    **pytorch.CONSTRUCT,
+    **huggingface.CONSTRUCT,
+    **lightning.CONSTRUCT,
+    **data_loading.CONSTRUCT,
+}
 _METHODS = {
     **stdlib.METHODS,
     **records.METHODS,
     **pytorch.METHODS,
     **huggingface.METHODS,
     **lightning.METHODS,
+    **collectives.METHODS,
 }
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 
@@ -230,6 +246,9 @@ class LibraryModel:
 
     def element(self, it: Interpreter, iterable: Value) -> Value:
         """Return what iterating over a value yields."""
+        if data_loading.may_draw(it, iterable):
+            data_loading.draw(it, iterable)
+            return join(self._yielded(it, item) for item in alternatives(iterable) if isinstance(item, Ref))
         if isinstance(iterable, Seq):
             values = join(iterable.items) if iterable.items else UNKNOWN
             return join((values, UNKNOWN)) if iterable.open and len(iterable.items) > 1 else values
@@ -245,7 +264,8 @@ class LibraryModel:
 
     def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
         """Return what the __iter__ of a class of the script yields."""
-        method = method_of(it, iterable, "__iter__") if it.kind(iterable) == "instance" else None
+        made_here = it.kind(iterable) in ("instance", "loader")
+        method = method_of(it, iterable, "__iter__") if made_here else None
         if method is None:
             return UNKNOWN
         node = it.functions[method.key].node

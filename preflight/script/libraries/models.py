@@ -34,6 +34,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
+from preflight.script.libraries.collectives import note_state_dict
 from preflight.script.names import TORCH_DTYPES
 
 TENSOR_DTYPE = "__tensor_dtype__"
@@ -131,6 +132,7 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
         _apply(it, owner, call)
         return owner
     if name in ("state_dict", "get_adapter_state_dict"):
+        note_state_dict(it, model, call)
         return Element(model, "state")
     if name == "add_adapter":
         _add_adapter(it, model, call)

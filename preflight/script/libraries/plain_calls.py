@@ -1,6 +1,7 @@
 """Builtins that compute: of constants, and of lists and dicts of them, they give what Python does."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -223,7 +224,10 @@ def _next(it: Interpreter, call: Call) -> Value:
     value = call.args[0] if call.args else UNKNOWN
     if isinstance(value, Seq) and not value.open:
         return value.items[0] if value.items else call.get("default", 1) or UNKNOWN
+    before = it.drawn
     found = it.library.element(it, value)
+    if it.drawn is not before:
+        it.drawn = (*before, replace(it.drawn[-1], by_next=True))
     return join((found, call.args[1])) if len(call.args) > 1 else found
 
 

@@ -369,6 +369,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return what makes a model without being a class: torchvision.models.resnet50(), timm.create_model()."""
     root, last = root_and_last(name)
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
+        it.state.wrapped = it.state.wrapped or last == "DistributedDataParallel"
         return call.args[0] if call.args else UNKNOWN
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
         return it.new(new_model(call.place, Dtype("float32", call.place)))

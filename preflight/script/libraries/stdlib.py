@@ -74,6 +74,8 @@ def _bool(it: Interpreter, call: Call) -> Value:
 def _same(it: Interpreter, call: Call) -> Value:
     """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
+    if isinstance(value, Ref) and it.kind(value) == "loader":
+        return value  # iter(loader), tqdm(loader): what is drawn from it counts where it is drawn
     return value if isinstance(value, (Seq, Element)) else Seq((it.library.element(it, value),), open=True)
 
 
@@ -180,6 +182,8 @@ def _path(it: Interpreter, call: Call) -> Value:
     """pathlib.Path(...) and os.path.join(...) of known words are their text."""
     words = [word for item in call.args if (word := text_of(item)) is not None]
     del it
+    if RankValue() in call.args:
+        return RankValue()
     return Const(posixpath.join(*words)) if words and len(words) == len(call.args) else UNKNOWN
 
 

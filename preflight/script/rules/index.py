@@ -2,7 +2,10 @@
 
 from preflight.script.rules import (
     autocast,
+    collectives,
+    data_loading,
     grad_scaler,
+    model_wrappers,
     models,
     placement,
     precision,
@@ -12,7 +15,19 @@ from preflight.script.rules import (
 )
 from preflight.script.rules.registry import RULES
 
-MODULES = (models, syntax, precision, grad_scaler, scaler_use, autocast, placement, versions)
+MODULES = (
+    models,
+    syntax,
+    precision,
+    grad_scaler,
+    scaler_use,
+    autocast,
+    placement,
+    data_loading,
+    collectives,
+    model_wrappers,
+    versions,
+)
 
 
 def rule_codes() -> tuple[str, ...]:

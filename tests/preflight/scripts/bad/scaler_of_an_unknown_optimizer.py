@@ -13,3 +13,4 @@ scaler = torch.amp.GradScaler("cuda")
 for batch in range(3):
     model(batch).sum().backward()
     scaler.step(optimizer)  # expect: P119 warning
+    scaler.update()

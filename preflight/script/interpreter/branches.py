@@ -1,0 +1,102 @@
+"""Branches of the language: what a condition says of where its branches run, and which of them are read."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter import switches
+from preflight.script.interpreter.guards import (
+    BY_RANK,
+    MAYBE,
+    ONE_PROCESS,
+    OTHER_RANKS,
+    RANK_0,
+    branch_places,
+    places_by_rank,
+    places_of,
+)
+from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
+from preflight.script.interpreter.state import merge_states
+from preflight.script.interpreter.values import RankValue, alternatives, truth
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
+
+
+def read_if(it: "Interpreter", node: ast.If) -> None:
+    """Carry out the branch that a condition takes; both, each on its own path, where it is not known."""
+    value = it.evaluate(node.test)
+    known = truth(value)
+    if known is not None:
+        _known_branch(it, node, known=known)
+        return
+    if id(node) not in it.branch_places:
+        it.branch_places[id(node)] = places_of(node, it.source.lines)
+    there, elsewhere = it.branch_places[id(node)]
+    if isinstance(value, RankValue) and value.first is not None:
+        there, elsewhere = (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
+    elif not (there and elsewhere) and RankValue() in alternatives(value):
+        there, elsewhere = there or BY_RANK, elsewhere or BY_RANK
+    other = it.state.fork()
+    maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
+    left = len(it.continues)
+    it.tests.append(node.test)
+    enter_branch(it, node.test, holds=True)
+    outer_guard = it.guard
+    it.guard = node if there == RANK_0 else outer_guard
+    _execute_in(it, node.body, there, maybe)
+    taken, it.state = it.state, other
+    enter_branch(it, node.test, holds=False)
+    it.guard = node if elsewhere == RANK_0 else outer_guard
+    _execute_in(it, node.orelse, elsewhere, maybe)
+    it.guard = outer_guard
+    leave_branches(it, node.test, taken, it.state)
+    if len(it.continues) == left:
+        it.tests.pop()  # else what follows in this turn depends on it
+    if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
+        it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
+        it.guard = node if elsewhere == RANK_0 else it.guard
+    it.state = merge_states([taken, it.state])
+
+
+def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:
+    """Carry out a branch that runs in some places only; "" for everywhere."""
+    depth = len(it.contexts)
+    it.contexts += [place for place in places if place]
+    it.execute(body)
+    del it.contexts[depth:]
+
+
+def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
+    """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
+    body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
+    if other:
+        switches.note_closed(it, node.test, other)
+    place = _known_places(it, node)[not known]
+    one = ONE_PROCESS if place == ONE_PROCESS else ""
+    without = switches.default_of_one_rank(it, node.test, other) or one
+    if without and body:
+        it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
+    ends = len(it.returns), len(it.breaks), len(it.continues)
+    before = it.state.fork() if _may_raise(body) else None
+    outer_guard = it.guard
+    it.guard = node if place == RANK_0 else outer_guard
+    _execute_in(it, body, without, place if place in _OF_RANKS else "")
+    it.guard = outer_guard
+    if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
+        it.state = before
+        it.execute(other)
+
+
+def _known_places(it: "Interpreter", node: ast.If) -> tuple[str, str]:
+    """Return where the branches of a condition run by what it asks, whatever defaults answer."""
+    if id(node.test) not in it.branch_places:
+        it.branch_places[id(node.test)] = places_by_rank(node.test, branch_places(node.test))
+    return it.branch_places[id(node.test)]
+
+
+def _may_raise(body: list[ast.stmt]) -> bool:
+    """Whether a branch ends the path by a raise or a call, seen without following it."""
+    last = body[-1] if body else None
+    return isinstance(last, (ast.Raise, ast.Expr, ast.If, ast.Try, ast.With))

@@ -1,0 +1,119 @@
+"""Operations in which all ranks of a process group take part: a rank that is alone in one waits for ever."""
+
+from collections.abc import Callable
+
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Element,
+    Ref,
+    Value,
+    alternatives,
+    truth,
+)
+
+_PLAIN = (
+    *(
+        "barrier",
+        "monitored_barrier",
+        "all_reduce",
+        "all_gather",
+        "all_gather_object",
+        "all_gather_into_tensor",
+    ),
+    *("broadcast", "broadcast_object_list", "reduce", "gather", "gather_object", "scatter", "reduce_scatter"),
+    *("scatter_object_list", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "new_group"),
+)
+_SHARDED = (
+    *("torch.distributed.checkpoint.save", "torch.distributed.checkpoint.load"),
+    *("torch.distributed.checkpoint.save_state_dict", "torch.distributed.checkpoint.load_state_dict"),
+    "torch.distributed.checkpoint.async_save",
+    *(
+        f"torch.distributed.checkpoint.state_dict.get_{name}"
+        for name in ("state_dict", "model_state_dict", "optimizer_state_dict")
+    ),
+    *(
+        f"torch.distributed.fsdp.FullyShardedDataParallel.{name}"
+        for name in ("optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict")
+    ),
+)
+"""Functions that gather what ranks hold parts of."""
+
+
+def emit_collective(it: Interpreter, call: Call, name: str) -> None:
+    """Send the rules a collective of the whole process group, or of some group that is not known."""
+    group = call.get("group") or call.get("process_group") or NONE
+    if all(item == NONE for item in alternatives(group)):
+        it.emit(ScriptEvent("collective", call.place, None, call, name))
+
+
+def _collective(name: str) -> Callable[[Interpreter, Call], Value]:
+    def model(it: Interpreter, call: Call) -> Value:
+        emit_collective(it, call, name)
+        return UNKNOWN
+
+    return model
+
+
+def _method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+    def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+        del owner
+        emit_collective(it, call, name)
+        return UNKNOWN
+
+    return model
+
+
+def _sharded_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+    """A method of Accelerator that all ranks must call where DeepSpeed or FSDP shards the model."""
+
+    def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+        thing = it.thing(owner)
+        if thing is not None and truth(thing.get("sharded", FALSE)):
+            emit_collective(it, call, name)
+        return UNKNOWN
+
+    return model
+
+
+def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
+    """Note that the weights of a model are gathered, if FSDP shards it."""
+    thing = it.thing(model)
+    if thing is not None and thing.get("gathers") == TRUE:
+        emit_collective(it, call, "state_dict")
+
+
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    **{f"torch.distributed.{name}": _collective(name) for name in _PLAIN},
+    **{name: _collective(name.rsplit(".", 1)[-1]) for name in _SHARDED},
+    **{
+        f"accelerate.utils.{name}": _collective(name)
+        for name in (
+            "wait_for_everyone",
+            "gather",
+            "gather_object",
+            "broadcast",
+            "broadcast_object_list",
+            "reduce",
+        )
+    },
+}
+
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    **{
+        (kind, "wait_for_everyone"): _method("wait_for_everyone") for kind in ("accelerator", "partial state")
+    },
+    **{
+        ("accelerator", name): _method(name)
+        for name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes")
+    },
+    **{
+        ("accelerator", name): _sharded_method(name)
+        for name in ("save_state", "save_model", "get_state_dict")
+    },
+    **{("fabric", name): _method(name) for name in ("barrier", "all_gather", "all_reduce", "broadcast")},
+}

@@ -1,0 +1,106 @@
+"""torch.utils.data: loaders and samplers, and which loader a loop trains on."""
+
+import ast
+import re
+from collections.abc import Callable
+
+from preflight.script.interpreter.events import Call, Draw, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    HeapObject,
+    OneOf,
+    Ref,
+    Value,
+    alternatives,
+)
+
+_OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
+"""Samplers of torch that know nothing of ranks."""
+_VALIDATES = re.compile(
+    r"(?:^|_)(?:val|valid|validation|dev|test|eval|evaluation|infer|inference|pred|predict|query|gallery"
+    r"|calib|calibration|demo|probe|sanity|fid|metric|metrics)(?:_|\d|$)|(?:val|valid|eval|test)(?:_?set|_?data)",
+    re.IGNORECASE,
+)
+
+
+def _loader(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
+    del name
+    names = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
+    values: dict[str, Value] = {}
+    for position, keyword in enumerate(names):
+        given = call.get(keyword, position)
+        values[keyword] = given if given is not None else (UNKNOWN if call.open else NONE)
+    values["validates"] = Const(is_of_validation(call.node))
+    it.change(ref.id, **values)
+    it.emit(ScriptEvent("loader", call.place, ref.id, call))
+
+
+def is_of_validation(node: ast.AST) -> bool:
+    """Whether a call makes a loader of validation data, by the names in it."""
+    names = (getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node))
+    return any(_VALIDATES.search(name) for name in names if isinstance(name, str))
+
+
+def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
+    last = name.rsplit(".", 1)[-1]
+    if last != "DistributedSampler":
+        it.change(ref.id, divides=Const(last not in _OF_ALL_RANKS))
+        return
+    rank = call.get("rank", 2) or (UNKNOWN if call.open else NONE)
+    shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)
+    it.change(ref.id, divides=TRUE, reshuffles=shuffle, rank=rank)
+
+
+def draw(it: Interpreter, iterable: Value) -> None:
+    """Note that the loop around the current point draws from a data loader, if that is what it goes over."""
+    if "no_grad" in it.contexts:
+        return
+    items = alternatives(iterable)
+    if all(isinstance(item, Ref) and it.kind(item) == "loader" for item in items):
+        loaders = tuple(item.id for item in items if isinstance(item, Ref))
+        new = Draw(loaders, it.loop_depth)
+        if new not in it.drawn:
+            it.drawn = (*it.drawn, new)
+
+
+def may_draw(it: Interpreter, iterable: Value) -> bool:
+    """Whether a value is, or may be, a data loader."""
+    if isinstance(iterable, Ref):
+        return it.kind(iterable) == "loader"
+    return isinstance(iterable, OneOf) and any(it.kind(item) == "loader" for item in iterable.values)
+
+
+def divides(it: Interpreter, loader: HeapObject) -> bool:
+    """Whether a loader gives each rank its part of the data, or something that is not known may see to it."""
+    if loader.get("touched") == TRUE or loader.get("accelerator") != NONE:
+        return True
+    if loader.get("batch_sampler") != NONE:
+        return True
+    for sampler in alternatives(loader.get("sampler")):
+        thing = it.thing(sampler) if isinstance(sampler, Ref) else None
+        if sampler != NONE and (thing is None or thing.get("divides", TRUE) != FALSE):
+            return True
+    return False
+
+
+_SAMPLERS = (
+    *("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler"),
+    *("DistributedSampler", "BatchSampler"),
+)
+
+CLASSES = {
+    **dict.fromkeys(("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"), "loader"),
+    **{f"torch.utils.data.{name}": "sampler" for name in _SAMPLERS},
+    **{f"torch.utils.data.sampler.{name}": "sampler" for name in _SAMPLERS},
+    "torch.utils.data.distributed.DistributedSampler": "sampler",
+}
+
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
+    "loader": _loader,
+    "sampler": _sampler,
+}

@@ -1,0 +1,54 @@
+"""Rule R404: what all ranks must do together, and only rank 0 does."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import BY_RANK, OTHER_RANKS, RANK_0
+from preflight.script.rules.certainty import doubted, doubts_of
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_ALONE = "alone in "
+_OTHERS = "others take part"
+_OF_TRAINER = {"train": "trainer.train()", "evaluate": "trainer.evaluate()"}
+
+
+@rule("R404", "collective", "train", "evaluate", "end")
+def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A barrier, broadcast, reduction or the like is reached by rank 0 only.
+
+    The others never come: rank 0 waits until the time-out of the process group (10 to 30 minutes), or meets
+    them in another operation. So do the state_dict() of an FSDP model, accelerator.gather() and
+    trainer.evaluate(), which all ranks must call. A branch of the other ranks that takes part in one is
+    taken for the counterpart.
+    Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13.
+    """
+    if it.target.processes == 1:
+        return
+    if event.name == "end":
+        yield from () if it.notes.get(_OTHERS) else _waiting(it)
+        return
+    if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
+        it.notes.setdefault(_OTHERS, []).append(event.place)
+    elif RANK_0 in it.contexts:
+        level = Level.ERROR if it.target.processes else Level.WARNING
+        hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
+        what = _OF_TRAINER.get(event.name) or f"{event.what}()"
+        it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
+        if it.guard is not None:
+            it.notes.setdefault(f"guard of {event.place}", []).append(it.source.place(it.guard))
+
+
+def _waiting(it: "Interpreter") -> Iterator[RuleHit]:
+    for name, places in list(it.notes.items()):
+        if not name.startswith(_ALONE):
+            continue
+        level, what = name.removeprefix(_ALONE).split(" ", 1)
+        for place in dict.fromkeys(places):
+            message = f"only rank 0 comes to this {what}, and waits for the others"
+            fix = f"call {what} on every rank: move it out of the branch of rank 0"
+            guards = tuple(dict.fromkeys(it.notes.get(f"guard of {place}", ())))
+            yield RuleHit(place, message, fix, Level(level), guards)

@@ -1,0 +1,193 @@
+"""Rules R401 to R403: what each rank gets of the data, and options that a DataLoader refuses."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Draw, ScriptEvent
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Class,
+    Const,
+    ExternalName,
+    HeapObject,
+    Ref,
+    Value,
+    alternatives,
+    truth,
+)
+from preflight.script.libraries.data_loading import divides
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_STEPS = ("backward", "scaled", "step", "scaler step")
+_DIVIDED = re.compile(
+    r"split_dataset_by_node|split_by_node|node_?split|(?<![a-z])(?<!fully_)shard(?!ed)|get_worker_info|resampled|webdataset|islice\("
+    r"|\[[^\]\n]*rank[^\]\n]*:[^\]\n]*\]|\[[^\]\n]*:[^\]\n]*(?:rank|world_size)[^\]\n]*\]"
+    r"|rank\w*(?:\(\))?\)? *(?:\*|%(?! *(?:[\w.]*(?:torch|gpu|device|cuda)|args\.n|\d)))"
+    r"|[*%] *(?:\w+\.)*(?:local_|global_)?rank|seed[^\n]{0,40}rank|rank[^\n]{0,30}seed"
+    r"|(?:data(?!_?parallel)|loader|sampler|corpus|stream)\w*\([^\n()]*rank"
+    r"|\brank *= *(?:\w+\.)*(?:\w*_)?rank"
+    r"|ffcv|nvidia\.dali|ResumableDataLoader",
+    re.IGNORECASE,
+)
+"""What a script writes that gives ranks unlike data without a sampler: shards, slices, seeds."""
+_SAMPLER_FIX = (
+    "sampler = DistributedSampler(dataset); DataLoader(dataset, sampler=sampler), without shuffle=True; "
+    "sampler.set_epoch(epoch) before each epoch"
+)
+
+
+@rule("R401", *_STEPS)
+def all_data_on_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
+
+    An epoch is then as many epochs as there are ranks, and with one seed all ranks train on the same batches:
+    N GPUs do the work of one. DistributedSampler, accelerator.prepare(loader) or a dataset that is split by
+    rank gives each rank its own part.
+    Source: torch.utils.data's documentation of DistributedSampler; the DDP tutorial of pytorch.org.
+    """
+    del event  # that something trains is what counts
+    if it.target.processes == 1 or not it.state.wrapped or "no_grad" in it.contexts:
+        return
+    for drawn in it.drawn:
+        loaders = [thing for number in drawn.loaders if (thing := it.thing(number)) is not None]
+        if any(divides(it, loader) or loader.get("validates") == TRUE for loader in loaders):
+            continue
+        for loader in loaders:
+            if not _is_divided_elsewhere(it, loader):
+                yield _undivided(it, loader)
+
+
+def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
+    message = "every rank goes through all of this data: no sampler gives each its part"
+    level = Level.WARNING
+    shuffles = truth(loader.get("shuffle")) is True  # what a rank divides itself is seldom shuffled
+    if not shuffles and it.sources.unread():
+        level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
+    return RuleHit(loader.place, message, _SAMPLER_FIX, level)
+
+
+def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject) -> bool:
+    """Whether the dataset may be the rank's own part already, or the order of its batches the rank's own."""
+    for dataset in alternatives(loader.get("dataset")):
+        if _is_iterable(it, dataset) is not False:
+            return True
+    return any(_DIVIDED.search(source.text) for source in it.sources.files())
+
+
+def _is_iterable(it: "Interpreter", dataset: Value) -> bool | None:
+    """Whether a dataset is an IterableDataset, None where its class has a base that is not known."""
+    thing = it.thing(dataset) if isinstance(dataset, Ref) else None
+    cls = thing.get("__class__") if thing else NONE
+    if not isinstance(cls, Class):
+        return False
+    bases = [base for info in it.mro(cls.key) for base in info.bases]
+    names = [base.name for base in bases if isinstance(base, ExternalName)]
+    if any(name.endswith("IterableDataset") for name in names):
+        return True
+    return None if UNKNOWN in bases else False
+
+
+@rule("R402", "loader")
+def options_that_exclude_each_other(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A DataLoader is given options that exclude each other.
+
+    It raises a ValueError: shuffle=True beside a sampler, any of batch_size, shuffle, sampler and drop_last
+    beside a batch_sampler, shuffle=True or a sampler for an IterableDataset, persistent_workers or
+    prefetch_factor without workers.
+    Source: torch/utils/data/dataloader.py; each reproduced with torch 2.13.
+    """
+    loader, call = it.thing(event.ref), event.call
+    if loader is None or call is None:
+        return
+    for keyword, reason, fix, sure in _conflicts(it, loader, event):
+        level = Level.ERROR if sure else Level.WARNING
+        yield RuleHit(call.at(keyword), f"DataLoader refuses {reason}", fix, level)
+
+
+def _conflicts(
+    it: "Interpreter", loader: HeapObject, event: ScriptEvent
+) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the keyword at fault, what is refused, the fix, and whether it is refused on every path."""
+    call = event.call
+    if call is None:
+        return
+    shuffles = truth(loader.get("shuffle")) is True
+    sampler, batches = (_given(loader.get(name)) for name in ("sampler", "batch_sampler"))
+    if shuffles and sampler is not False:
+        yield (
+            "shuffle",
+            "shuffle=True beside a sampler",
+            "remove shuffle=True: the sampler shuffles",
+            bool(sampler),
+        )
+    for keyword, refused in (
+        ("batch_size", _given(loader.get("batch_size")) and loader.get("batch_size") != Const(1)),
+        ("shuffle", shuffles),
+        ("drop_last", truth(call.get("drop_last", 8) or FALSE) is True),
+    ):
+        if batches and refused:
+            fix = f"remove {keyword}=, which the batch_sampler decides"
+            yield keyword, f"{keyword}= beside a batch_sampler", fix, True
+    if all(_is_iterable(it, item) for item in alternatives(loader.get("dataset"))):
+        for keyword, refused in (("shuffle", shuffles), ("sampler", sampler), ("batch_sampler", batches)):
+            if refused:
+                yield keyword, f"{keyword}= for an IterableDataset", f"remove {keyword}=", True
+    if loader.get("num_workers") in (NONE, Const(0)) and not call.open:
+        for keyword, value in (
+            ("persistent_workers", call.get("persistent_workers") or FALSE),
+            ("prefetch_factor", call.get("prefetch_factor") or FALSE),
+        ):
+            if all(isinstance(item, Const) and item.value for item in alternatives(value)):
+                yield keyword, f"{keyword}= without workers", "num_workers=4, or remove it", True
+
+
+def _given(value: Value) -> bool | None:
+    """Whether an argument is given, None where it is on some paths only; what is not known counts as not."""
+    if value in (UNKNOWN, NONE):
+        return False
+    items = alternatives(value)
+    if UNKNOWN in items:
+        return False
+    return None if NONE in items else True
+
+
+@rule("R403", *_STEPS)
+def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A DistributedSampler shuffles, and set_epoch is never called in the loop over epochs.
+
+    The order depends on the seed and the epoch alone, so without set_epoch(epoch) every epoch has the same
+    batches in the same order. accelerate, Lightning and the Trainer call it themselves.
+    Source: torch.utils.data.distributed's documentation.
+    """
+    del event
+    if not any(map(_goes_over_again, it.drawn)) or "no_grad" in it.contexts:
+        return
+    samplers = [thing for drawn in it.drawn for thing in _reshuffled(it, drawn)]
+    if not samplers or any("set_epoch" in source.text for source in it.sources.files()):
+        return
+    for sampler in samplers:
+        message = "set_epoch is never called: this sampler shuffles every epoch alike"
+        fix = "sampler.set_epoch(epoch) at the start of each epoch"
+        yield RuleHit(sampler.place, message, fix, Level.WARNING)
+
+
+def _goes_over_again(drawn: Draw) -> bool:
+    return drawn.depth > 0 and not drawn.by_next
+
+
+def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
+    """Yield the samplers that shuffle by epoch, of loaders that a loop goes over again and again."""
+    for number in drawn.loaders if _goes_over_again(drawn) else ():
+        loader = it.thing(number)
+        owned = loader is None or loader.get("touched") == TRUE or loader.get("accelerator") != NONE
+        for item in () if owned or loader is None else alternatives(loader.get("sampler")):
+            sampler = it.thing(item) if isinstance(item, Ref) else None
+            if sampler is not None and truth(sampler.get("reshuffles", FALSE)) is True:
+                yield sampler

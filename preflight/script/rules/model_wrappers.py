@@ -1,0 +1,147 @@
+"""Rules R406 to R408: how a model is wrapped for several ranks."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.guards import MAYBE, UNCALLED
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Dtype,
+    HeapObject,
+    Map,
+    Ref,
+    Seq,
+    alternatives,
+    truth,
+)
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_EXCHANGES = re.compile(
+    r"DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|reduce|gather|broadcast|\bi?send\(|\bi?recv"
+    r"|\brpc\b|horovod|hvd|deepspeed|apex|[Pp]ipeline|\bPipe\b|DTensor|parallelize|average_|sync_|_sync"
+    r"|Zero|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate|all_to_all"
+)
+"""What a script writes that exchanges gradients or weights between ranks, or leaves that to a library."""
+
+
+@rule("R406", "process group", "step", "scaler step", "end")
+def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
+
+    Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
+    it. Nothing raises.
+    Source: torch.nn.parallel.DistributedDataParallel's documentation.
+    """
+    if it.target.processes == 1 or UNCALLED in it.contexts:
+        return
+    if event.name == "process group":
+        it.notes.setdefault("group of ranks", []).append(event.place)
+    elif event.name != "end":
+        it.notes.setdefault("steps of ranks", []).append(event.place)
+    elif it.notes.get("group of ranks") and it.notes.get("steps of ranks") and not it.sources.unread():
+        texts = (re.sub(r"#[^\n]*", "", source.text) for source in it.sources.files())
+        if not any(_EXCHANGES.search(text) for text in texts):
+            step = it.notes["steps of ranks"][0]
+            message = "ranks make a group, and nothing exchanges the gradients of this step between them"
+            fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
+            yield RuleHit(step, message, fix, Level.WARNING, (it.notes["group of ranks"][0],))
+
+
+_REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")
+"""What gives an optimizer other parameters."""
+
+
+@rule("R407", "sharded", "step", "scaler step")
+def optimizer_made_before_sharding(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """An optimizer is made before FSDP shards the model that it steps.
+
+    FSDP replaces the parameters by shards; the optimizer holds those of before, and steps what the model no
+    longer uses. Nothing raises: the loss never falls. With use_orig_params=True FSDP keeps the parameters.
+    Source: torch.distributed.fsdp's documentation; reproduced on two gloo ranks with torch 2.13.
+    """
+    if event.name == "sharded":
+        if (
+            event.call is None
+            or event.call.open
+            or truth(event.call.get("use_orig_params") or FALSE) is not False
+        ):
+            return
+        for number, thing in list(it.state.heap.items()) if event.ref is not None else ():
+            held = thing.get("models") if thing.kind == "optimizer" else NONE
+            if isinstance(held, Seq) and Ref(event.ref or 0) in held.items:
+                it.change(number, stale=Dtype("at", event.place))
+        return
+    if any(_REPLACES.search(source.text) for source in it.sources.files()):
+        return
+    chosen = event.values.get("optimizer", Ref(event.ref or 0))
+    for item in alternatives(chosen):
+        optimizer = it.thing(item) if isinstance(item, Ref) else None
+        stale = optimizer.get("stale") if optimizer is not None else NONE
+        if optimizer is not None and isinstance(stale, Dtype) and stale.place is not None:
+            message = "this optimizer is made before FSDP shards its model, and steps parameters of before"
+            fix = "make it after the model is wrapped: optimizer = AdamW(model.parameters())"
+            yield RuleHit(optimizer.place, message, fix, Level.WARNING, (stale.place,))
+
+
+@rule("R408", "ddp", "checkpoint", "arguments", "end")
+def marked_ready_twice(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Reentrant gradient checkpointing in a model wrapped by DDP(find_unused_parameters=True).
+
+    The first backward stops: "Expected to mark a variable ready only once". torch.utils.checkpoint and
+    transformers before 5 take the reentrant form unless use_reentrant=False says otherwise.
+    Source: torch.nn.parallel.DistributedDataParallel; reproduced with torch 2.13, where static_graph=True
+    avoids it too.
+    """
+    if event.name == "ddp" and event.call is not None and _finds_unused(event.call):
+        place = event.call.at("find_unused_parameters")
+        it.notes.setdefault("finds unused", []).append(place)
+        model = it.thing(event.ref)
+        yield from _twice(it, place, model, "checkpointing") if model is not None else ()
+    elif event.name == "ddp":
+        it.notes.setdefault("finds none", []).append(event.place)
+    elif event.name == "checkpoint" and event.call is not None and MAYBE not in it.contexts:
+        given = event.call.get("use_reentrant") or (UNKNOWN if event.call.open else TRUE)
+        if given == TRUE and "no_grad" not in it.contexts:
+            it.notes.setdefault("reenters", []).append(event.call.at("use_reentrant"))
+    elif event.name == "arguments":
+        args = it.thing(event.ref)
+        words = ("ddp_find_unused_parameters", "gradient_checkpointing")
+        if args is not None and all(args.get(word) == TRUE for word in words):
+            yield from _twice(it, event.place_of(words[0]), args, "gradient_checkpointing_kwargs")
+    elif event.name == "end" and it.notes.get("finds unused") and not it.notes.get("finds none"):
+        for place in dict.fromkeys(it.notes.get("reenters", ())):
+            yield RuleHit(place, _TWICE, _ONCE, Level.WARNING, (it.notes["finds unused"][0],))
+
+
+_TWICE = "reentrant checkpointing under find_unused_parameters=True marks parameters ready twice"
+_ONCE = "use_reentrant=False"
+
+
+def _finds_unused(call: Call) -> bool:
+    finds = call.get("find_unused_parameters", 6) or FALSE
+    return truth(finds) is True and truth(call.get("static_graph") or FALSE) is False
+
+
+def _twice(it: "Interpreter", place: CodeLocation, holder: HeapObject, name: str) -> Iterator[RuleHit]:
+    """Judge the checkpointing that a model or TrainingArguments turns on, by its keywords."""
+    given = holder.get(name)
+    spot = holder.get("checkpointing_at", NONE)
+    if holder.kind == "model" and spot == NONE:
+        return
+    said = given.get("use_reentrant") if isinstance(given, Map) else None
+    old = it.target.at_least("transformers", 5) is False
+    if said == TRUE or (
+        said is None and old and (given == NONE or (isinstance(given, Map) and not given.open))
+    ):
+        related = (spot.place,) if isinstance(spot, Dtype) and spot.place else ()
+        fix = 'gradient_checkpointing_kwargs={"use_reentrant": False}'
+        yield RuleHit(place, _TWICE, fix, Level.ERROR, related)

@@ -1,0 +1,27 @@
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoModel, TrainingArguments
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return checkpoint(self.block, x, use_reentrant=True)  # expect: R408 warning
+
+
+torch.distributed.init_process_group("nccl", device_id=torch.device("cuda"))
+net = DDP(Net(), find_unused_parameters=True)
+net(torch.zeros(4, 4)).sum().backward()
+loaded = AutoModel.from_pretrained("m")
+loaded.gradient_checkpointing_enable({"use_reentrant": True})
+loaded = DDP(loaded, find_unused_parameters=True)  # expect: R408 error
+arguments = TrainingArguments(
+    "out",
+    gradient_checkpointing=True,
+    gradient_checkpointing_kwargs={"use_reentrant": True},
+    ddp_find_unused_parameters=True,  # expect: R408 error
+)
