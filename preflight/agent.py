@@ -29,8 +29,6 @@ The contract with its sender (`launcher.remote.agent`):
 How it survives a sick host: `probes/children.py`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

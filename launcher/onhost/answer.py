@@ -3,8 +3,6 @@
 launcher/remote/rpc.py reads it. Standard library, Python >= 3.9.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

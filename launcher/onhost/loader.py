@@ -6,6 +6,7 @@ Standard library, Python >= 3.9.
 """
 
 from __future__ import annotations
+import __future__
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -41,7 +42,7 @@ class MemoryFinder:
 
     def get_code(self, name: str) -> CodeType:
         """Return a module's code (importlib.abc.InspectLoader)."""
-        return compile(self._sources[name], self._file(name), "exec", dont_inherit=True)
+        return compile_module(self._sources[name], self._file(name))
 
     def get_source(self, name: str) -> str:
         """Return a module's source, for the lines in tracebacks (importlib.abc.InspectLoader)."""
@@ -51,6 +52,12 @@ class MemoryFinder:
         return name.replace(".", "/") + ".py"
 
 
+def compile_module(source: str, file: str) -> CodeType:
+    """Compile with annotations left as text: Python 3.9 cannot evaluate `int | None`."""
+    code: CodeType = compile(source, file, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    return code
+
+
 def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
     """Run `source` in `scope` as the program's first module, with modules of these dotted names beside it."""
     package = "gpulaunch_" + name
@@ -58,4 +65,4 @@ def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]
     sys.meta_path.insert(0, loader)
     spec = ModuleSpec("%s.%s" % (package, name), loader)
     scope.update(__package__=package, __spec__=spec)
-    exec(compile(source, name + ".py", "exec", dont_inherit=True), scope)  # noqa: S102 - as above
+    exec(compile_module(source, name + ".py"), scope)  # noqa: S102 - as above

@@ -17,8 +17,6 @@ leave it, are adopted, die or are stopped, and when the state of a run changes: 
 host anew. Standard library, Python >= 3.9.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ directory, starts beside the ranks, and needs nine calls. The monitor needs thre
 Python >= 3.9.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any, Callable

@@ -4,8 +4,6 @@ The agent has a reader of its own (preflight/probes/processes/proc_pid.py): it k
 `preflight` imports nothing of `launcher`.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Iterable, NamedTuple
 

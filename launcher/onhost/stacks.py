@@ -14,8 +14,6 @@ A child of the supervisor or of a follower: a hang of this program blocks no oth
 time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

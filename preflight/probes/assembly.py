@@ -1,7 +1,5 @@
 """Facts that came in parts, made whole by the agent itself once its probes have ended."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .fact import Json, missing

@@ -1,7 +1,5 @@
 """One way to write the address of a PCI device."""
 
-from __future__ import annotations
-
 import re
 
 

@@ -1,7 +1,5 @@
 """Control groups, version 2 or 1: what they allow this session, and where a process belongs."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GPUs that other runs have claimed on this host."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

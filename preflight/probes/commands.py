@@ -1,7 +1,5 @@
 """Running the host's own programs, which may hang."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """A fact as the agent sends it: what was read, or the reason that it was not."""
 
-from __future__ import annotations
-
 import _thread
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Small readers of files and descriptors."""
 
-from __future__ import annotations
-
 import os
 import select
 

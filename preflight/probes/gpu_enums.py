@@ -1,7 +1,5 @@
 """Words of gpu_facts.Gpu that NVML's numbers and nvidia-smi's text are both turned into."""
 
-from __future__ import annotations
-
 NO_RESERVE = "no reserve is shown; used memory may include it"  # NVML v1, drivers before 510
 
 THROTTLE = (

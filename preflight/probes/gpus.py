@@ -1,7 +1,5 @@
 """GPUs and their driver."""
 
-from __future__ import annotations
-
 from .fact import Emit
 from .nvml.library import import_pynvml, load_nvml
 from .request import ProbeRequest

@@ -1,7 +1,5 @@
 """Facts out of a handful of files of the kernel that do not hang."""
 
-from __future__ import annotations
-
 from .claims import gpu_claims
 from .fact import Emit, fact
 from .identity import identity

@@ -1,7 +1,5 @@
 """Which machine this is, in which container, and who we are on it."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """InfiniBand ports."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """What lines of a kernel log say of GPUs and memory. `preflight/smi` reads saved logs with it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernel log, from the first source that may be read."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -6,8 +6,6 @@ these for every change, and each sets the folder's times. What may change at any
 ports, memory, disks, links, errors, the kernel's log) is never part of it.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from typing import NamedTuple

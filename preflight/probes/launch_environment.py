@@ -1,7 +1,5 @@
 """The variables that a launch from this process would inherit; what looks like a secret stays in it."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Memory, shared memory, load and the limits of this session."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """The mark by which a process says which supervisor started it. Anybody may have written it."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

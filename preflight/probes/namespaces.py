@@ -1,7 +1,5 @@
 """PID and time namespaces: in which of them a pid and a start time mean something."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Lists that the kernel gives over a netlink socket."""
 
-from __future__ import annotations
-
 import _socket as socket  # what it is made of: enumerations and selectors would take 6 ms
 import os
 import struct

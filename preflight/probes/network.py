@@ -1,7 +1,5 @@
 """Interfaces, addresses and the default route."""
 
-from __future__ import annotations
-
 import _socket as socket  # what it is made of: enumerations and selectors would take 6 ms
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Folders of a run: a network file system may hang on any of them."""
 
-from __future__ import annotations
-
 import os
 import re
 

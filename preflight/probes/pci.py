@@ -1,7 +1,5 @@
 """NVIDIA's devices on the PCI bus."""
 
-from __future__ import annotations
-
 import os
 
 from .fact import Json, missing

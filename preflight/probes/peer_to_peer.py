@@ -1,7 +1,5 @@
 """What is between GPUs that talk to each other directly over PCI: ACS and the IOMMU."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who holds the ports of a run, and which other ports are free."""
 
-from __future__ import annotations
-
 import _socket as socket  # what it is made of: enumerations and selectors would take 6 ms
 import errno
 import zlib

@@ -5,8 +5,6 @@ process inside a wedged driver call cannot die; its stdin, stdout and stderr are
 not keep the SSH channel open either. What it had sent by then counts, the rest is missing (code "timeout").
 """
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import json
@@ -65,7 +63,7 @@ def run_probes(probes: list[Probe], ask: ProbeRequest, answer: Json) -> Json:
     return took
 
 
-def _start(probe: Probe, ask: ProbeRequest) -> _Running:
+def _start(probe: Probe, ask: ProbeRequest) -> "_Running":
     """Fork the probe; the child never returns."""
     read_fd, write_fd = os.pipe()
     limit_s = min(probe.deadline_s, ask.deadline_s)

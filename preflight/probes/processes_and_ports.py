@@ -1,7 +1,5 @@
 """Processes, ports and system: one walk over /proc for all three."""
 
-from __future__ import annotations
-
 import time
 
 from .fact import Emit, fact

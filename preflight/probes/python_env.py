@@ -1,7 +1,5 @@
 """The training environment's Python and its packages, read without importing any of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import site

@@ -1,7 +1,5 @@
 """The request, as the probes read it."""
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The training script's text."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the training script imports, and what of it the interpreter cannot find. Nothing is imported."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.machinery import PathFinder

@@ -1,7 +1,5 @@
 """TCP sockets on given ports, with the inodes that name them among open files."""
 
-from __future__ import annotations
-
 import _socket as socket  # what it is made of: enumerations and selectors would take 6 ms
 import re
 import struct

@@ -1,7 +1,5 @@
 """Kernel modules, the driver's services, and processes that hang in the kernel."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

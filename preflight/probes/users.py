@@ -1,7 +1,5 @@
 """Names of user ids."""
 
-from __future__ import annotations
-
 import pwd
 
 from .fact import with_timeout

@@ -18,12 +18,11 @@ from launcher.remote.programs import (
 
 ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
 PROGRAM = """\
-from __future__ import annotations
 import sys, traceback
 from .parts import SIDE
 from .parts.deep.leaf import fail, where
 
-def main() -> int:
+def main() -> Absent | None:
     print(__name__, SIDE, where())
     if "fail" in sys.argv:
         try:
@@ -40,7 +39,7 @@ PARTS = {
     "deep/__init__.py": "",
     "deep/leaf.py": (
         '"""A leaf\n\nthat says "where".\n"""\n'
-        "from .. import SIDE\n\ndef where():\n    return __name__ + SIDE\n\n"
+        "from .. import SIDE\n\ndef where(at: Absent | None = None):\n    return __name__ + SIDE\n\n"
         "def fail():\n    raise ValueError('of the leaf')\n"
     ),
 }

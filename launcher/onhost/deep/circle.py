@@ -1,7 +1,5 @@
 """Rounds of disjoint pairs by the circle method, as for a tournament."""
 
-from __future__ import annotations
-
 ALL_ROUNDS_UP_TO = 16
 FEW_ROUNDS = 3
 

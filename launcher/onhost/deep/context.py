@@ -1,7 +1,5 @@
 """Position of this rank, the report of what it measures, and the deadline of each step."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

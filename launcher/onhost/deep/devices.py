@@ -1,7 +1,5 @@
 """The device of a rank: a GPU, or the CPU with small sizes over the same code."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Callable
 

@@ -1,7 +1,5 @@
 """Steps of several ranks: all-reduce within the node and over the world, pairs of ranks and of nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .circle import pair_rounds, partner_of

@@ -1,7 +1,5 @@
 """Steps of one rank alone: memory pattern, matrix products, their digest, copies."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import time

@@ -9,8 +9,6 @@ the same thing at the same time; a step that misses its deadline is reported wit
 ends as one that hangs. This is the entry point; the other modules of the script are in this package.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import sys

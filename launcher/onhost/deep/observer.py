@@ -4,8 +4,6 @@ A rank that is stopped, or whose interpreter is blocked in native code, runs no 
 The rank writes each deadline to a pipe, and that it has reported a missed one; its end closes the pipe.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """Clocks for rates: that of the wall, and one that stops while other processes have the processor."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import time

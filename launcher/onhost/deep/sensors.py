@@ -1,7 +1,5 @@
 """Clocks, power, temperature and throttle reasons of a GPU, sampled beside the matrix products by NVML."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

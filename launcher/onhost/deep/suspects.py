@@ -1,7 +1,5 @@
 """Which pairs of nodes are to be repeated: the slow ones, and fast ones of the same nodes."""
 
-from __future__ import annotations
-
 Pair = tuple[int, int]
 
 FEWEST_PAIRS, LEVEL = 3, 0.8

@@ -1,7 +1,5 @@
 """Duration of a run's idleness, and the times at which to report it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 QUIET_S = 600.0

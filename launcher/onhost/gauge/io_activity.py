@@ -1,7 +1,5 @@
 """Signs of work other than CPU use: bytes moved, and time spent waiting for a CPU."""
 
-from __future__ import annotations
-
 from typing import Iterable
 
 from ..procfs import read_proc

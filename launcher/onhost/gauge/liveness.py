@@ -1,7 +1,5 @@
 """Signs of activity in a sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .io_activity import IoActivity

@@ -25,8 +25,6 @@ itself, by a few functions of its stable ABI: the training environment needs no 
 Standard library, Python >= 3.9.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

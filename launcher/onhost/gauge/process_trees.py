@@ -1,7 +1,5 @@
 """Process trees of the ranks: each rank with all its descendants."""
 
-from __future__ import annotations
-
 import time
 
 from ..procfs import ProcStat, children_of, is_alive, pids, read_stats

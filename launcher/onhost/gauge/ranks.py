@@ -1,7 +1,5 @@
 """Resource usage of each rank with all its descendants."""
 
-from __future__ import annotations
-
 import os
 import time
 

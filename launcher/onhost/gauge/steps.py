@@ -1,7 +1,5 @@
 """Optimizer steps counted by the guard, and GPU power while they are made."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Asynchronous reads of numbers from a device, processed once their copies are complete."""
 
-from __future__ import annotations
-
 from typing import Any, Callable
 
 

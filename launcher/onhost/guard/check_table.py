@@ -4,8 +4,6 @@ rank_guard.py passes other events - a loss, a norm, a scaler's update, the weigh
 that handles them.
 """
 
-from __future__ import annotations
-
 from typing import Callable, Iterable, NamedTuple
 
 from .checks.bf16 import emulated_bf16

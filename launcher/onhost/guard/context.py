@@ -1,7 +1,5 @@
 """Interface between rank.py and the guard."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any, Callable, Dict, NamedTuple
 

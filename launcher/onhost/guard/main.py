@@ -16,8 +16,6 @@ A stop ends the rank with exit code 86. `guard.py clean` in a run directory remo
 This is the entry point; the other modules of the guard are in this package.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Names of parameters; slow to compute, so only for reports."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from typing import Any, Iterable, Sequence

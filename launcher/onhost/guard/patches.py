@@ -1,7 +1,5 @@
 """Wrappers around functions of other libraries."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, Callable
 

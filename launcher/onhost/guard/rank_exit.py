@@ -1,7 +1,5 @@
 """Exit of a rank on the guard's decision."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

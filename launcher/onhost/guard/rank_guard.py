@@ -1,7 +1,5 @@
 """The guard of one rank: it hooks into torch, and passes each event to the checks that handle it."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import time
@@ -126,7 +124,7 @@ class Guard:
 
     # --- a rehearsal, and the end ---
 
-    def _rehearsal_of(self, steps: int) -> Rehearsal:
+    def _rehearsal_of(self, steps: int) -> "Rehearsal":
         from .rehearsal.rehearsal import Rehearsal  # most runs are not rehearsals, and start without it
 
         return Rehearsal(self.training, steps, self._end_rehearsal)

@@ -1,7 +1,5 @@
 """Reports of violations, to the client and in the rank's log."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

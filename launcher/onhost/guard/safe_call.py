@@ -1,7 +1,5 @@
 """Isolation of the script from failures of the guard."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from typing import Any, Callable

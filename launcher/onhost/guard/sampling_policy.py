@@ -1,7 +1,5 @@
 """Record of non-finite values, and the choice of steps that are checked, and of those whose values are."""
 
-from __future__ import annotations
-
 import time
 
 FIRST_SAMPLES = 3

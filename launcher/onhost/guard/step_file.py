@@ -1,7 +1,5 @@
 """Count of performed steps, for the gauge beside the supervisor: steps are a sign of activity."""
 
-from __future__ import annotations
-
 import os
 import time
 

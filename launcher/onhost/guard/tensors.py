@@ -1,7 +1,5 @@
 """Helpers for tensors and optimizers, none of which reads another rank's values."""
 
-from __future__ import annotations
-
 from typing import Any, Iterable, Iterator
 
 

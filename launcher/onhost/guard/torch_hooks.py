@@ -3,8 +3,6 @@
 Where the guard may not run (`safety`), each function behaves as without the guard.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any, Callable

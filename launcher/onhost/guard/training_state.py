@@ -1,7 +1,5 @@
 """State of the training in this rank: its optimizers, their step counts, and the step about to be taken."""
 
-from __future__ import annotations
-
 import sys
 import weakref
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Violation found by a check, with its fix."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 

@@ -1,7 +1,5 @@
 """Position of this rank in the run, and its event reports."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Report of the script's end, and the exit of the interpreter as without rank.py."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal

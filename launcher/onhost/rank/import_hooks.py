@@ -1,7 +1,5 @@
 """Hooks after the import of modules of others, and after calls of their functions."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """Settings of the training libraries in the script, read from the modules that it has imported."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

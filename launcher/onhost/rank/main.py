@@ -13,8 +13,6 @@ never affects it.
 This is the entry point; the other modules of rank.py are in this package.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -1,7 +1,5 @@
 """Execution of the user's script as `__main__`, indistinguishable from plain `python script.py`."""
 
-from __future__ import annotations
-
 import builtins
 import os
 import signal

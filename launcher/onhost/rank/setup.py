@@ -1,7 +1,5 @@
 """Setup before the script: output, GPUs, the tie to the supervisor, and stack dumps."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

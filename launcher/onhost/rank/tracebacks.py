@@ -1,7 +1,5 @@
 """Tracebacks of the script, without frames of gpulaunch."""
 
-from __future__ import annotations
-
 import os
 import sys
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Resource usage of this rank by the kernel's counters, for runs that are too short for samples."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """The control group of a run, loaded from the cgroup.py that the plan put in its run directory."""
 
-from __future__ import annotations
-
 import os
 import types
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Files that a client writes to a run directory: its heartbeat, `detached`, and its stop request."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The environment of what a run starts."""
 
-from __future__ import annotations
-
 import os
 from typing import Iterable
 

@@ -1,7 +1,5 @@
 """events.jsonl: the events from all parts of a run, one line and one write each."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Writes to files that other processes read meanwhile: atomic replacement, or one write per line."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

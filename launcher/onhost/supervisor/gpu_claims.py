@@ -7,8 +7,6 @@ can lock it, and so keep the claim of a dead run alive in its owner's name. A re
 without taking it, so it blocks no other process. preflight/probes/claims.py reads claims in the same way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

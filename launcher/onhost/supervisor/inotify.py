@@ -1,7 +1,5 @@
 """Changes of files as the kernel reports them (inotify(7)), by ctypes: Python has no call for it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import struct

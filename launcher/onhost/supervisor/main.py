@@ -15,8 +15,6 @@ A mode is served by the module of this name in requests/. Only that one is impor
 source, and compiling all modules takes longer than most requests.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -5,8 +5,6 @@ needs in memory only (a memfd, for that has the values of the environment), so t
 reboot. Who holds the lock (flock) on that memfd decides: a client that follows or attaches, else the keeper.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -6,8 +6,6 @@ that share both are distinguished by boot and PID namespace, and by the last hea
 a run of an earlier life of this node had its last heartbeat before this life began.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Process identity by pid and start time from /proc, and signals that cannot reach a pid's next owner."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

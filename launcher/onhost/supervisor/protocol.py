@@ -1,7 +1,5 @@
 """Protocol with the client: requests on stdin; on stdout a marker line after any login noise, then frames."""
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

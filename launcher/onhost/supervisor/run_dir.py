@@ -22,8 +22,6 @@ client.pack           the client of the launch, for a restart that the host make
 heartbeat             touched while the supervisor lives, for nodes that cannot see its process
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

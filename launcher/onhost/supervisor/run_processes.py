@@ -1,7 +1,5 @@
 """Processes of a run, found by ancestry, by environment markers, and by control group."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

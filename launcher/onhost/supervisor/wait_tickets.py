@@ -7,8 +7,6 @@ The order is that of the files' change times (st_ctime), which only the kernel s
 itself can move it nowhere. A ticket is therefore never changed once others can read it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

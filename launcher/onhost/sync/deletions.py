@@ -1,7 +1,5 @@
 """Files of former syncs that the tree no longer has."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Errors of a sync on the host, as texts for the user."""
 
-from __future__ import annotations
-
 import errno
 import os
 

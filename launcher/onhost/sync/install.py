@@ -1,7 +1,5 @@
 """Installation of staged entries, each by one rename, with a backup of files that no sync wrote."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """Lock against two syncs in one directory, and removal of leftovers of killed ones."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

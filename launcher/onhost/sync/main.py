@@ -20,8 +20,6 @@ At the end of stdin all uncommitted files are removed.
 Answers by lines (answer.py); {"error": TEXT, "fix": TEXT} ends it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

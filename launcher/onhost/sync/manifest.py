@@ -1,7 +1,5 @@
 """Record of the files that former syncs wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress

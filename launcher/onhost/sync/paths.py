@@ -1,7 +1,5 @@
 """Validation of the paths that a sync may write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .errors import SyncRefused

@@ -1,7 +1,5 @@
 """Input on stdin, in the format that main.py describes."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from typing import Any, BinaryIO, Iterator

@@ -1,7 +1,5 @@
 """The target directory, read and written by path components only, without following symlinks."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

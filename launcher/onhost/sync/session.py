@@ -1,7 +1,5 @@
 """One sync on this host, from its start to its cleanup."""
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import ExitStack, suppress
@@ -50,7 +48,7 @@ class ReceiveSession:
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
-    def begin(self, entries: list[SentEntry], *, delete: bool) -> SyncSession:
+    def begin(self, entries: list[SentEntry], *, delete: bool) -> "SyncSession":
         """Take the lock; return the sync of these entries.
 
         Raises SyncRefused where they cannot be written.

@@ -1,7 +1,5 @@
 """Staging area of entries that are complete, and not yet installed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

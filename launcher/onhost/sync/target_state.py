@@ -1,7 +1,5 @@
 """Current content of the directory, and the part of it that former syncs wrote."""
 
-from __future__ import annotations
-
 import os
 import stat
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Compute capabilities, which `nvidia-smi -q` does not print: the GPU's name gives them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

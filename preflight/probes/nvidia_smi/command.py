@@ -1,7 +1,5 @@
 """GPUs of a host whose NVML cannot be used, by its nvidia-smi."""
 
-from __future__ import annotations
-
 from ..commands import run_command
 from ..fact import Emit, missing, truncate
 from ..nvml.library import driver_file_hint

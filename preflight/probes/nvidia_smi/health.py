@@ -1,7 +1,5 @@
 """Memory errors, reasons for low clocks, and what a GPU needs to recover, as nvidia-smi prints them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

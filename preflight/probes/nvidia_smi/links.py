@@ -1,7 +1,5 @@
 """PCIe and the NVSwitch fabric, as nvidia-smi prints them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..fact import Json

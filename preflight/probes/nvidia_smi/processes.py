@@ -1,7 +1,5 @@
 """The processes that nvidia-smi lists on a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..fact import Json

@@ -1,7 +1,5 @@
 """Driver and GPUs out of the tree of nvidia-smi's XML, or of its text with keys made alike."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..bus_ids import pci_bus_id

@@ -1,7 +1,5 @@
 """The words in which nvidia-smi prints a value, or that there is none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The XML of `nvidia-smi -q -x` as a tree of plain dicts."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from xml.etree import ElementTree as ET

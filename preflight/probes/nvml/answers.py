@@ -1,7 +1,5 @@
 """NVML's answers as facts: its errors are reasons, its bytes are text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every field of gpu_facts.Gpu, and how NVML is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All GPUs by NVML, side by side."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

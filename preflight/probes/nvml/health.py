@@ -1,7 +1,5 @@
 """Memory errors, reasons for low clocks, and what a GPU needs to recover, by NVML."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..fact import Json

@@ -1,7 +1,5 @@
 """NVML's library and pynvml on top of it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

@@ -1,7 +1,5 @@
 """PCIe, NVLink and the NVSwitch fabric, by NVML."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The processes that NVML lists on a GPU, by drivers old and new."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processes that NVML names and the walk did not send: another user's, whose files may not be read."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

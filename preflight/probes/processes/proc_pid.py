@@ -1,7 +1,5 @@
 """One process, as /proc/PID shows it."""
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 

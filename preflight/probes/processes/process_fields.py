@@ -1,7 +1,5 @@
 """The fields of a process that psutil has too, by psutil or by /proc."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """One process as it is sent."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

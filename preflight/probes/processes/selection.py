@@ -1,7 +1,5 @@
 """Which processes matter: those of a launch, those that hold something or hang, and those above them."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """The chosen processes as they are sent, with the supervisors that they name."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All processes of the host, read once."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

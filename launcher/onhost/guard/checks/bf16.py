@@ -1,7 +1,5 @@
 """bf16 support of the GPU, where the training uses bf16 (G8)."""
 
-from __future__ import annotations
-
 from typing import Iterator
 
 from ..tensors import first_cuda

@@ -1,7 +1,5 @@
 """Devices of the parameters, compared with the GPU that the plan gave this rank (G6)."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Iterator

@@ -1,7 +1,5 @@
 """Dtypes of trainable parameters (G1), of their gradients (G2) and of Adam's state for them (G3)."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, Iterator
 

@@ -1,7 +1,5 @@
 """GradScaler checks: gradients that it cannot unscale (G1), and the steps that it skips (G5)."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any, Callable, Iterator

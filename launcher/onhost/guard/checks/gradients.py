@@ -1,7 +1,5 @@
 """Trainable parameters that get no gradient (G9)."""
 
-from __future__ import annotations
-
 from typing import Any, Iterator
 
 from ..parameter_names import names_of

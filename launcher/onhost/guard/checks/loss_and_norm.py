@@ -1,7 +1,5 @@
 """Loss and gradient norm as the script computes them (G4)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any, Callable

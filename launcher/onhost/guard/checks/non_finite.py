@@ -1,7 +1,5 @@
 """Non-finite weights and gradients (G4)."""
 
-from __future__ import annotations
-
 import functools
 import math
 import time

@@ -1,7 +1,5 @@
 """Consistency of the ranks on this host (G7), and a GPU of its own for each (G6)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

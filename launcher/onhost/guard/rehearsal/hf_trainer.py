@@ -3,8 +3,6 @@
 After the rehearsal's last step it evaluates and saves, if configured to.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Memory measurements of a rehearsal, and the dtypes of optimizer states."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from typing import Any, Iterable

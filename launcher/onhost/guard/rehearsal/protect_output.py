@@ -1,7 +1,5 @@
 """Protection of a real run's output against a rehearsal (R1)."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """A rehearsal inside a rank: a few steps of the real script, measured and reported once."""
 
-from __future__ import annotations
-
 import functools
 import math
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Count of the samples from a script's DataLoaders: samples per second for scripts with their own loop."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

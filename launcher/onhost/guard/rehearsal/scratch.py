@@ -1,7 +1,5 @@
 """Working directory of a rehearsal: a directory of links, whose output folder is empty."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

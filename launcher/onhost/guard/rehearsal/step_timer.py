@@ -1,7 +1,5 @@
 """Steps of a rehearsal: their count, their durations, and their end."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, Callable
 

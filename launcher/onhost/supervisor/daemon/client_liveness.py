@@ -1,7 +1,5 @@
 """Liveness of the client that follows a run, where the run needs one."""
 
-from __future__ import annotations
-
 import math
 
 from ..client_files import STOP_GRACE_S, StopRequest, is_detached, seconds_since_heartbeat

@@ -1,7 +1,5 @@
 """Start and exit of a run's daemon processes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The guardian: starts the supervisor, waits for it, and ends the run if the supervisor is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

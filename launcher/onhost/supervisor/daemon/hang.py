@@ -4,8 +4,6 @@ A run on one host is judged by its supervisor. One on several hosts is judged by
 whether other hosts are active; without a client each host judges its own ranks.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Periodic records of a live run: its heartbeat, the sizes of its logs, and fresh times on its GPU claims."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

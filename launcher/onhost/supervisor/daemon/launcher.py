@@ -1,7 +1,5 @@
 """The launcher process: its command, its environment, and its tie to the supervisor's life."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Out-of-memory kills, by the kernel's count: a killed process cannot report its own end."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

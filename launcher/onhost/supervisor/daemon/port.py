@@ -1,7 +1,5 @@
 """Availability of a TCP port."""
 
-from __future__ import annotations
-
 import errno
 import socket
 

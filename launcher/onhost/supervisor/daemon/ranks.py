@@ -1,7 +1,5 @@
 """Ranks of this node: identity by their own report, exit codes by the kernel's."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Iterator, NamedTuple
 

@@ -5,8 +5,6 @@ launch (client.pack) and runs on the host as it would on any other machine. What
 host lacks, or a run on several hosts, waits for a client that attaches.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import fcntl

@@ -5,8 +5,6 @@ end, and no record names the owner of its GPUs. A run is never lost, and the one
 wrong directory is its own user.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

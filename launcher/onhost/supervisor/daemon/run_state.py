@@ -1,7 +1,5 @@
 """State that all parts of a supervisor share: the plan, and the run's events and state file."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

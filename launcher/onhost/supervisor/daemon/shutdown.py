@@ -1,7 +1,5 @@
 """End of a run in steps: SIGTERM to the ranks, SIGTERM to everything, SIGKILL to everything."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Programs of the run directory that run beside the supervisor, in its Python: gauge.py and stacks.py."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The supervisor of one node of a run: starts the launcher, tracks its ranks, ends all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Wait of the supervisor for the end of a child or rank, a SIGTERM, changed files, or its next poll."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

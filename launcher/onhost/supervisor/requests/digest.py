@@ -4,8 +4,6 @@ A log that is held is not sent. The log of a rank that has failed is released, a
 diagnoses it. The run directory has all logs in full.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """fetch: send the files of a run that the other side does not have yet."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

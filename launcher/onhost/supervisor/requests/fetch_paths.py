@@ -1,7 +1,5 @@
 """fetch with chosen paths: what a client asks for, found below the directories of a run."""
 
-from __future__ import annotations
-
 import glob
 import os
 from typing import Any, Iterator

@@ -1,7 +1,5 @@
 """follow: send the logs and events from given byte offsets on, until the run has ended."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -9,8 +9,6 @@ Frames in both directions, each a JSON header line and the `size` bytes that it 
     gone ID          it is over, in both directions
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """Current use of GPUs: the run's latest gauge sample, which is cheaper than a query to the driver."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """list: this user's runs on this host: the live and the lost ones, and on request the ended ones."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """New content of a run's logs for a follower, from a byte offset for each."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

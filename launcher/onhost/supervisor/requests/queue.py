@@ -3,8 +3,6 @@
 The client's words: "join" takes the ticket; any other line only says that the client lives.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """remove: delete the directory of a run that is over."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -4,8 +4,6 @@ After the answer the client says: `beat`; `sure` before it starts anything; then
 `ended WHY`. `sure` and the last two are answered by a frame with `noted`, which is false when it is too late.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

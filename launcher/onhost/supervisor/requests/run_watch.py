@@ -1,7 +1,5 @@
 """Changes of a run directory and the end of a run's processes, as the kernel reports them to a follower."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from typing import Any

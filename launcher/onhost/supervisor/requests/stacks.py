@@ -1,7 +1,5 @@
 """stacks: dump the stack of every rank; the run continues."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """start: make the run directory, start guardian and supervisor in it, then follow."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """stop: request the supervisor to end the run, and wait for it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

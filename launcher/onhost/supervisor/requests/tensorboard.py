@@ -5,8 +5,6 @@ then, and would be shown to the client in its place. So a connection is passed o
 user listens.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -41,7 +39,7 @@ class TensorBoard:
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
-    def __enter__(self) -> TensorBoard:  # noqa: PYI034 - Python 3.9 has no Self
+    def __enter__(self) -> "TensorBoard":  # noqa: PYI034 - Python 3.9 has no Self
         """Start it and wait until it accepts connections. Raises RequestRefused."""
         try:
             self._start()
