@@ -29,6 +29,7 @@ from tests.preflight.log_changes import (
 )
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
 from tests.preflight.script_readings import reading_transcript, scripts
+from tests.preflight.smi_changes import smi_readings
 
 _HERE = Path(__file__).parent / "transcripts"
 _FOUR_RANKS = [RankTarget(capability=each, processes=4, args=()) for each in ((7, 5), (8, 0))]
@@ -134,6 +135,7 @@ def main() -> None:
     limits = {code: limits_transcript(code) for code in sorted(all_checks())}
     written = {"scripts": findings, "readings": readings, "logs": logs, "cases": cases, "limits": limits}
     written["log_changes"] = {heading: make() for heading, make in log_changes().items()}
+    written["smi"] = {heading: make() for heading, make in smi_readings().items()}
     for name, found in written.items():
         text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
         (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
