@@ -1,7 +1,7 @@
 """The keys of hosts.yaml and of a run config, as tables: a new key is a new row.
 
 The tables drive validation, the JSON Schemas that editors complete from (`gpulaunch schema hosts|config`),
-and docs/configuration.md (`reference`).
+and docs/configuration.md (tests/pages/configuration.py).
 """
 
 from collections.abc import Callable

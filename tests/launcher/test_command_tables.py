@@ -10,7 +10,6 @@ import pytest
 
 from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.reference import LAUNCHERS, launcher_pages, variables_reference
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
 from launcher.engines.command_line.tables.composer import COMPOSER
@@ -19,6 +18,7 @@ from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 from tests.deepspeed_package import DIRECTORY, needs_deepspeed
+from tests.pages.launcher_options import LAUNCHERS, launcher_pages, variables_reference
 
 TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, COMPOSER, COLOSSALAI, FABRIC, MPIRUN, HOROVODRUN, SRUN)
 HELP = {"-h", "--help"}
@@ -134,7 +134,7 @@ def test_options_that_set_a_field_set_one_that_exists() -> None:
 def test_the_pages_of_launchers_are_current() -> None:
     docs = Path(__file__).resolve().parents[2] / "docs"
     pages = launcher_pages()
-    anew = "write them anew: .venv/bin/python .ci/launcher-pages"
+    anew = "write them anew: python -m tests.pages"
     assert {path.name: path.read_text("utf-8") for path in (docs / "coming-from").glob("*.md")} == pages, anew
     assert (docs / "launcher-options.md").read_text("utf-8").endswith(variables_reference()), anew
     assert [launcher.table for launcher in LAUNCHERS] == list(TABLES)

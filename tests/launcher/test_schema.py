@@ -15,7 +15,6 @@ from launcher.config import fields as kinds
 from launcher.config import schema
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.inventory import HostEntry
-from launcher.config.reference import render_reference
 from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
 from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStop
@@ -23,6 +22,7 @@ from launcher.config.sync_options import SYNC_KEYS
 from launcher.config.yaml_text import parse_text
 from launcher.config.yaml_tree import ConfigIssues
 from preflight.job import Expect, Job
+from tests.pages.configuration import render_reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,5 +124,4 @@ def test_schema_and_validation_refuse_the_same(what: str, text: str) -> None:
 
 def test_the_reference_is_current() -> None:
     written = (ROOT / "docs" / "configuration.md").read_text()
-    anew = "python -c 'import launcher.config.reference as r; print(r.render_reference())'"
-    assert written.endswith(render_reference()), f"replace the tables of docs/configuration.md by: {anew}"
+    assert written.endswith(render_reference()), "write its tables anew: python -m tests.pages"
