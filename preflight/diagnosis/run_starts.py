@@ -15,9 +15,16 @@ _PROMPT = re.compile(
 )
 _USAGE = re.compile(r"^\S+\.py: error: ")
 _LAUNCHED = re.compile(
-    r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d"
+    r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d|CalledProcessError"
 )
 _RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b(?!Group)")
+_HEAD_OF_TRACEBACK = re.compile(r"Traceback \(most recent call last\):$")
+_IN_SCRIPT = re.compile(
+    r' {2}File "(?!<string>|<stdin>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
+)
+_OF_ANOTHER = re.compile(
+    r"During handling of|The above exception|Exception (?:in thread|ignored)|Original Traceback|^Process \S+:|Logging error|RemoteTraceback"
+)
 _ANOTHER_RUN = 100
 _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
@@ -41,9 +48,11 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         _after_tracker(lines, failing),
         _after_prompt(lines, failing),
     )
-    if len(lines) > _SHORTEST_RUN and all(line.rank == lines[0].rank for line in lines):
+    of_one = all(line.rank == lines[0].rank for line in lines)
+    if len(lines) > _SHORTEST_RUN and of_one:
         start = max(start, _started_alike(lines, failing), _after_ended_process(failing))
-    return start if len(lines) - start >= _SHORTEST_RUN else 0
+    start = start if len(lines) - start >= _SHORTEST_RUN else 0
+    return max(start, _after_whole_traceback(lines, failing)) if of_one else start
 
 
 def _after_other_jobs(lines: Sequence[Line]) -> int:
@@ -98,6 +107,30 @@ def _after_ended_process(failing: Sequence[Line]) -> int:
             if line.order < last and (_USAGE.match(line.text) or following.order - line.order >= _ANOTHER_RUN)
         ),
         default=0,
+    )
+
+
+def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return where the last traceback starts, if it is right below another one: a process dies of one only."""
+    heads = [line.order for line in failing if _ended_script(lines, line)]
+    if len(heads) < 2 or any(_LAUNCHED.search(line.text) for line in lines):
+        return 0
+    adjacent = _end_of_traceback(lines, heads[-2]) + 1 == heads[-1]
+    return heads[-1] if adjacent and _end_of_traceback(lines, heads[-1]) < len(lines) else 0
+
+
+def _end_of_traceback(lines: Sequence[Line], head: int) -> int:
+    """Return the place of the exception below a traceback's first line, the number of lines where the log ends before."""
+    return next((at for at in range(head + 1, len(lines)) if not lines[at].text[:1].isspace()), len(lines))
+
+
+def _ended_script(lines: Sequence[Line], head: Line) -> bool:
+    """Whether a traceback starts in a script itself, is linked to none above it and is not of a thread or a child."""
+    above = lines[max(0, head.order - 3) : head.order]
+    return (
+        _HEAD_OF_TRACEBACK.match(head.text) is not None
+        and any(_IN_SCRIPT.match(line.text) for line in lines[head.order + 1 : head.order + 2])
+        and not any(_OF_ANOTHER.search(line.text) for line in above)
     )
 
 

@@ -176,8 +176,8 @@ def test_prefixes_name_the_rank(text: str, rank: int | None, behind: str) -> Non
 # --- where the last of several runs starts ---
 
 
-def log(*texts: str, ranks: bool = False) -> list[Line]:
-    return [Line(n + 1, text, 0 if ranks else None, order=n) for n, text in enumerate(texts)]
+def log(*texts: str, ranks: int = 0) -> list[Line]:
+    return [Line(n + 1, text, n % ranks if ranks else None, order=n) for n, text in enumerate(texts)]
 
 
 _UNLIKE = itertools.count()
@@ -188,7 +188,7 @@ def filler(count: int) -> list[str]:
     return [f"{name(next(_UNLIKE))} other words" for _ in range(count)]
 
 
-def started(texts: list[str], *failing: int, ranks: bool = False) -> int:
+def started(texts: list[str], *failing: int, ranks: int = 0) -> int:
     lines = log(*texts, ranks=ranks)
     return last_start(lines, [lines[at] for at in failing])
 
@@ -240,9 +240,10 @@ def test_a_run_that_was_appended_starts_behind_what_ended_the_one_before(
     assert started(texts, *failing) == start
 
 
-def test_where_ranks_are_seen_an_error_of_one_starts_no_run() -> None:
+def test_where_several_ranks_are_seen_an_error_of_one_starts_no_run() -> None:
     texts = [*filler(5), "KeyError: 2", *filler(99), "KeyError: 3", *filler(20)]
-    assert started(texts, 5, 105, ranks=True) == 0
+    assert started(texts, 5, 105, ranks=2) == 0
+    assert started(texts, 5, 105, ranks=1) == 6
 
 
 LOADED = ["library was loaded with AVX2"] * 2

@@ -96,6 +96,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S89", _raised(
         r"\bpip3? install\b",
         rf"\b{_NOT} (?:been )?installed\b",
+        r"\b(?:do|does) ?(?:not|n't) have \S+ installed\b",
         r"\brequires? (?:an? |the )?\S+ (?:extension|package|library|module|backend|plugin)s?,? (?:which|that|but it) (?:is|are) not available\b",
         r"\bmust (?:be|have \S+) installed\b",
         r"\bneeds? to be installed\b",
