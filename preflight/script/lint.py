@@ -14,39 +14,12 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.switches import closed_switches
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
-from preflight.script.rules import (
-    autocast,
-    backward,
-    collectives,
-    data_loading,
-    grad_scaler,
-    model_wrappers,
-    models,
-    placement,
-    precision,
-    scaler_use,
-    versions,
-)
-from preflight.script.rules import syntax as rules_reading
 from preflight.script.rules.certainty import OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
-from preflight.script.rules.registry import RULES, Level, RuleHit, rules_of
+from preflight.script.rules.index import RULES
+from preflight.script.rules.registry import Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
 from preflight.script.target import RankTarget, differ_by_gpu
 
-_ALL = (
-    models,
-    rules_reading,
-    placement,
-    precision,
-    grad_scaler,
-    backward,
-    scaler_use,
-    autocast,
-    data_loading,
-    collectives,
-    model_wrappers,
-    versions,
-)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from preflight.script.lint import lint, lint_for
+from preflight.script.rules import index
 from preflight.script.rules.index import explain_rule, rule_codes
 from preflight.script.rules.registry import Level
 from preflight.script.target import RankTarget
@@ -171,3 +172,10 @@ def test_one_reading_for_several_gpus_finds_what_a_reading_for_each_finds(path: 
 
     apart = found(old) | found(new)
     assert found(old, new) == found(new, old) == apart
+
+
+def test_every_module_with_a_rule_is_in_the_list_of_all() -> None:
+    with_rules = {
+        path.stem for path in Path(index.__file__).parent.glob("*.py") if "\n@rule(" in path.read_text()
+    }
+    assert with_rules == {module.__name__.rpartition(".")[2] for module in index.MODULES}

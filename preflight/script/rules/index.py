@@ -1,7 +1,8 @@
-"""All script rules, for `gpulaunch explain` and the documentation."""
+"""All script rules: a module that is not in this list judges nothing."""
 
 from preflight.script.rules import (
     autocast,
+    backward,
     collectives,
     data_loading,
     grad_scaler,
@@ -13,13 +14,14 @@ from preflight.script.rules import (
     syntax,
     versions,
 )
-from preflight.script.rules.registry import RULES
+from preflight.script.rules.registry import RULES as RULES  # noqa: PLC0414 - from this module they are all of them
 
 MODULES = (
     models,
     syntax,
     precision,
     grad_scaler,
+    backward,
     scaler_use,
     autocast,
     placement,
