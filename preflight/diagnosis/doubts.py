@@ -15,6 +15,11 @@ _ENDED_WELL = re.compile(
 _PASSED = re.compile(
     r"^=+ (?:[\d]+ (?:skipped|xfailed|deselected|warnings?), )*\d+ passed\b(?!.{0,80}\b(?:failed|errors?)\b)"
 )
+# What a host says of its network is what it says where the peer's process has died.
+_NETWORK = "S67"
+_PEER_MAY_HAVE_DIED = re.compile(
+    r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)"
+)
 _END = 6
 """Lines at a log's end in which an exit code is the run's."""
 
@@ -22,7 +27,7 @@ _END = 6
 def doubt_causes(
     found: Sequence[Candidate], raised: Sequence[ParsedException], course: RunProgress
 ) -> list[Candidate]:
-    """Return the candidates, of which those are only likely that the process outlived, or that the run's end contradicts."""
+    """Return the candidates, of which those are only likely that the process outlived, that the run's end contradicts, or that say too little."""
     ended_well = not course.launcher_failed() and any(
         _ENDED_WELL.search(line.text) or _PASSED.match(line.text) for line in course.lines[-_END:]
     )
@@ -30,10 +35,21 @@ def doubt_causes(
     return [
         replace(each, cause=replace(each.cause, confidence="likely"))
         if each.cause.confidence == "certain"
-        and (ended_well or each.first.order in outlived or course.outlived(each.first))
+        and (
+            ended_well
+            or each.first.order in outlived
+            or course.outlived(each.first)
+            or _may_be_a_lost_peer(each)
+        )
         else each
         for each in found
     ]
+
+
+def _may_be_a_lost_peer(candidate: Candidate) -> bool:
+    """Whether all that accuses the network is also printed where only the process at its other end is gone."""
+    lines = candidate.cause.evidence
+    return candidate.cause.code == _NETWORK and all(_PEER_MAY_HAVE_DIED.search(each.text) for each in lines)
 
 
 def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:

@@ -18,13 +18,17 @@ _READS_MODELS = re.compile(
 # Readers of data sets, and what they raise where a file is not what they expect.
 _READS_DATA = re.compile(
     r"/(?:PIL|imageio|skimage/io|decord|av|librosa|audioread|torchaudio|torchcodec|webdataset|h5py|pyarrow|fastparquet|zarr|nibabel|pydicom"
-    r"|tifffile|torchvision/io|pandas/io|numpy/lib|streaming|tensorflow/python/lib/io|json)/|/(?:soundfile|tarfile|zipfile|gzip|lzma|bz2)(?:/__init__)?\.py"
+    r"|tifffile|torchvision/io|pandas/io|numpy/lib|streaming|tensorflow/python/lib/io|json)/|/(?:cv2|lmdb|pandas/_libs/parsers|sqlite3)|/(?:soundfile|tarfile|zipfile|gzip|lzma|bz2)(?:/__init__)?\.py"
 )
 _DATA_ERRORS = frozenset({
     "SyntaxError", "ReadError", "EOFError", "BadZipFile", "BadGzipFile", "LZMAError", "UnidentifiedImageError", "DecompressionBombError", "ArrowInvalid",
     "LibsndfileError", "LibsndfileException", "NoBackendError", "JSONDecodeError", "ParserError", "EmptyDataError", "InvalidDataError", "ImageFileError",
     "InvalidDicomError", "TiffFileError", "DECORDError", "error",
 })  # fmt: skip
+_ANY_READERS_ERRORS = frozenset({"RuntimeError", "ValueError", "OSError"})
+_READS_DATA_ONLY = re.compile(
+    r"/(?:cv2|decord|av|torchaudio|torchcodec|soundfile|tfrecord|lmdb|pandas/_libs/parsers|numpy/lib/(?:_?npyio|_?format))"
+)
 _DOWNLOADS = re.compile(r"/(?:requests|httpx2?|urllib3|aiohttp|huggingface_hub|wandb|mlflow|botocore)/")
 # A library that makes an object of another one.
 _CALLS_LIBRARIES = re.compile(
@@ -65,7 +69,7 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
             return signature("S85")
-        if each.name in _DATA_ERRORS and _reads_data(each):
+        if _reads_data(each):
             row = signature("S108")
             return row and replace(row, broad=True)
         if each.frames:
@@ -82,4 +86,8 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
 def _reads_data(raised: ParsedException) -> bool:
     """Whether an exception came out of a reader of files, and not out of one that reads what a server answers."""
     paths = [frame.path for frame in raised.frames]
-    return any(map(_READS_DATA.search, paths[-3:])) and not any(map(_DOWNLOADS.search, paths))
+    if raised.name in _DATA_ERRORS:
+        return any(map(_READS_DATA.search, paths[-3:])) and not any(map(_DOWNLOADS.search, paths))
+    return (
+        raised.name in _ANY_READERS_ERRORS and bool(paths) and _READS_DATA_ONLY.search(paths[-1]) is not None
+    )

@@ -8,7 +8,7 @@ ROWS: tuple[Signature, ...] = (
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S48", "too-many-open-files", ROOT,
-              r"can't start new thread|^(?!.*unable to lock file).*Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread",
+              r"can't start new thread|^(?!.*unable to lock file).*Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|fork rejected by pids controller|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread",
               "the limit of processes and threads of this user or container is reached",
               "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
@@ -29,7 +29,7 @@ ROWS: tuple[Signature, ...] = (
               r"|archive passed at .{1,300} does not contain the valid metadata|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
               r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError(?!: Error while serializing)"
               r"|expected a checkpoint returned by torch\.save|_pickle\.\w*Error: (?!Can't pickle|Can't get|can't pickle)|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
-              r"|legacy constructor expects device type|invalid gzip header|Error -3 while decompressing|CRC-32 check failed|Compressed file ended before|file is not a database"
+              r"|legacy constructor expects device type"
               r"|[Cc]hecksum mismatch|You seem to have cloned a repository without having git-lfs|shape mismatch .{0,20}checkpoint|expected \d+ bytes? .{0,30}got \d+ .{0,40}shard"
               r"|does not (?:appear to )?contain (?:a )?valid checkpoint|universal checkpoint .{0,40}(?:not|missing)|zero_to_fp32.{0,60}Error",
               "the checkpoint is cut off, a Git LFS pointer, or another format", "git lfs pull, or copy it again and compare"
@@ -79,10 +79,10 @@ ROWS: tuple[Signature, ...] = (
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
-    Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\bsh: (?:\d+: )?\S{1,80}: not found$|: bad interpreter: |\benv: .{1,80}: No such file or directory",
+    Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\bsh: (?:\d+: )?\S{1,80}: not found$|: bad interpreter: |Lmod has detected the following error|Unable to locate a modulefile|EnvironmentNameNotFound|\benv: .{1,80}: No such file or directory",
               "a program is not in PATH on this host: no environment that holds it is activated, or it is not installed",
               "activate the environment in the script that starts the run (source DIR/bin/activate, module load), or name the program by its full path;"
               " gpulaunch takes python: of hosts.yaml", "known"),
-    Signature("S94", "storage", GENERAL, r"^PermissionError|^(?:\S{0,80}/)?(?:ba|da|z|k)?sh: (?:line \d+: )?\S{1,160}: Permission denied$|: line \d+: \S{1,160}: Permission denied$|\[Errno 13\]|\[Errno 1\] Operation not permitted",
+    Signature("S94", "storage", GENERAL, r"^PermissionError|NVMLError_NoPermission\b|^(?:\S{0,80}/)?(?:ba|da|z|k)?sh: (?:line \d+: )?\S{1,160}: Permission denied$|: line \d+: \S{1,160}: Permission denied$|^(?:mkdir|touch|cp|mv|tee|tar|rsync|ln|chmod|cat): .{1,200}: Permission denied$|\[Errno 13\]|\[Errno 1\] Operation not permitted",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
 )  # fmt: skip

@@ -38,7 +38,7 @@ ROWS: tuple[Signature, ...] = (
               " CUDA_VISIBLE_DEVICES for the GPUs you want", "source"),
     Signature("S43", "device-mismatch", ROOT,
               r"Expected all tensors to be on the same device|[Ii]nput,? output and indices must be on the current device"
-              r"|Input type \(torch\.FloatTensor\) and weight type \(torch\.cuda|arguments are located on different GPUs"
+              r"|Input type \(torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)|arguments are located on different GPUs"
               r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on|No backend type associated with device type cpu"
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
@@ -93,12 +93,12 @@ ROWS: tuple[Signature, ...] = (
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
     Signature("S37", "driver-mismatch", ROOT,
-              r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
+              r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|NVMLError_DriverNotLoaded|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cudaErrorStubLibrary|" + cuda_status(34, 38, 100)
+              r"|NVML Shared Library Not Found|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cudaErrorStubLibrary|" + cuda_status(34, 38, 100)
               + r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
@@ -112,7 +112,7 @@ ROWS: tuple[Signature, ...] = (
               r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|" + cuda_status(39, 214, 220, 226, 714)
               + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
-              r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
+              r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|NVMLError_(?:GpuIsLost|ResetRequired|IrqIssue|CorruptedInforom)|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
               r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_DEVICE_LOST|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,60}, [Ff]atal\b",
               "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
               " gpulaunch preflight HOST", "known"),
@@ -132,7 +132,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
               r"|CUDA error: unknown error|" + cuda_status(30, 304, 805, 806, 807, 808, 809, 999) + r"|cudaErrorUnknown|CUDA error: OS call failed|CUDA error: driver shutting down"
-              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)|MPS client has been terminated|hardware resources required to (?:create MPS|support device)|cudaErrorMps\w+|CUDA_ERROR_MPS_\w+",
+              r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)|MPS client has been terminated|hardware resources required to (?:create MPS|support device)|cudaErrorMps\w+|NVMLError_Unknown\b|CUDA_ERROR_MPS_\w+",
               "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked;"
               " later the driver or the GPU failed",
               "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),

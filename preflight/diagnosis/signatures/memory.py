@@ -7,7 +7,7 @@ ROWS: tuple[Signature, ...] = (
               r"Error while creating shared memory segment|posix_fallocate failed|insufficient shared memory \(shm\)"
               r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to write to file </torch_"
               r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}No space left on device"
-              r"|unable to (?:mmap|allocate|resize).{0,20}shared memory(?!.*Too many open)|unable to open shared memory object \S{1,80} in read-write mode: (?!Too many open)|unable to mmap \d+ bytes from file </torch_"
+              r"|unable to (?:mmap|allocate|resize).{0,20}shared memory(?!.*Too many open)|unable to open shared memory object \S{1,80} in read-write mode: (?!Too many open)|unable to mmap \d+ bytes from file </torch_(?!.*Too many open)"
               r"|Couldn't (?:allocate|open) shared (?:memory|file)|[Ee]rror: failed to extend /dev/shm"
               r"|Call to (?:posix_fallocate|ftruncate|shm_open).{0,40}failed|shm_open\(.{0,80}\).{0,40}(?:failed|No space)"
               r"|Unexpected bus error encountered in worker|Error while attaching to shared memory segment"
@@ -42,7 +42,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S21", "host-oom-killed", ROOT,
               r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^(?!.{0,160}\bibv_\w+ failed).*Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
-              r"|malloc of size \d+ failed|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
+              r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
               r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]",
               "the host's memory is full", "fewer workers or ranks, load in parts", "known"),
     Signature("S22", "cuda-library", GENERAL,

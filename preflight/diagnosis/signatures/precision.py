@@ -35,7 +35,7 @@ ROWS: tuple[Signature, ...] = (
               "attn_implementation='sdpa' needs no package; else install flash-attn built for this torch and this CUDA", "run"),
     Signature("S16", "flash-attn-unsupported", ROOT,
               r"FlashAttention(?:-?\d)?(?: forward| backward)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
-              r" toggled on|FlashAttention only support fp16 and bf16|xFormers (?:was built without|wasn't built|can't load)|No dot product attention backend is available|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for (?:.memory_efficient_attention|this attention)|No available kernel\. {1,2}Aborting execution"
+              r" toggled on|FlashAttention only support fp16 and bf16|xFormers (?:was built without|wasn't built|can't load)|No dot product attention backend is available|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for (?:.memory_efficient_attention|this attention)|No (?:viable backend for scaled_dot_product_attention|available kernel\. {1,2}Aborting execution)"
               r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
               r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
               r"|FlashAttention-?\d? .{0,80}requires? (?:a )?(?:GPU|compute|CUDA|Ampere)"
@@ -105,7 +105,7 @@ ROWS: tuple[Signature, ...] = (
               " module between forward and step", "run"),
     Signature("S08", "dtype-mismatch", ROOT,
               r"mat1 and mat2 (?:must|to) have the same dtype|expected m\w+ and m\w+ to have the same dtype"
-              r"|expected scalar type \w+ but (?:found|got)|Input type \(.{0,120}\) and (?:bias|weight) type \(.{0,120}\) should"
+              r"|expected scalar type \w+ but (?:found|got)|Input type \((?!torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)).{0,120}\) and (?:bias|weight) type \(.{0,120}\) should"
               r"|Index put requires the source and destination dtypes match|\"[\w:]+\" not implemented for '" + _HALVES + r"'"
               r"|Expected out tensor to have dtype|self and mat2 must have the same dtype|[Qq]uery,? (?:and )?key,?.{0,20} (?:must|to)"
               r" have the same dtype|to have the same dtype, but|should either all have the same dtype|have (?:the )?same (?:dtype|dtypes|scalar type),? (?:but )?(?:got|found)"

@@ -60,7 +60,7 @@ ROWS: tuple[Signature, ...] = (
               r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|(?:[Ee]rror|[Ff]ailed to load|dlopen)\b.{0,400}cannot open shared object file: No such file or directory|ImportError: DLL load failed|\[WinError (?:126|127|182|193|1114)\]|Could not find module \S.{1,240}\.dll\b|OSError: \w+ library not found|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
               r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? (?!but you have \S+ \S+ which is incompatible).{0,60}(?:but|found|is required)"
               r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires"
-              r"|symbol lookup error: |module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
+              r"|symbol lookup error: |No matching distribution found for|PackagesNotFoundError|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
     Signature("S105", "user-exception", ROOT,
@@ -69,7 +69,7 @@ ROWS: tuple[Signature, ...] = (
               " none can",
               "read what the first failing call met (a path, a format): print it, and raise after a few tries", "known"),
     Signature("S106", "user-exception", ROOT,
-              r"[Cc](?:an't|annot) pickle (?!.{0,200}tokenizer is)|Can't get (?:local object|attribute '\w+' on <module '__(?:mp_main__|main__' \(built-in))|attempt has been made to start a new process before|^RuntimeError: context has already been set",
+              r"[Cc](?:an't|annot) pickle (?!.{0,200}tokenizer is)|Can't get (?:local object|attribute '\w+' on <module '__(?:mp_main__|main__' \(built-in))|attempt has been made to start a new process before|refusing to serialize non-leaf tensor|^RuntimeError: context has already been set",
               "worker processes or ranks are started anew (spawn): what they get must be importable by name, and importing the script must not start them",
               "put the start under if __name__ == '__main__':; functions of a module instead of lambdas and local ones (collate_fn, worker_init_fn,"
               " the function given to spawn); set_start_method once", "known"),

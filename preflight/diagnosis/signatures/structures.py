@@ -4,11 +4,13 @@ The rows of the other modules know sentences. These take what none of them names
 likely and never certain.
 """
 
-_RAISED = r"^\W{0,4}(?:\w+\.)*\w*(?:Error|Exception)\b: .{0,240}"
+_RAISED = r"^\W{0,4}(?:\w+\.)*(?:\w*(?:Error|Exception)|(?<=\.)error)\b: .{0,240}"
 _NOT = r"(?:is|are|was|were|has|have|does|do|could|can) ?(?:not|n't)"
 _GPUS = r"(?:NVIDIA |CUDA |cuda |HIP )?(?:GPUs?|[Cc][Uu][Dd][Aa] devices?|accelerators?)"
 _LIBRARY = r"(?:cu|Cu|CU)(?:BLAS|DNN|FFT|SOLVER|SPARSE|blas|dnn|fft|solver|sparse)(?:Lt|LT)?"
 _CHECKPOINT = r"(?:(?<!utils\.)(?<!radient )(?<!radient_)(?<!ctivation )[Cc]heckpoints?(?!\(\)|:)|ckpt|state[_ ]?dict\w*|[Ss]tate of the optimizer|optimizer states?)"
+# Exceptions of clients of services, whose names say what failed; the modules aside whose connections are to other ranks.
+_OF_A_CLIENT = r"^(?!torch\.|ray\.|asyncio|concurrent|multiprocessing|queue|socket\.|zmq)(?:[a-z]\w{0,60}\.){1,8}\w{0,40}"
 _RANK_VARIABLE = r"(?:MASTER_ADDR|MASTER_PORT|LOCAL_RANK|WORLD_SIZE|RANK)"
 
 
@@ -24,6 +26,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\bnum_processes\b.{0,60}\b(?:divisible|multiple|match)|\bmatch num_processes\b",
         r"\b(?:[Mm]esh|MESH)\b.{0,80}\b(?:[Ww]orld size|\d+ (?:ranks|devices|processes))\b",
         r"\b\d+ ranks and \d+ ",
+        r"\b(?:less|smaller|greater|larger|equal)\b.{0,40}\bworld[ _]size\b",
+        r"--ntasks(?:-per-node)?=\d+|\bdevices=\d+\b.{0,200}\bdoes not match",
         r"\b(?:multiple of|divisible by) (?:the )?\w*(?:parallel|world)\w*",
         r"\bDeepSpeed config values that mismatch",
         r"\b[Ww]orld[ _]?[Ss]ize\b.{0,120}\b(?:divisible|multiple of|equal|match|greater|larger|less|smaller|exceeds?)\b",
@@ -47,7 +51,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\bsame (?:d|data |data|scalar )types?\b",
         r"\bdtypes?\b.{0,60} (?:does not|do not|doesn't|don't|should) match\b",
         r"(?<!Buffer )\bdtypes? mismatch",
-        r"\b(?:[Mm]ismatch(?:ed|ing)?|different|inconsistent|incompatible)(?: \w+){0,2} (?:d|scalar )types?\b",
+        r"\b(?:[Mm]ismatch(?:ed|ing)?|different|inconsistent|incompatible)(?: \w+){0,2} (?:d|scalar )types?(?=\b|[A-Z])",
         r"\b[Uu]nsupported (?:\w+ ){0,3}(?:d|scalar )types?\b",
         r"\b(?:expects?|expected|must have|should have|to have)\b.{0,80}(?<!torch\.)\b(?:d|scalar )types?\b.{0,80}\bgot\b",
     )),
@@ -72,19 +76,22 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S49", r"\bDist(?:Network|Store)Error: "),
     ("S17", _raised(r"\bparameters? that requires? (?:a )?grad", r"\b(?:does not|do not|doesn't|don't|[Nn]one of .{0,40}) (?:have )?requires?[ _]grad\b", r"\boptimizer got an empty parameter list", r"\b[Nn]o (?:trainable|learnable) (?:param|weight|layer)")),
     ("S19", _raised(
-        r"\b(?:[Nn]a[Nn]s?|NANs?|[Ii]nfs?|non-?finite|not finite|infinite)\b.{0,60}\b(?:loss(?:es)?|[Gg]rad(?:ient)?s?|grad[ _]norms?|logits|weights|activations|parameters)\b",
+        r"\b(?:[Nn]a[Nn]s?|NANs?|[Ii]nfs?|non-?finite|not finite|infinite)\b.{0,60}\b(?:values|loss(?:es)?|[Gg]rad(?:ient)?s?|grad[ _]norms?|logits|weights|activations|parameters)\b",
         r"\b(?:[Ll]oss(?:es)?|[Gg]rad(?:ient)?s?|grad[ _]norms?|[Ll]ogits|[Ww]eights|[Aa]ctivations|[Pp]arameters)\b.{0,60}\b(?:[Nn]a[Nn]s?|NANs?|[Ii]nfs?|non-?finite|not finite|infinite)\b",
     )),
     ("S60", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|create|map|mmap|resize) .{0,30}\bshared memory\b")),
     ("S20", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? allocate .{0,60}\b(?:GPU|CUDA|cuda|device) (?:memory|buffer)", r"\b(?:GPU|device) (?:is )?out of memory\b", r"\b[Ii]nsufficient (?:GPU|device|CUDA) memory\b")),
     ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
-    ("S109", _raised(rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
+    ("S109", _raised(r"\bat save time\b.{0,80}\bat load time\b", rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
     ("S108", _raised(
         r"\b[Cc]orrupt(?:ed)? (?:jpeg|JPEG|jpg|png|PNG|image|video|audio|gzip|zip|tar|record|data)",
         r"\b(?:[Pp]remature|[Uu]nexpected) end of (?:data|file|stream|archive|JPEG|image)",
         r"\b[Nn]ot a gzip(?:ped)? file|\bFormat not recogni[sz]ed|\bDataLossError\b",
         r"\btruncated file: eof|\bfile signature not found",
+        r"\bInvalid data found when processing input|\bdatabase disk image is malformed|\bfile is not a database",
+        r"Error -\d while decompressing|CRC-32 check failed|Compressed file ended before|\binvalid gzip header",
     )),
+    ("S108", _OF_A_CLIENT + r"(?<!JSON)(?:Corrupt(?:ed)?|Truncated|Malformed|UnidentifiedImage|BadGzip|Parser|EmptyData|InvalidData|DecompressionBomb|Decode|DECORD|Libsndfile)(?:Error|Exception|File)?(?=:|$)"),
     ("S85", _raised(r"\b(?:[Cc]orrupt(?:ed)?|[Tt]runcated|damaged)\b.{0,60}\b(?:checkpoint|file|archive|shard|weights|index)\b", r"\b(?:checkpoint|file|archive|shard|weights|index)\b.{0,60}\b(?:[Cc]orrupt(?:ed)?|[Tt]runcated|damaged)\b")),
     ("S88", _raised(
         r"Can't get attribute '[\w.]{1,80}' on <module '(?!__mp_)",
@@ -105,17 +112,19 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b[Rr]equires? `?[a-z][\w-]+`? ?(?:>=|==|<=|<|>) ?v?\d",
     )),
     ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b"),
-    ("S82", r"^botocore\.exceptions\.\w{0,60}(?:Connect|Timeout|Endpoint|SSL|Proxy|HTTPClient)\w{0,60}Error\b"),
+    ("S81", _OF_A_CLIENT + r"(?:Auth\w{0,20}|Credentials?|Unauthorized|Forbidden|AccessDenied|PermissionDenied|RateLimit|TooManyRequests)(?:Error|Exception)?(?=:|$)"),
+    ("S82", _OF_A_CLIENT + r"(?:Connection|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|SSL|Endpoint|HTTPClient|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
+    ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|^curl: \((?:5|6|7|28|35|52|56|60)\) |^error: failed to fetch some objects from "),
     ("S82", _raised(r"\b(?:[Cc]onnection|[Pp]roxy|SSL|TLS|[Cc]ertificate|DNS)\b.{0,60}\b(?:failed|refused|error|timed out|reset|verify)\b.{0,200}\bhttps?://", r"Max retries exceeded|[Ff]ailed to establish a new connection|\bConnect(?:ion)? time-?out on endpoint", r"\bhttps?://\S+.{0,100}\b(?:[Tt]imed out|unreachable|[Cc]onnection (?:refused|reset|aborted|error)|certificate verify failed)\b")),
     ("S81", _raised(r"\bdoes not have \w+\.\w+\.\w+ access\b", r"\b(?:401|403)\b.{0,40}\b(?:Unauthorized|Forbidden)\b", r"\b[Ii]nvalid (?:(?:API |access |user |auth\w* )token|api key|API key|credentials)\b", r"\b[Aa]ccess [Dd]enied\b.{0,80}\b(?:bucket|repo|object|dataset|model)")),
-    ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error"),
-    ("S40", r"\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
-    ("S93", r"\[Errno (?:27|61|125)\]|\bLustre: .{0,160}\bwas lost\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
+    ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error|DNN library initialization failed|\b(?:NVJPEG|CUTENSOR|CUSPARSELT)_STATUS_(?!SUCCESS)\w+|\bCU_FILE_(?!SUCCESS)\w+"),
+    ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
+    ("S93", r"\[Errno (?:27|61|125)\]|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
     ("S51", r"\[Errno 99\]"),
-    ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]ill|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR))"),
-    ("S67", r"\bUCX +(?:ERROR|FATAL) "),
+    ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR))"),
+    ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
     ("S98", r"^(?:hydra|omegaconf)\.errors\.\w+"),
-    ("S33", _raised(r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
+    ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
     ("S55", r"\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
     ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
 )  # fmt: skip
