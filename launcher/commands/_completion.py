@@ -57,7 +57,7 @@ def all_codes() -> Iterable[str]:
     from launcher.error_codes import host_codes  # noqa: PLC0415
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
     from preflight.checks.explain import known_codes  # noqa: PLC0415
-    from preflight.diagnosis.docs import signature_codes  # noqa: PLC0415
+    from preflight.diagnosis.explain import signature_codes  # noqa: PLC0415
     from preflight.script.rules.index import rule_codes  # noqa: PLC0415
 
     return (*known_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())

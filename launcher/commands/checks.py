@@ -1,13 +1,9 @@
-"""gpulaunch checks: the table of contents, for people, programs and the documentation."""
-
-from pathlib import Path
+"""gpulaunch checks: the table of contents, for people and programs."""
 
 import click
 
 from launcher.error_codes import host_codes
 from launcher.exit_codes import ExitCode
-from launcher.host_checks.docs import render_pages
-from launcher.local.safe_paths import make_directory
 from launcher.terminal.output import echo, echo_json
 from preflight.checks.registry import Check
 from preflight.checks.runner import all_checks
@@ -15,20 +11,8 @@ from preflight.checks.runner import all_checks
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--markdown",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write the documentation pages of the checks into DIR.",
-)
-def command(*, as_json: bool, markdown: Path | None) -> None:
+def command(*, as_json: bool) -> None:
     """List every check of a preflight: code, verdict, and what is true when it passes."""
-    if markdown is not None:
-        make_directory(markdown)
-        for name, text in render_pages().items():
-            (markdown / name).write_text(text, encoding="utf-8")
-        echo(f"{len(render_pages())} pages in {markdown}")
-        return
     checks = all_checks().values()
     if as_json:
         rows = [_json(check) for check in checks]

@@ -27,22 +27,9 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("codes", nargs=-1, metavar="CODE...", shell_complete=complete_codes)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--markdown",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the documentation page of the causes of failures into FILE.",
-)
-def command(codes: tuple[str, ...], *, as_json: bool, markdown: str | None) -> None:
+def command(codes: tuple[str, ...], *, as_json: bool) -> None:
     """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source."""
-    if markdown is not None:
-        from pathlib import Path  # noqa: PLC0415 - slow to import, and only for the page
-
-        from launcher.local.atomic_write import write_atomic  # noqa: PLC0415
-        from preflight.diagnosis.docs import render_page  # noqa: PLC0415
-
-        write_atomic(Path(markdown), render_page())
-    elif not codes:
+    if not codes:
         raise WrongUsage("gpulaunch explain needs CODE", "gpulaunch checks lists the codes")
     explanations = [(code.upper(), *explain(code.upper())) for code in codes]
     if as_json:
@@ -90,7 +77,7 @@ def _explain_other(code: str) -> tuple[str, str]:
         return "host", explain_host(code, hosts[code])
     if code in GUARD_CODES:
         return "guard", explain_guard(code)
-    from preflight.diagnosis.docs import explain_signature  # noqa: PLC0415
+    from preflight.diagnosis.explain import explain_signature  # noqa: PLC0415
 
     explained = explain_signature(code)
     if explained is not None:

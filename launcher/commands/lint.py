@@ -16,7 +16,6 @@ from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.lint.render import lint_json, lint_lines, sarif
-from launcher.local.atomic_write import write_atomic
 from launcher.local.installed_version import installed_version
 from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -54,7 +53,6 @@ class LintOptions:
     fix: bool
     yes: bool
     as_json: bool
-    markdown: Path | None
     as_sarif: bool
 
 
@@ -87,21 +85,10 @@ class LintOptions:
 @click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
 @click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the page of all rules into FILE, and judge nothing.",
-)
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
 def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     options = LintOptions(**given)
-    if options.markdown:
-        from launcher.lint.docs import render_page  # noqa: PLC0415 - only for the documentation
-
-        write_atomic(options.markdown, render_page())
-        return 0
     if options.fix and (options.as_json or options.as_sarif):
         raise BadInput(
             "--fix shows a diff, which is not part of the document", "leave --json and --sarif out"

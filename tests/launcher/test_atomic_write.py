@@ -55,9 +55,7 @@ def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_pa
     "words",
     [
         ("report", RUN, "--logs", "runs", "--html", "absent/x.html"),
-        ("explain", "--markdown", "absent/x.md"),
-        ("lint", "--markdown", "absent/x.md"),
-        ("checks", "--markdown", "/proc/absent"),
+        ("report", RUN, "--logs", "runs", "--html", "/proc/absent/x.html"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_no_bug(

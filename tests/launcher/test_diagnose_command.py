@@ -16,8 +16,9 @@ from launcher.commands.explain import wrap_paragraphs
 from launcher.errors import BadInput
 from launcher.rundir.log_files import STDIN, read_log
 from preflight.diagnosis.diagnose import diagnose_logs
-from preflight.diagnosis.docs import render_page, signature_codes
+from preflight.diagnosis.explain import signature_codes
 from preflight.diagnosis.lines import Log, read_logs
+from tests.pages.signatures import render_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 OOM = """Traceback (most recent call last):

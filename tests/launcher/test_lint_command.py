@@ -8,10 +8,10 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.lint.docs import render_page
 from launcher.lint.render import lint_lines
 from launcher.terminal.cell_width import styled
 from preflight.script.lint import lint
+from tests.pages.lint import render_page
 
 SCRIPT = """\
 import torch
@@ -104,12 +104,7 @@ def test_json_names_code_severity_file_line_message_and_fix(script: str) -> None
 
 def test_the_pages_of_the_rules_are_current() -> None:
     on_disk = (Path(__file__).parents[2] / "docs" / "lint.md").read_text(encoding="utf-8")
-    assert on_disk == render_page(), "run: gpulaunch lint --markdown docs/lint.md"
-
-
-def test_the_page_of_the_rules_is_written_where_asked(tmp_path: Path) -> None:
-    assert run("--markdown", str(tmp_path / "lint.md"))[0] == 0
-    assert (tmp_path / "lint.md").read_text(encoding="utf-8") == render_page()
+    assert on_disk == render_page(), "run: python -m tests.pages"
 
 
 def test_sarif_is_what_code_hosts_take(script: str) -> None:

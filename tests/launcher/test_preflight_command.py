@@ -10,11 +10,11 @@ from launcher.cli import cli
 from launcher.commands._preflight import parse_gpus
 from launcher.error_codes import host_codes, host_fix
 from launcher.errors import BadInput
-from launcher.host_checks.docs import render_pages
 from launcher.remote.recording import record_json
 from preflight.checks.runner import all_checks
 from tests.extra_recordings import SMI
 from tests.lab.silicon.recordings import RECORDINGS
+from tests.pages.checks import render_pages
 from tests.preflight.golden_cases import host
 
 DOCS = Path(__file__).parents[2] / "docs" / "checks"
@@ -147,7 +147,7 @@ def test_checks_lists_all_of_them() -> None:
 
 def test_the_pages_of_the_checks_are_current() -> None:
     on_disk = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
-    assert on_disk == render_pages(), "run: gpulaunch checks --markdown docs/checks"
+    assert on_disk == render_pages(), "run: python -m tests.pages"
 
 
 def test_fixes_of_hosts_start_as_all_others_do() -> None:

@@ -1,7 +1,8 @@
-"""Write docs/coming-from and the tables of docs/launcher-options.md and docs/configuration.md anew."""
+"""Write the pages of docs/ that are made from tables and docstrings anew, as tests compare them."""
 
 from pathlib import Path
 
+from tests.pages import checks, lint, signatures
 from tests.pages.configuration import render_reference
 from tests.pages.launcher_options import launcher_pages, variables_reference
 
@@ -13,11 +14,11 @@ def replace_tail(page: Path, heading: str, tail: str) -> None:
     page.write_text(f"{head}\n{tail}", "utf-8")
 
 
-for name, text in launcher_pages().items():
-    (DOCS / "coming-from" / name).write_text(text, "utf-8")
-replace_tail(
-    DOCS / "launcher-options.md",
-    "## Environment variables",
-    variables_reference().removeprefix("\n"),
-)
+for folder, pages in (("coming-from", launcher_pages()), ("checks", checks.render_pages())):
+    for name, text in pages.items():
+        (DOCS / folder / name).write_text(text, "utf-8")
+(DOCS / "lint.md").write_text(lint.render_page(), "utf-8")
+(DOCS / "signatures.md").write_text(signatures.render_page(), "utf-8")
+options = variables_reference().removeprefix("\n")
+replace_tail(DOCS / "launcher-options.md", "## Environment variables", options)
 replace_tail(DOCS / "configuration.md", "## hosts.yaml", render_reference())

@@ -1,21 +1,17 @@
-"""What `gpulaunch explain` says of a signature or a notice, and the generated page of all of them."""
+"""What `gpulaunch explain` says of a signature or a notice."""
 
 from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, USER_CODE, ZERO_CODE
-from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, CausalDepth, Signature
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, CausalDepth
 from preflight.frozen import dataclass
 
 STALLED_CODE = "S24"
-_DEPTHS = {
+DEPTHS = {
     CausalDepth.ROOT: "a first cause",
     CausalDepth.GENERAL: "a cause unless something deeper explains it",
     CausalDepth.ENDING: "only how a process ended",
     CausalDepth.VICTIM: "what another process's failure does to this one; never put before a cause",
 }
-_INTRODUCTION = (
-    "Causes, by code. `class` is what `--json` calls them. A message that no row words is taken by what it is about, by"
-    " the module that raised it or by CUDA's status number; such a cause is likely, never certain.\n"
-)
-_SOURCES = {
+SOURCES = {
     "run": "reproduced",
     "source": "the library's source",
     "thread": "a public thread",
@@ -56,7 +52,7 @@ def explain_signature(code: str) -> str | None:
     """Return the text of a code, None when it is not a signature's and no notice's."""
     row = next((row for row in SIGNATURES if row.code == code), None)
     if row is not None:
-        return f"{code}: {row.cause}\n({row.slug}, {_DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {_SOURCES[row.source]}\n"
+        return f"{code}: {row.cause}\n({row.slug}, {DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {SOURCES[row.source]}\n"
     made = next((each for each in DERIVED_CAUSES if each.code == code), None)
     if made is not None:
         return f"{code}: {made.cause}\n({made.slug})\n\nFix: {made.fix}\n"
@@ -64,42 +60,3 @@ def explain_signature(code: str) -> str | None:
     if notice is not None:
         return f"{code}: {notice.verdict}\n({'may be ignored' if notice.safe else 'must be looked at'})\n"
     return None
-
-
-def render_page() -> str:
-    """Return docs/signatures.md."""
-    rows = sorted(SIGNATURES, key=lambda row: (len(row.code), row.code))
-    parts = [
-        "<!-- Made by `gpulaunch explain --markdown docs/signatures.md`; edit the rows in preflight/diagnosis/signatures/. -->\n",
-        "# What `gpulaunch diagnose` knows\n",
-        _INTRODUCTION,
-        "| code | class | cause | fix |\n|---|---|---|---|",
-        *(
-            f"| [{row.code}](#{row.code.lower()}) | {row.slug} | {_cell(row.cause)} | {_cell(row.fix)} |"
-            for row in rows
-        ),
-        *(
-            f"| {made.code} | {made.slug} | {_cell(made.cause)} | {_cell(made.fix)} |"
-            for made in DERIVED_CAUSES
-        ),
-        "\nLines that alarm, and whether they may be ignored.\n",
-        "| code | may be ignored | verdict |\n|---|---|---|",
-        *(
-            f"| {each.code} | {'yes' if each.safe else '**no**'} | {_cell(each.verdict)} |"
-            for each in NOTICES
-        ),
-        "",
-        *(_section(row) for row in rows),
-    ]
-    return "\n".join(parts)
-
-
-def _section(row: Signature) -> str:
-    return (
-        f"## {row.code}\n\n**{row.slug}**: {row.cause}.\n\n{_DEPTHS[row.depth].capitalize()}."
-        f"\n\n*Fix:* {row.fix}.\n\n*Source:* {_SOURCES[row.source]}.\n"
-    )
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

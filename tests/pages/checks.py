@@ -7,9 +7,7 @@ from preflight.checks.explain import heading
 from preflight.checks.registry import Check, family_of
 from preflight.checks.runner import all_checks
 
-_NOTE = (
-    "<!-- Made by `gpulaunch checks --markdown docs/checks`; edit the docstrings in preflight/checks/. -->\n"
-)
+_NOTE = "<!-- Made by `python -m tests.pages`; edit the docstrings in preflight/checks/. -->\n"
 
 
 def render_pages() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from preflight.script.rules.index import rule_codes, rule_text
 
 _INTRO = """\
-<!-- Made by `gpulaunch lint --markdown docs/lint.md`; edit the docstrings in preflight/script/rules*.py. -->
+<!-- Made by `python -m tests.pages`; edit the docstrings in preflight/script/rules/. -->
 # gpulaunch lint
 
 `gpulaunch lint SCRIPT` reads a training script, the modules of its own that it imports and the YAML or JSON
