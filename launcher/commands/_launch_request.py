@@ -89,6 +89,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         disconnect_timeout=options.disconnect_timeout,
         grace=options.grace,
         sync=options.sync,
+        is_plan=options.dry_run,
         extra_args=() if options.pasted else extra,
     )
     if config is not None:

@@ -2,6 +2,7 @@
 
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._preflight_report import below_report
+from launcher.engines.command_line.records import missing_values
 from launcher.errors import GpulaunchError
 from launcher.host_checks.render_json import preflight_json
 from launcher.launch.launch import CheckedLaunch
@@ -15,7 +16,7 @@ def show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions)
     """Print the plan, also where findings stop it; those are raised then."""
     spec, spares, as_json = what.config.restart, what.spares, options.as_json
     pasted = what.config.command
-    refusal = prepared.refusal()
+    refusal = prepared.refusal() or (missing_values(pasted) if pasted is not None else None)
     try:
         plan = prepared.plan()
     except GpulaunchError as error:

@@ -38,6 +38,8 @@ _ENGINES = {
 _OWN_OPTIONS = ("torchrun", "torch.distributed.launch", "accelerate")
 """Launchers whose kept options go to the engine's launcher, which is theirs."""
 
+_LARGEST_SETTINGS = 100_000
+
 COMMAND_SOURCE = "command"
 """Where keys are from that a command has said."""
 
@@ -45,7 +47,8 @@ COMMAND_SOURCE = "command"
 def read_command(words: Sequence[str]) -> ParsedCommand:
     """Return a command, given as words or as one text that holds all of them. Raises CommandRefused.
 
-    Local files that it names are relative to this directory in the result, also where it enters another.
+    Local files that it names are relative to this directory in the result, also where it enters another. What
+    its launch needs and it does not say is in `unknown`.
     """
     from launcher.engines.command_line.parse import (  # noqa: PLC0415 - most runs have a config
         parse_command,
@@ -54,8 +57,20 @@ def read_command(words: Sequence[str]) -> ParsedCommand:
 
     known = {**os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
     is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
-    parsed = parse_line(words[0], known) if is_text else parse_command(words, known)
+    parsed = parse_line(words[0], known, _text_beside) if is_text else parse_command(words, known)
     return _from_this_directory(parsed) if parsed.directory else parsed
+
+
+def _text_beside(name: str) -> str | None:
+    """Return the text of a small file that a relative path names, or that lies in this directory."""
+    path = Path(name)
+    if path.is_absolute() and not path.is_relative_to(Path.cwd()):
+        return None
+    try:
+        is_small = path.is_file() and path.stat().st_size <= _LARGEST_SETTINGS
+        return path.read_text(encoding="utf-8-sig") if is_small else None
+    except (OSError, ValueError):
+        return None
 
 
 def _from_this_directory(parsed: ParsedCommand) -> ParsedCommand:

@@ -33,7 +33,7 @@ from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.records import ParsedCommand
+from launcher.engines.command_line.records import ParsedCommand, require_values
 from launcher.errors import ConfigError
 from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import FOLDER, SUFFIXES, folders_up
@@ -58,6 +58,7 @@ class Overrides:
     grace: str = ""
     sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
     extra_args: tuple[str, ...] = ()  # after --; appended to args
+    is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,8 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     if overrides.sync and not _has_keys(root, "sync"):
         root = _put(root, "sync", YamlNode("true", "--sync", key="sync"), mistakes)
     root, command = _with_command(root, written.folder)
+    if command is not None and not overrides.is_plan:
+        require_values(command)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
     if command is not None and data.get("script"):

@@ -79,6 +79,7 @@ def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = Fal
     edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
     yield from (sanitize(f"  {change_text(edit)}", keep_lines=False) for edit in edits)
     yield from (sanitize(f"  {sentence}", keep_lines=False) for sentence in found.left_out)
+    yield from (sanitize(f"  {each.message}: {each.fix}", keep_lines=False) for each in parsed.unknown)
     yield ""
 
 
@@ -92,6 +93,7 @@ def command_json(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = Fals
         "launched": list(found.launched if show_secrets else redact_words(found.launched)),
         "edits": [{"what": e.field, "old": e.old, "new": e.new, "why": e.why} for e in edits],
         "left_out": list(found.left_out),
+        "unknown": [{"what": each.message, "fix": each.fix} for each in parsed.unknown],
     }
 
 

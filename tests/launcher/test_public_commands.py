@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from launcher.engines.command_line.parse import parse_command, parse_line
-from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request
+from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request, require_values
 from launcher.errors import CommandRefused
 
 
@@ -77,7 +77,7 @@ def test_a_public_command_is_understood(command: dict[str, Any]) -> None:
     expected = {name: value for name, value in command.items() if name not in ("source", "line", "plan")}
     if "refused" in expected:
         with pytest.raises(CommandRefused) as caught:
-            parse_line(command["line"])
+            require_values(parse_line(command["line"]))
         assert caught.value.message == expected["refused"]
         return
     parsed = parse_line(command["line"])
@@ -95,7 +95,7 @@ def test_a_public_command_is_understood(command: dict[str, Any]) -> None:
 def outcome(text: str) -> Mapping[str, object]:
     """Return what becomes of a text: a launch, or a refusal and its remedy."""
     try:
-        return seen(parse_line(text, KNOWN))
+        return seen(require_values(parse_line(text, KNOWN)))
     except CommandRefused as refused:
         return {"refused": refused.message, "fix": refused.fix}
 

@@ -260,7 +260,10 @@ def _record(
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
     needed = (*kept, *chosen, *(line.words[index] for index in (program, *indices)))
     if any(not word.is_known for word in needed):
-        raise without_values(needed, "the line")
+        error = without_values(needed, "the line")
+        if not line.words[program].is_known:
+            raise error
+        line.lack(error)
     return ParsedCommand(
         words=tuple(word.text for word in line.words),
         launcher=launcher,
@@ -277,6 +280,7 @@ def _record(
         environment=line.environment,
         directory=line.directory,
         dropped=tuple(line.dropped),
+        unknown=tuple(dict.fromkeys(line.unknown)),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
-from launcher.engines.command_line.records import Environment, OptionUse
-from launcher.engines.command_line.words import Word, require_known, without_itself
+from launcher.engines.command_line.records import Environment, OptionUse, Unknown
+from launcher.engines.command_line.words import Word, without_itself, without_values
+from launcher.errors import CommandRefused
 
 _HOSTS = "the hosts are those of --hosts"
 _COUNT = "the plan counts the processes of each host"
@@ -48,13 +49,11 @@ class CommandLine:
         self.environment: Environment | None = None
         self.directory = ""
         self.dropped: list[str] = []
+        self.unknown: list[Unknown] = []
         self.prefix = ""
 
     def assign(self, position: int, name: str, value: Word) -> None:
-        """Take an environment assignment: owned by the plan, or a variable of the ranks.
-
-        Raises CommandRefused for a variable of the ranks that has no value yet.
-        """
+        """Take an environment assignment: owned by the plan, or a variable of the ranks."""
         is_itself = not value.is_known
         value = without_itself(name, value)
         if is_itself and not value.text:
@@ -70,8 +69,13 @@ class CommandLine:
         if name == "OMP_NUM_THREADS" and not value.is_known:
             self.dropped.append(_THREADS)
             return
-        require_known(value, f"the variable {name}")
+        if not value.is_known:
+            self.lack(without_values((value,), f"the variable {name}"))
         self.env[name] = value.text
+
+    def lack(self, error: CommandRefused) -> None:
+        """Take what the launch needs and the line does not say."""
+        self.unknown.append(Unknown(error.message, error.fix))
 
     def take(self, found: Iterable[FoundOption]) -> None:
         """Take options of the launcher, without labels that have no value."""

@@ -13,13 +13,12 @@ from launcher.engines.command_line.editor_text import command_of_editor
 from launcher.engines.command_line.makefile_text import recipe
 from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
-from launcher.engines.command_line.shell_functions import without_functions
 
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
 _PROMPT = re.compile(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%][ \t]+|[$%>][ \t]+|>>>[ \t]+!?"
-    r"|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*|![ \t]*)",
+    r"|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*|!(?![ \t]+(?:[\[(]|test\b))[ \t]*)",
     re.MULTILINE,
 )
 _SHELL_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\$)[ \t]+")
@@ -83,7 +82,6 @@ def commands_text(text: str) -> str:
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
     code = _CODE.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
-    text = without_functions(text, _LAUNCH_LINE)
     root = _ROOT_PROMPT.match(text)
     typed = text[root.end() :] if root is not None else ""
     if typed and _is_one_command(typed) and not _LAUNCH_LINE.search(typed.partition("\n")[2]):

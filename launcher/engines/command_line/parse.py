@@ -8,15 +8,17 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from launcher.engines.command_line.expansions import Value
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.prefixes import read_prefix
 from launcher.engines.command_line.records import ParsedCommand
 from launcher.engines.command_line.shell_line import ShellLine, split_line
+from launcher.engines.command_line.shell_tests import Files
+from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word, plain
 from launcher.engines.command_line.wrappers import strip_wrapper
 from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
 
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
@@ -34,15 +36,21 @@ def parse_command(words: Sequence[str], environ: Mapping[str, str] | None = None
     return _parse(ShellLine(plain(words)), environ or {})
 
 
-def parse_line(text: str, environ: Mapping[str, str] | None = None) -> ParsedCommand:
+def parse_line(
+    text: str, environ: Mapping[str, str] | None = None, files: Files | None = None
+) -> ParsedCommand:
     """Return what one line of text asks for; `environ` fills in its variables.
 
-    Raises CommandRefused as `parse_command` does, and for a text with several commands.
+    `files` gives the text of a file of settings that the text reads (`source setup.sh`). What the launch
+    needs and the text does not say is in `unknown`. Raises CommandRefused as `parse_command` does, and for a
+    text with several commands.
     """
-    return _parse(split_line(text, environ or {}), environ or {})
+    return _parse(split_line(text, environ or {}, files), environ or {}, files)
 
 
-def _parse(shell: ShellLine, environ: Mapping[str, Value], depth: int = 0) -> ParsedCommand:
+def _parse(
+    shell: ShellLine, environ: Mapping[str, Value], files: Files | None = None, depth: int = 0
+) -> ParsedCommand:
     line = CommandLine(shell.words)
     _prepare(line, shell)
     at = 0
@@ -56,7 +64,7 @@ def _parse(shell: ShellLine, environ: Mapping[str, Value], depth: int = 0) -> Pa
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue
-        inner = _inner_line(line.words, at, shell.exported or environ, depth)
+        inner = _inner_line(line.words, at, shell, _Inside(shell.exported or environ, files, depth))
         if inner is not None:
             line.dropped.append(f"{line.words[at].text}: its text is the command")
             line.words = (*line.words[:at], *inner.words)
@@ -82,11 +90,19 @@ def _prepare(line: CommandLine, shell: ShellLine) -> None:
     line.unset += shell.unset
     line.enter(shell.environment, shell.directory)
     line.dropped += shell.dropped
+    line.unknown += shell.unknown
 
 
-def _inner_line(
-    words: tuple[Word, ...], at: int, environ: Mapping[str, Value], depth: int
-) -> ShellLine | None:
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What a text within the text sees."""
+
+    environ: Mapping[str, Value]
+    files: Files | None
+    depth: int
+
+
+def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Inside) -> ShellLine | None:
     """Return the line that `eval TEXT` or `bash -c TEXT` runs, or that is one word in quotes.
 
     None for a text that starts no launcher that gpulaunch knows: the shell then runs it, once on each host.
@@ -96,24 +112,25 @@ def _inner_line(
         name, words = "eval", (*words[: at + 1], words[at])  # "torchrun a.py", quoted as a whole
     if name not in ("eval", *_SHELLS) or at + 1 == len(words):
         return None
-    if depth >= _DEEPEST:
+    if inside.depth >= _DEEPEST:
         raise CommandRefused("the line has texts within texts", "paste the command alone")
     if name == "eval":
-        return split_line(" ".join(word.text for word in words[at + 1 :]), environ)
+        text = " ".join(word.text for word in words[at + 1 :])
+        return split_line(text, inside.environ, inside.files, shell.functions)
     flags = words[at + 1 : -1]
     if not flags or not any(_TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
         return None
     if not all(word.text.startswith("-") for word in flags):
         return None
     try:
-        inner = split_line(words[-1].text, environ)
+        inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions)
     except CommandRefused:
         return None
-    return inner if _starts_launcher(inner, environ, depth) else None
+    return inner if _starts_launcher(inner, inside) else None
 
 
-def _starts_launcher(shell: ShellLine, environ: Mapping[str, Value], depth: int) -> bool:
+def _starts_launcher(shell: ShellLine, inside: _Inside) -> bool:
     try:
-        return _parse(shell, environ, depth + 1).launcher != "opaque"
+        return _parse(shell, inside.environ, inside.files, inside.depth + 1).launcher != "opaque"
     except CommandRefused:
         return True  # said again, of the whole line

@@ -12,24 +12,25 @@ from preflight.frozen import dataclass
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 """What is said of every command that enters a Python environment."""
 
-_SHELL = "of the shell that it was written for"
-_NOTHING = "starts nothing"
+_FIRST = "it comes before the launch: do it on each host first, where it is still to be done"
+OF_SHELL = "of the shell that it was written for"
+NOTHING = "starts nothing"
 _LIMITS = "limits are those of each host; preflight checks them"
 _MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
 _DROPPED: Mapping[str, str] = {
     **dict.fromkeys(
-        ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi"), _NOTHING
+        ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi"), NOTHING
     ),
-    **dict.fromkeys(("which", "type", "ls", "whoami", "uname", "free", "df", "env", "printenv"), _NOTHING),
-    **dict.fromkeys(("sleep", "nvcc", "lscpu", "popd", "jobs", "disown", "wait", "exit", "return"), _NOTHING),
-    **dict.fromkeys(("set", "shift", "shopt", "trap", "alias", "setopt"), _SHELL),
+    **dict.fromkeys(("which", "type", "ls", "whoami", "uname", "free", "df", "env", "printenv"), NOTHING),
+    **dict.fromkeys(("sleep", "nvcc", "lscpu", "popd", "jobs", "disown", "wait", "exit", "return"), NOTHING),
+    **dict.fromkeys(("set", "shift", "shopt", "trap", "alias", "setopt"), OF_SHELL),
     "mkdir": "make it on each host, where the script does not itself",
     "wandb": "of this machine only; WANDB_MODE and WANDB_API_KEY go into env:",
     "ulimit": _LIMITS,
     "umask": _LIMITS,
     "module": _MODULES,
     "ml": _MODULES,
-    "deactivate": _SHELL,
+    "deactivate": OF_SHELL,
     "tensorboard": "reads what a training writes, and starts none",
 }
 _AFTER = ("tail", "less", "watch", "fg", "bg")
@@ -140,7 +141,7 @@ def dropped(words: tuple[Word, ...], *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other. `after`: behind it."""
     name = posixpath.basename(words[0].text)
     if after and name in _AFTER:
-        return f"{name}: {_NOTHING}"
+        return f"{name}: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
     if name == "exec" and len(words) == 1:
@@ -177,6 +178,7 @@ class FoundCommand:
 
     words: tuple[Word, ...]
     ended: str
+    in_loop: bool = False  # in a round of one whose words the text gives
 
 
 def needless(value: Word) -> str:
@@ -200,7 +202,7 @@ def is_of_shell(words: tuple[Word, ...]) -> bool:
 
 
 def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
-    """Raise CommandRefused for a condition, a loop, and a file of settings that only a shell could read.
+    """Raise CommandRefused for a condition or a loop that the text does not decide.
 
     `before` are the commands in front of it; one that starts with an option is the rest of the line above.
     """
@@ -209,12 +211,24 @@ def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
         raise ended(name)
     if name in LOOPS:
         raise undecided(name)
-    if name in ("source", ".") and len(words) > 1 and not before:
-        raise CommandRefused(
-            f"{name} {words[1].text} sets what gpulaunch cannot see",
-            "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
-            " script: gpulaunch run ... -- bash SCRIPT",
-        )
+
+
+def unseen(words: tuple[Word, ...]) -> CommandRefused:
+    """Return the error for a file of settings that is not beside the text."""
+    return CommandRefused(
+        f"{words[0].text} {words[1].text if len(words) > 1 else ''} sets what gpulaunch cannot see",
+        "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
+        " script: gpulaunch run ... -- bash SCRIPT",
+    )
+
+
+def left(words: tuple[Word, ...]) -> CommandRefused:
+    """Return the error for a text that ends in front of its launch."""
+    shown = " ".join(word.text for word in words)
+    return CommandRefused(
+        f"the text ends with {shown} before it launches something",
+        "give the variables that it asks for a value, or paste the launch alone",
+    )
 
 
 def ended(before: str) -> CommandRefused:
@@ -256,24 +270,60 @@ def is_setup(words: Sequence[Word]) -> bool:
 def only_one(found: Sequence[FoundCommand]) -> tuple[str, ...]:
     """Return what is said of commands that are left out beside the launch: the same one for other nodes.
 
-    Raises CommandRefused for a text of several launches, and for one that must be prepared first.
+    Raises CommandRefused for a text of several launches.
     """
     if all(is_setup(_without_sudo(one.words)) for one in found):
         refuse_setup(_without_sudo(found[0].words))
-    found = tuple(one for one in found if not _asks_settings(one.words)) or tuple(found[-1:])
-    if len(found) == 1:
-        return ()
-    first, *others = found
+    kept = _without_setup(found)
+    said = tuple(
+        f"{_two(one.words)}: {_FIRST}" for one in found if one not in kept and not _asks_settings(one.words)
+    )
+    if len(kept) == 1:
+        return said
+    first, *others = kept
     own = _without_node(first.words)
     if len(own) < len(first.words) and all(_without_node(one.words) == own for one in others):
         return (
-            f"{_shown(first.words)}: the text has it for {len(found)} nodes, and gpulaunch for each host",
+            *said,
+            f"{_shown(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host",
         )
     if others[0].ended == "|" and _is_launch(first.words):
         raise several(first.words, others[0].words, "|")
-    trains = [one for one in others if not is_setup(one.words)]
-    other = next((one for one in others if _is_launch(one.words)), (trains or others)[0])
+    if first.in_loop and all(one.in_loop for one in others):
+        raise undecided("for")
+    other = next((one for one in others if _is_launch(one.words)), others[0])
     raise several(first.words, other.words, other.ended)
+
+
+def _without_setup(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
+    """Return commands without those that install or ask something, and what these are piped into.
+
+    Raises CommandRefused for a launch that reads the output of such a one.
+    """
+    kept: list[FoundCommand] = []
+    before: FoundCommand | None = None
+    for one in found:
+        is_fed = one.ended == "|"
+        is_left_out = is_setup(_without_sudo(one.words)) or _asks_settings(one.words) or _is_inline(one.words)
+        if is_fed and before is not None and before in kept:
+            is_left_out = False
+        elif is_fed and before is not None and not is_left_out:
+            if _is_launch(one.words):
+                raise several(before.words, one.words, "|")
+            is_left_out = True
+        if not is_left_out:
+            kept.append(one)
+        before = one
+    return tuple(kept) or tuple(found[-1:])
+
+
+def _is_inline(words: Sequence[Word]) -> bool:
+    """Whether a command is `python -c TEXT`, which prepares or shows something."""
+    return len(words) > 1 and posixpath.basename(words[0].text).startswith("python") and words[1].text == "-c"
+
+
+def _two(words: Sequence[Word]) -> str:
+    return " ".join(word.text.strip() for word in words[:2])[:60]
 
 
 def _without_sudo(words: tuple[Word, ...]) -> tuple[Word, ...]:

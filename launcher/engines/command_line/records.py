@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 from preflight.job import Precision
 
@@ -98,6 +99,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Unknown:
+    """What a launch needs and its text does not say: an argument, a variable, a file of settings."""
+
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedCommand:
     """One command line, taken apart."""
 
@@ -118,6 +127,7 @@ class ParsedCommand:
     directory: str = ""  # `cd DIR && ...`, `torchrun` run in it
     options_at: int | None = None  # in `args`, of a program that takes torchrun's options (`tune run`)
     local_rank_option: str = ""  # "--local_rank" or "--local-rank": the launcher adds it for each rank
+    unknown: tuple[Unknown, ...] = ()  # without it the launch is another one
     remarks: tuple[str, ...] = ()  # what looks like a mistake of the line, a sentence each
     dropped: tuple[
         str, ...
@@ -127,3 +137,16 @@ class ParsedCommand:
         """Return the kept options of the launcher itself as argv, `--name value`, names as in its table."""
         owner = self.launcher if self.options_at is None else TUNE_RUN
         return tuple(word for use in self.kept if use.owner == owner for word in (use.name, *use.values))
+
+
+def missing_values(parsed: ParsedCommand) -> CommandRefused | None:
+    """Return the error for the first thing that a command does not say and its launch needs."""
+    return CommandRefused(parsed.unknown[0].message, parsed.unknown[0].fix) if parsed.unknown else None
+
+
+def require_values(parsed: ParsedCommand) -> ParsedCommand:
+    """Return a command that says everything that its launch needs. Raises CommandRefused for another one."""
+    error = missing_values(parsed)
+    if error is not None:
+        raise error
+    return parsed

@@ -1,12 +1,15 @@
 """Split text as a POSIX shell does: words and operators, quotes and variables. Pure; nothing is executed."""
 
 import re
+from collections import deque
 from collections.abc import Iterator
 
-from launcher.engines.command_line.expansions import Values, closing, expand, no_end
-from launcher.engines.command_line.words import Word, split_open
+from launcher.engines.command_line.braces import expanded
+from launcher.engines.command_line.expansions import closing, expand, no_end
+from launcher.engines.command_line.shell_extents import HereText, here_text, word_end
+from launcher.engines.command_line.variables import Values
+from launcher.engines.command_line.words import Operator, Word, split_open
 from launcher.errors import CommandRefused
-from preflight.frozen import dataclass
 
 # `\` as in POSIX, `\\` as pages show it that escape it, `^` of cmd.exe, a backtick of PowerShell
 _CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*(?:\r?\n|\Z)")
@@ -23,66 +26,127 @@ _WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json)(?!
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 """Of `$'...'`; others stay as they are written."""
 
+_HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|<<[<-]?|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
 _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
-_ONLY_ARGUMENTS = re.compile(r'"\$(?:@|\{@(?::\d+)?\})"')
 _PROCESS = re.compile(r"[<>]\((?!\()")
 _ENDS = frozenset(("\n", ";", ";;", "&", "&&", "|", "||", "(", ")"))
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
-_ONLY_ARRAY = re.compile(r'"\$\{(?P<name>[A-Za-z_]\w*)\[@\]\}"', re.ASCII)
+_ONLY_ARRAY = re.compile(r'"\$(?:@|\{@(?::\d+)?\}|\{(?P<name>[A-Za-z_]\w*)\[@\](?::\d+)?\})"', re.ASCII)
+"""Every word of it is a word, and none where it has none."""
+
 _MOST_WORDS = 100_000
 _LONGEST_WORD = 1_000_000
 _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """`&&`, `|`, `>` and their like, outside of quotes."""
-
-    text: str
-
-
 def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Operator]:
     """Yield the words and operators of a text, variables filled in from `values` when a word is reached.
 
-    Raises CommandRefused for a quote that does not end, for typographic quotes and dashes, and for a text
-    whose variables make more of it than a command can be.
+    Raises CommandRefused as Tokens does.
     """
-    at = count = 0
-    is_first = True  # of its command
-    while at < len(text):
+    return Tokens(text, values, depth)
+
+
+class Tokens(Iterator[Word | Operator]):
+    """The words and operators of a text, variables filled in from `values` when a word is reached.
+
+    Iterating raises CommandRefused for a quote that does not end, for typographic quotes and dashes, and for
+    a text whose variables make more of it than a command can be.
+    """
+
+    def __init__(self, text: str, values: Values, depth: int = 0) -> None:
+        self.text = text
+        self.at = 0  # behind the last token
+        self._values = values
+        self._depth = depth
+        self.splits = True  # the values of variables at their blanks; not between `[[` and `]]`
+        self._waiting: deque[Word | Operator] = deque()
+        self._count = 0
+        self._is_first = True  # of its command
+        self._here: HereText | None = None  # below the line that is read
+
+    def __next__(self) -> Word | Operator:
+        while not self._waiting:
+            if self.at >= len(self.text):
+                raise StopIteration
+            self._read()
+        return self._waiting.popleft()
+
+    def seek(self, at: int) -> None:
+        """Continue behind a loop or a function that was read elsewhere."""
+        self.at, self._is_first = at, False
+
+    def _read(self) -> None:
+        text, at = self.text, self.at
         continued = _CONTINUED.match(text, at)
-        calculated = _ARITHMETIC.match(text, at) if is_first else None
+        calculated = _ARITHMETIC.match(text, at) if self._is_first else None
         if continued is not None:
-            at = continued.end()
+            self.at = continued.end()
         elif text[at] in _SPACE:
-            at += 1
+            self.at += 1
         elif text[at] == "#":
             end = text.find("\n", at)
-            at = len(text) if end < 0 else end
+            self.at = len(text) if end < 0 else end
         elif calculated is not None:
-            yield from (Word("(("), Word(calculated["inner"]), Word("))"))
-            at, is_first = calculated.end(), False
+            self._waiting += (Word("(("), Word(calculated["inner"]), Word("))"))
+            self.at, self._is_first = calculated.end(), False
         elif (
             _PLACEHOLDER.match(text, at) is None
             and not _PROCESS.match(text, at)
             and (operator := _OPERATOR.match(text, at)) is not None
         ):
-            yield Operator(operator[0])
-            at, is_first = operator.end(), operator[0] in _ENDS
+            self._read_operator(operator[0])
         else:
-            reader = _WordReader(text, at, values, depth)
-            words = reader.words()
-            count += len(words)
-            if count > _MOST_WORDS or any(len(word.text) > _LONGEST_WORD for word in words):
-                raise CommandRefused("the variables of the text grow without end", "paste one launch")
-            yield from words
-            at, is_first = reader.at, len(words) == 1 and words[0].text in _BEFORE_COMMAND
+            self._read_word()
+
+    def _read_operator(self, operator: str) -> None:
+        self._waiting.append(Operator(operator))
+        here = here_text(self.text, self.at, self._here.end + 1 if self._here else 0)
+        if operator in ("<<", "<<-") and here is not None:
+            self._waiting.append(self._body(here))
+            self.at, self._here = here.operator_end, here
+            return
+        self.at, self._is_first = self.at + len(operator), operator in _ENDS
+        if operator == "\n" and self._here is not None:
+            self.at, self._here = self._here.end, None
+
+    def _body(self, here: HereText) -> Word:
+        """Return a text in place as one word."""
+        if here.is_quoted or not re.search(r"[$`\\]", here.body):
+            return Word(here.body)
+        quoted = '"' + here.body.replace('"', r"\"") + '"'
+        return next(iter(_WordReader(quoted, 0, self._values, self._depth).words()), Word(""))
+
+    def _read_word(self) -> None:
+        written = _written_words(self.text, self.at)
+        if written:
+            end, parts = written
+            words = tuple(
+                word for part in parts for word in _WordReader(part, 0, self._values, self._depth).words()
+            )
+        else:
+            reader = _WordReader(self.text, self.at, self._values, self._depth, splits=self.splits)
+            words, end = tuple(reader.words()), reader.at
+        self._count += len(words)
+        if self._count > _MOST_WORDS or any(len(word.text) > _LONGEST_WORD for word in words):
+            raise CommandRefused("the variables of the text grow without end", "paste one launch")
+        self._waiting += words
+        self.at, self._is_first = end, len(words) == 1 and words[0].text in _BEFORE_COMMAND
+
+
+def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
+    """Return where the word at a place ends and what its braces make of it; None for one without braces."""
+    if not _HAS_BRACES.match(text, at) or _PLACEHOLDER.match(text, at) or _ASSIGNED.match(text, at):
+        return None
+    end = word_end(text, at)
+    parts = expanded(text[at:end])
+    return (end, parts) if len(parts) > 1 else None
 
 
 def _joined(words: tuple[Word, ...]) -> Word:
@@ -95,14 +159,16 @@ def _joined(words: tuple[Word, ...]) -> Word:
 class _WordReader:
     """Reads the word that starts at a place, which can become several or none."""
 
-    def __init__(self, text: str, at: int, values: Values, depth: int) -> None:
+    def __init__(self, text: str, at: int, values: Values, depth: int, *, splits: bool = True) -> None:
         self.text = text
         self.at = at
         self.values = values
         self.depth = depth
+        self.splits = splits
         self.done: list[Word] = []
         self.current: str | None = None
         self.unresolved: list[str] = []
+        self.is_count = False
         self.patterns = False  # whether a shell would look for files, or write several words
 
     def words(self) -> list[Word]:
@@ -147,7 +213,7 @@ class _WordReader:
         elif char == "\\":
             self._add(self.text[self.at + 1 : self.at + 2])
             self.at += 2
-        elif char in "$`" and self._read_expansion(is_quoted=False):
+        elif char in "$`" and self._read_expansion(is_quoted=not self.splits):
             pass
         else:
             self._read_character(char)
@@ -187,12 +253,12 @@ class _WordReader:
         (self._add_unresolved if _QUOTED_PLACEHOLDER.fullmatch(text) else self._add)(text)
 
     def _read_double_quoted(self) -> None:
-        arguments = _ONLY_ARGUMENTS.match(self.text, self.at)
-        if arguments is not None:
-            self.at = arguments.end()
-            return
         array = _ONLY_ARRAY.match(self.text, self.at)
-        if array is not None and self.values.get(array["name"]) == ():
+        if (
+            array is not None
+            and self.values.get(array["name"] or "@", ()) == ()
+            and (array["name"] is None or array["name"] in self.values)
+        ):
             self.at = array.end()
             return
         start, before = self.at, self.current or ""
@@ -222,13 +288,14 @@ class _WordReader:
         if found is None:
             return False
         self.at = found.end
+        self.is_count = self.is_count or found.is_count
         if found.unresolved:
             self._add_unresolved(found.unresolved)
         elif found.open is not None:
             is_one = is_quoted or _ASSIGNED.match(self.current or "") is not None
             self._add_array((found.open,) if is_one else split_open(found.open))
         elif found.text is None:
-            is_one = _ASSIGNED.match(self.current or "") is not None  # NAME="a ${ARRAY[@]}"
+            is_one = (is_quoted and found.is_joined) or _ASSIGNED.match(self.current or "") is not None
             self._add_array((_joined(found.words),) if is_one and found.words else found.words)
         elif is_quoted or _ASSIGNED.match(self.current or ""):
             self._add(found.text)
@@ -236,15 +303,9 @@ class _WordReader:
             self._add_split(found.text)
         return True
 
-    def _split(self, text: str, depth: int) -> tuple[str, tuple[str, ...]]:
-        """Read the default of a variable."""
-        tokens = tuple(split_text(text, self.values, depth))
-        lacking = tuple(
-            part
-            for token in tokens
-            for part in (token.unresolved if isinstance(token, Word) else (token.text,))
-        )
-        return " ".join(token.text for token in tokens), lacking
+    def _split(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
+        """Read the default of a variable, or a command whose output takes its place."""
+        return tuple(Tokens(text, self.values, depth))
 
     def _add_array(self, value: tuple[Word, ...]) -> None:
         for number, word in enumerate(value[:_MOST_WORDS]):
@@ -274,8 +335,8 @@ class _WordReader:
             if is_open or _ELLIPSIS.fullmatch(self.current) or _BRACKETED.fullmatch(value):
                 self.unresolved.append(self.current)
             self.unresolved += _WINDOWS_VARIABLE.findall(self.current)
-            self.done.append(Word(self.current, tuple(self.unresolved)))
-        self.current, self.unresolved, self.patterns = None, [], False
+            self.done.append(Word(self.current, tuple(self.unresolved), self.is_count))
+        self.current, self.unresolved, self.patterns, self.is_count = None, [], False, False
 
     def _check_typographic(self, char: str) -> None:
         if char in _SMART and (self.current is None or char in "\u201c\u201d\u2018\u2019"):

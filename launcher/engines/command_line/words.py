@@ -18,11 +18,19 @@ class Word:
 
     text: str
     unresolved: tuple[str, ...] = ()  # `$NAME`, `$(...)`, `<placeholder>`: what has no value yet
+    is_count: bool = False  # of the arguments that the text does not have: `$#`
 
     @property
     def is_known(self) -> bool:
         """Whether every part of it has a value."""
         return not self.unresolved
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """`&&`, `|`, `>` and their like, outside of quotes."""
+
+    text: str
 
 
 def plain(words: Sequence[str]) -> tuple[Word, ...]:

@@ -1,0 +1,78 @@
+"""Arithmetic of a shell, in whole numbers: `$((2 * N))`, `((N > 4))`. Pure."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+
+from launcher.engines.command_line.variables import Values, arguments
+
+_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
+_ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|?:-]{1,120}", re.ASCII)
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda left, right: int(left / right),  # towards zero, as in C
+    ast.Mod: lambda left, right: left - right * int(left / right),
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_LARGEST = (1024, 63)
+"""Base and exponent of a power: what a shell computes fits in 64 bits."""
+
+
+def arithmetic(text: str, values: Values) -> int | None:
+    """Return the number of an arithmetic expression, None where a variable of it has none."""
+
+    def number(match: re.Match[str]) -> str:
+        value = values.get(match[1])
+        return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
+
+    filled = _OPERAND.sub(
+        number, text[:400].replace('"', "").replace("$#", str(len(arguments(values) or ())))
+    ).strip()
+    if not _ARITHMETIC.fullmatch(filled):
+        return None
+    filled = _with_choice(filled)
+    filled = re.sub(r"!(?!=)", " not ", filled.replace("&&", " and ").replace("||", " or "))
+    try:
+        return _computed(ast.parse(filled.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def _with_choice(text: str) -> str:
+    """Return an expression with `A ? B : C` as Python has it; the parts may have parentheses around them."""
+    found = re.fullmatch(r"([^?:]+)\?([^?:]+):(.+)", text)
+    return text if found is None else f"({found[2]}) if ({found[1]}) else ({_with_choice(found[3].strip())})"
+
+
+def _computed(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_computed(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        base, exponent = _computed(node.left), _computed(node.right)
+        if abs(base) <= _LARGEST[0] and 0 <= exponent <= _LARGEST[1]:
+            return int(base**exponent)
+    if isinstance(node, ast.IfExp):
+        return _computed(node.body if _computed(node.test) else node.orelse)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return int(not _computed(node.operand))
+    if isinstance(node, ast.BoolOp):
+        values = [bool(_computed(value)) for value in node.values]
+        return int(all(values) if isinstance(node.op, ast.And) else any(values))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        compare = _COMPARISONS[type(node.ops[0])]
+        return int(compare(_computed(node.left), _computed(node.comparators[0])))
+    raise ValueError(ast.dump(node))

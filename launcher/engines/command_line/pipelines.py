@@ -1,0 +1,178 @@
+r"""What a pipeline of small programs prints whose input the text gives. Pure, and nothing is run.
+
+`$(echo $CUDA_VISIBLE_DEVICES | tr "," "\n" | wc -l)`, `$(seq -s, 0 3)`: how such a script counts its GPUs.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+_SETS = re.compile(r"\[?:(\w+):\]?")
+_CLASSES = {
+    "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "lower": "abcdefghijklmnopqrstuvwxyz",
+    "digit": "0123456789",
+}
+_CLASSES["space"] = " \t\n\r\v\f"
+_SUBSTITUTION = re.compile(r"s([/|#,])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1(g?)")
+_COLUMN = re.compile(r"\s*\{\s*print\s+\$?(NF|\d{1,3})\s*;?\s*\}\s*")
+_PLAIN_PATTERN = re.compile(r"[\w ,:;=@/%-]*")
+_MOST = 100_000
+
+
+def printed(commands: Sequence[Sequence[str]]) -> str | None:
+    """Return what commands print that are connected by pipes, without its last line ends.
+
+    None for one that asks the machine, or that is written in a way that is not understood.
+    """
+    text = _source(commands[0]) if commands and commands[0] else None
+    for command in commands[1:]:
+        filtering = _FILTERS.get(command[0]) if command else None
+        text = filtering(text, command[1:]) if filtering is not None and text is not None else None
+        if text is None or len(text) > _MOST:
+            return None
+    return None if text is None else text.rstrip("\n")
+
+
+def _source(words: Sequence[str]) -> str | None:
+    name, rest = words[0], list(words[1:])
+    if name == "echo":
+        flags = {word for word in rest[:1] if word in ("-n", "-e", "-E", "-ne", "-en")}
+        text = " ".join(rest[len(flags) :])
+        if "\\" in text:
+            return None
+        return text if flags & {"-n", "-ne", "-en"} else f"{text}\n"
+    if name == "printf":
+        if len(rest) == 1 and "%" not in rest[0]:
+            return None if re.search(r"\\[^n]", rest[0]) else rest[0].replace("\\n", "\n")
+        return "".join(f"{word}\n" for word in rest[1:]) if rest[:1] == ["%s\\n"] else _formatted(rest)
+    return _sequence(rest) if name == "seq" else None
+
+
+def _formatted(words: Sequence[str]) -> str | None:
+    """Return what printf prints of one number or text: `%02d`, `%s`."""
+    found = re.fullmatch(r"([^%\\]*)%(0?\d{0,2})([ds])([^%\\]*)(\\n)?", words[0]) if len(words) == 2 else None
+    if found is None or (found[3] == "d" and not re.fullmatch(r"0|-?[1-9]\d{0,9}", words[1])):
+        return None
+    if found[3] == "s" and found[2]:
+        return None
+    value = format(int(words[1]), f"{found[2]}d") if found[3] == "d" else words[1]
+    return f"{found[1]}{value}{found[4]}" + ("\n" if found[5] else "")
+
+
+def _sequence(words: Sequence[str]) -> str | None:
+    separator, rest, width = "\n", list(words), False
+    while rest and (rest[0].startswith("-") and not re.fullmatch(r"-\d+", rest[0])):
+        option = rest.pop(0)
+        if option == "-w":
+            width = True
+        elif option.startswith("-s") and (len(option) > 2 or rest):
+            separator = option[2:] or rest.pop(0)
+        else:
+            return None
+    if not 1 <= len(rest) <= 3 or not all(re.fullmatch(r"-?\d{1,7}", word) for word in rest):
+        return None
+    numbers = list(map(int, rest))
+    first = numbers[0] if len(numbers) > 1 else 1
+    step = numbers[1] if len(numbers) > 2 else 1
+    if not step:
+        return None
+    span = range(first, numbers[-1] + (1 if step > 0 else -1), step)[:10_000]
+    wide = max((len(str(number)) for number in span), default=0) if width else 0
+    return separator.join(str(number).zfill(wide) for number in span) + ("\n" if span else "")
+
+
+def _translated(text: str, words: Sequence[str]) -> str | None:
+    flags = [word for word in words if re.fullmatch(r"-[ds]+", word)]
+    sets = [_characters(word) for word in words if word not in flags]
+    if flags == ["-d"] and len(sets) == 1 and sets[0] is not None:
+        return text.translate(dict.fromkeys(map(ord, sets[0])))
+    if flags or len(sets) != 2 or sets[0] is None or not sets[1]:
+        return None
+    to = sets[1].ljust(len(sets[0]), sets[1][-1])
+    return text.translate({ord(old): new for old, new in reversed(list(zip(sets[0], to, strict=False)))})
+
+
+def _characters(word: str) -> str | None:
+    named = _SETS.fullmatch(word)
+    if named is not None:
+        return _CLASSES.get(named[1])
+    word = word.replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
+    return re.sub(
+        r"(\w)-(\w)", lambda found: "".join(map(chr, range(ord(found[1]), ord(found[2]) + 1))), word
+    )
+
+
+def _counted(text: str, words: Sequence[str]) -> str | None:
+    counts = {"-l": text.count("\n"), "-w": len(text.split()), "-c": len(text.encode())}
+    return f"{counts[words[0]]}\n" if len(words) == 1 and words[0] in counts else None
+
+
+def _fields(text: str, words: Sequence[str]) -> str | None:
+    """`cut -d, -f1`, `cut -d ':' -f 2-`."""
+    options = re.fullmatch(r"-d\0?(.)\0-f\0?(\d{1,4})(-?)", "\0".join(words), re.DOTALL)
+    if options is None or options[2] == "0":
+        return None
+    mark, first = options[1], int(options[2]) - 1
+    lines = []
+    for line in text.splitlines():
+        parts = line.split(mark)
+        chosen = parts[first:] if options[3] else parts[first : first + 1]
+        lines.append(mark.join(chosen) if len(parts) > 1 else line)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _column(text: str, words: Sequence[str]) -> str | None:
+    """`awk -F, '{print NF}'`, `awk '{print $1}'`."""
+    options = re.fullmatch(r"(?:-F\0?([^\0]{1,2})\0)?([^\0]*)", "\0".join(words))
+    column = _COLUMN.fullmatch(options[2]) if options is not None else None
+    if options is None or column is None or (options[1] and not re.fullmatch(r"[,:;/ _@=-]", options[1])):
+        return None
+    is_count = column[1] == "NF" and "$" not in options[2]
+    if column[1].isdecimal() and "$" not in options[2]:
+        return None
+    lines = []
+    for line in text.splitlines():
+        parts = line.split() if options[1] in (None, " ") else line.split(options[1]) if line else []
+        number = len(parts) if column[1] == "NF" else int(column[1])
+        part = line if not number else parts[number - 1] if number <= len(parts) else ""
+        lines.append(str(len(parts)) if is_count else part)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _substituted(text: str, words: Sequence[str]) -> str | None:
+    found = _SUBSTITUTION.fullmatch(words[-1]) if len(words) == 1 or words[:1] == ("-e",) else None
+    if found is None or not _PLAIN_PATTERN.fullmatch(found[2]) or re.search(r"[\\&]", found[3]):
+        return None
+    count = -1 if found[4] else 1
+    return "".join(f"{line.replace(found[2], found[3], count)}\n" for line in text.splitlines())
+
+
+def _ends(text: str, words: Sequence[str], *, first: bool) -> str | None:
+    number = re.fullmatch(r"(?:-n\0?|-)(\d{1,6})", "\0".join(words)) if words else re.fullmatch(r"(10)", "10")
+    if number is None:
+        return None
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[: int(number[1])] if first else lines[-int(number[1]) :] if int(number[1]) else [])
+
+
+def _found(text: str, words: Sequence[str]) -> str | None:
+    """`grep -o ,`: each place in a line of its own."""
+    if len(words) != 2 or words[0] != "-o" or not _PLAIN_PATTERN.fullmatch(words[1]) or not words[1]:
+        return None
+    return "".join(f"{words[1]}\n" * line.count(words[1]) for line in text.splitlines())
+
+
+_FILTERS: Mapping[str, Callable[[str, Sequence[str]], str | None]] = {
+    "tr": _translated,
+    "wc": _counted,
+    "cut": _fields,
+    "awk": _column,
+    "gawk": _column,
+    "sed": _substituted,
+    "head": lambda text, words: _ends(text, words, first=True),
+    "tail": lambda text, words: _ends(text, words, first=False),
+    "grep": _found,
+    "xargs": lambda text, words: (
+        None if words or re.search(r"['\"\\]", text) else " ".join(text.split()) + "\n"
+    ),
+}

@@ -1,0 +1,135 @@
+"""Where loops, functions and files in place end in a text, before anything in it is expanded. Pure."""
+
+import re
+from collections.abc import Collection
+
+from launcher.engines.command_line.expansions import closing, no_end
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+_CLOSERS = {
+    "if": "fi",
+    "case": "esac",
+    "{": "}",
+    **dict.fromkeys(("for", "while", "until", "select"), "done"),
+}
+_BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "{", "!", "time"))
+_PLAIN = re.compile(r"[^\s;&|()<>\\'\"`$]+")
+_BLANK = re.compile(r"(?:[ \t\r\u00a0]|\\\r?\n)+")
+_OPERATOR = re.compile(r"[;&|()\n<>]+?")
+_HERE = re.compile(r"<<(?!<)(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)\\?(?P<tag>[\w.!-]+)(?P=quote)", re.ASCII)
+_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class HereText:
+    """A text in place: `<<TAG`, and the lines up to TAG."""
+
+    body: str
+    is_quoted: bool  # no variable in it is replaced
+    operator_end: int  # behind the tag in the line of the command
+    start: int  # of the first line
+    end: int  # behind the last one, TAG included
+
+
+def here_text(text: str, at: int, after: int = 0) -> HereText | None:
+    """Return the text in place whose `<<` is at `at`; `after` is where an earlier one of the line ends.
+
+    Raises CommandRefused for one whose last line is missing.
+    """
+    found = _HERE.match(text, at)
+    if found is None:
+        return None
+    line_end = text.find("\n", found.end())
+    start = after or (len(text) if line_end < 0 else line_end + 1)
+    last = re.compile(rf"^[ \t]*{re.escape(found['tag'])}[ \t]*\r?$", re.MULTILINE).search(text, start)
+    if last is None:
+        raise no_end("<<", found[0])
+    body = text[start : last.start()]
+    body = re.sub(r"^\t+", "", body, flags=re.MULTILINE) if found["tabs"] else body
+    is_quoted = bool(found["quote"]) or "\\" in found[0]
+    return HereText(body, is_quoted, found.end(), start, last.end())
+
+
+def block_end(text: str, at: int, closer: str) -> tuple[int, int] | None:
+    """Return the span of the word that closes a block (`done`, `}`), whose inside starts at `at`."""
+    return find_keyword(text, at, (closer,))
+
+
+def find_keyword(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None:
+    """Return the span of the first of some words of a shell that belongs to the block around `at`."""
+    try:
+        return _find(text, at, wanted)
+    except CommandRefused:
+        return None  # said when the text is read
+
+
+def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None:
+    open_: list[str] = []
+    is_first = True
+    skip = (0, 0)
+    while at < len(text):
+        blank = _BLANK.match(text, at)
+        if blank is not None:
+            at = blank.end()
+        elif text[at] == "#":
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        elif text[at] == "\n" and skip[0] == at + 1:
+            at, is_first = skip[1], True
+        elif (here := here_text(text, at, skip[1] if skip[0] > at else 0)) is not None:
+            skip = (skip[0] if skip[0] > at else here.start, here.end)
+            at = here.operator_end
+        elif text[at] in ";&|()<>\n":
+            is_first = text[at] not in "<>"
+            at += 1
+        else:
+            end = word_end(text, at)
+            word = text[at:end]
+            if is_first and not open_ and word in wanted:
+                return at, end
+            if is_first and word in _CLOSERS:
+                open_.append(_CLOSERS[word])
+            elif is_first and open_ and word == open_[-1]:
+                open_.pop()
+            is_first = is_first and word in _BEFORE_COMMAND
+            at = _array_end(text, end) if _ARRAY.match(word) and text[end : end + 1] == "(" else end
+    return None
+
+
+def word_end(text: str, at: int) -> int:
+    """Return where the word at `at` ends, its quotes and expansions included."""
+    start = at
+    while at < len(text):
+        plain = _PLAIN.match(text, at)
+        if plain is not None:
+            at = plain.end()
+        elif text[at] in " \t\r\n;&|()<>\u00a0":
+            break
+        elif text[at] == "\\":
+            at += 2
+        elif text[at] == "'":
+            at = _quote_end(text, at, is_escaped=text[at - 1 : at] == "$")
+        elif text[at] in '"`' or text[at : at + 2] in ("$(", "${", "$["):
+            at = closing(text, at)
+        else:
+            at += 1
+    return max(at, start + 1)
+
+
+def _quote_end(text: str, at: int, *, is_escaped: bool) -> int:
+    inside = re.compile(r"'(?:[^'\\]|\\.)*'" if is_escaped else r"'[^']*'", re.DOTALL).match(text, at)
+    return len(text) if inside is None else inside.end()
+
+
+def _array_end(text: str, at: int) -> int:
+    """Return the place behind the words of an array, whose parenthesis is at `at`."""
+    at += 1
+    while at < len(text) and text[at] != ")":
+        if text[at] == "#":
+            at = max(text.find("\n", at), at + 1)
+        elif text[at].isspace() or text[at] in ";&|(<>":
+            at += 1
+        else:
+            at = word_end(text, at)
+    return at + 1

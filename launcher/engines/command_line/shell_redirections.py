@@ -1,0 +1,82 @@
+"""What commands in front of a launch read and write: files, texts in place, logs. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from launcher.engines.command_line.shell_state import ShellState
+from launcher.engines.command_line.words import Operator, Word
+from launcher.errors import CommandRefused
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
+_LOG = "every rank has a log of its own in gpulaunch-runs"
+
+
+def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
+    """Take a text in place: of `read` a variable, of `cat` a file or what the screen shows.
+
+    Raises CommandRefused for any other command that reads it.
+    """
+    names = [word.text for word in words]
+    if names[:1] == ["read"] and _NAME.fullmatch(names[-1]) and shell.blocks.runs is not False:
+        if shell.blocks.runs:
+            shell.values[names[-1]] = text.text.rstrip("\n") if text.is_known else text
+        else:
+            shell.forget(names[-1], is_exported=False)
+        words[:] = [Word(":")]
+    elif names[:1] == ["cat"] or names[:1] == ["tee"] or names[:2] == ["sudo", "tee"]:
+        shell.written += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
+    elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
+        raise CommandRefused(
+            f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
+            "write what it does into a file first, and paste the launch alone",
+        )
+
+
+def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
+    """Take `IFS=, read -ra NAME <<< TEXT`. Raises CommandRefused for any other text in place."""
+    shown = [word.text for word in words]
+    is_read = shown[:1] == ["read"] or shown[1:2] == ["read"]
+    if not is_read or not _NAME.fullmatch(shown[-1]):
+        if shell.blocks.runs is False:
+            return
+        raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
+    separator = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else None
+    is_array = any(re.fullmatch(r"-\w*a", word) for word in shown)
+    parts = tuple(Word(part) for part in text.text.split(separator or None))
+    if shell.blocks.runs is None:
+        shell.forget(shown[-1], is_exported=False)
+    elif shell.blocks.runs:
+        shell.values[shown[-1]] = text if not text.is_known else parts if is_array else text.text
+    words.clear()
+
+
+def redirect(
+    shell: ShellState,
+    words: list[Word],
+    operator: str,
+    tokens: Iterator[Word | Operator],
+    *,
+    is_end_of_loop: bool,
+) -> None:
+    """Take `> FILE` or `< FILE` of a command. Raises CommandRefused for an input, which ranks do not have."""
+    to = "" if re.search(r"&[\d-]$", operator) else target(tokens).text
+    if shell.blocks.runs is False:
+        return
+    if operator.endswith("<") and to != "/dev/null" and not is_end_of_loop:
+        raise CommandRefused(
+            f"the line reads {to} as its input, and ranks have none",
+            "give the file to the script as an argument",
+        )
+    if not operator.endswith("<"):
+        if words and words[0].text in _WRITERS and not operator.startswith("2"):
+            shell.written.append(to)
+        shell.dropped.append(f"{operator} {to}".rstrip() + f": {_LOG}")
+
+
+def target(tokens: Iterator[Word | Operator]) -> Word:
+    """Return the word behind a redirection. Raises CommandRefused where the text ends."""
+    token = next(tokens, None)
+    if isinstance(token, Word):
+        return token
+    raise CommandRefused("the line ends after a redirection", "take > out, or name its file")

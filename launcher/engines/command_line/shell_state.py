@@ -1,0 +1,315 @@
+"""What the commands in front of a launch leave behind: variables, a directory, an environment. Pure."""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from launcher.engines.command_line import preparations
+from launcher.engines.command_line.arithmetic import arithmetic
+from launcher.engines.command_line.records import Environment, Unknown
+from launcher.engines.command_line.shell_blocks import ShellBlocks
+from launcher.engines.command_line.shell_tests import Files
+from launcher.engines.command_line.variables import Value
+from launcher.engines.command_line.words import Word, without_itself, without_values
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_CALCULATED = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
+    re.ASCII,
+)
+_ELEMENT = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
+)
+_PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
+_SUBMITTED = re.compile(
+    r"\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_SUBCWD|PJM_O_WORKDIR)\}?(?:/+(?P<inside>.*))?"
+)
+_DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
+_LOCAL = ("local", "declare", "typeset")
+LEAVES = ("break", "continue", "return", "exit")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a group in parentheses gives back at its end."""
+
+    values: dict[str, Value]
+    directory: str
+    exports: dict[str, Word]
+    visible: frozenset[str]
+    environment: Environment | None
+
+
+class ShellState:
+    """What commands in front of the launch leave behind."""
+
+    def __init__(self, environ: Mapping[str, Value], files: Files | None = None) -> None:
+        self.environ = environ
+        self.files = files
+        self.blocks = ShellBlocks(files)
+        self.values: dict[str, Value] = dict(environ)
+        self.functions: dict[str, str] = {}
+        self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
+        self.directory = ""
+        start = environ.get("PWD", "")
+        self.start = start if isinstance(start, str) else ""
+        self.before = ""  # what `cd -` returns to
+        self.exports: dict[str, Word] = {}
+        self.visible: set[str] = set()  # exported, what no rank needs included
+        self.visible_functions: set[str] = set()  # `export -f`
+        self.exports_all = False  # `set -a`
+        self.unset: list[str] = []
+        self.environment: Environment | None = None
+        self.dropped: list[str] = []
+        self.unknown: list[Unknown] = []
+        self.written: list[str] = []  # files that the text writes
+        self.loops = 0  # around the next command
+        self.returns = 0  # functions and files around it
+        self.left = ""  # "break", "continue", "return" or "exit", until what it leaves is left
+        self.doubts = False  # a condition that the text does not decide may have left something
+        self.is_piped = False  # the next command reads what commands in parentheses print
+
+    def text_of(self, name: str) -> str | None:
+        """Return the text of a file beside the text; None where it is none that may be read."""
+        home = self.values.get("HOME")
+        if name.startswith("~/") and isinstance(home, str):
+            name = posixpath.join(home, name[2:])
+        return self.files(posixpath.join(self.directory, name)) if self.files is not None and name else None
+
+    def surroundings(self) -> Surroundings:
+        """Return what a group in parentheses must not change."""
+        return Surroundings(
+            dict(self.values), self.directory, dict(self.exports), frozenset(self.visible), self.environment
+        )
+
+    def restore(self, before: Surroundings) -> None:
+        """Take back what a group in parentheses has changed."""
+        self.values.clear()
+        self.values.update(before.values)
+        self.directory, self.environment = before.directory, before.environment
+        self.exports, self.visible = dict(before.exports), set(before.visible)
+
+    def exported(self) -> Mapping[str, Value]:
+        """Return the variables that a shell inside of the text sees."""
+        return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
+
+    def leave_out(self, words: tuple[Word, ...]) -> None:
+        """Take a command of which the text does not decide whether it runs: what it sets has no value.
+
+        Raises CommandRefused for one that launches something.
+        """
+        name, rest = words[0].text, words[1:]
+        is_declaration = name in _DECLARATIONS
+        if name in ("((", "let"):
+            self._calculate(rest[:-1] if name == "((" else rest, is_certain=False)
+        elif name in LEAVES:
+            self.doubts = (
+                self.doubts
+                or name in ("break", "continue")
+                or (name == "return" and [word.text for word in rest] in ([], ["0"]))
+            )
+        elif is_declaration or all(map(is_assignment, words)):
+            for word in rest if is_declaration else words:
+                self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
+        elif name in ("read", "mapfile", "readarray", "unset"):
+            for word in rest:
+                self.forget(word.text, is_exported=False)
+        elif preparations.is_setup(words) and not preparations.is_of_shell(words):
+            self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
+        elif name in ("cd", "pushd", "source", "."):
+            self.lack(preparations.undecided(self.blocks.kind))
+        elif not preparations.dropped(words, after=True):
+            raise preparations.undecided(self.blocks.kind)
+
+    def lack(self, error: CommandRefused) -> None:
+        """Take what the launch needs and the text does not say."""
+        self.unknown.append(Unknown(error.message, error.fix))
+
+    def forget(self, name: str, *, is_exported: bool, why: str = "set in a condition") -> None:
+        """Take a variable whose value the text does not decide."""
+        if re.fullmatch(r"[A-Za-z_]\w*", name):
+            shown = f"${name} ({why})"
+            self.values[name] = Word(shown, (shown,))
+            if is_exported or self.exports_all or name in self.exports:
+                self.exports[name] = Word(shown, (shown,))
+
+    def prepare(self, words: tuple[Word, ...]) -> bool:
+        """Take a command that only prepares the launch; return False for any other."""
+        name, rest = words[0].text, words[1:]
+        environment = preparations.entered(words)
+        if name in ("cd", "pushd") and len(rest) <= 1:
+            self._change_directory(rest[0] if rest else Word("~"))
+        elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
+            self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
+        elif name == "export" and rest[:1] == (Word("-f"),):
+            self.visible_functions |= {word.text for word in rest[1:]}
+        elif name in _DECLARATIONS or all(map(is_assignment, words)):
+            is_exported = name in ("export", "set") or any(word.text == "-x" for word in rest)
+            if name in _LOCAL and self.locals:
+                self._hide(rest)
+            self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
+        elif name in ("((", "let"):
+            self._calculate(rest[:-1] if name == "((" else rest)
+        elif name in ("read", "mapfile", "readarray"):  # no user types, and nothing is run
+            for word in rest:
+                self.forget(word.text, is_exported=False, why="read from a terminal or a file")
+        elif name in ("unset", "unsetenv"):
+            self._unset([word.text for word in rest if not word.text.startswith("-")])
+        elif environment is not None:
+            path = environment.path and posixpath.join(self.directory, environment.path)
+            self.environment = replace(environment, path=path)
+            self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
+        elif name in ("source", "."):
+            self.lack(preparations.unseen(words))
+        else:
+            return False
+        return True
+
+    def take_arguments(self, words: tuple[Word, ...]) -> bool:
+        """Take `set -- WORDS`, `set -a` and `shift`; return False for any other command."""
+        name, rest = words[0].text, [word.text for word in words[1:]]
+        given = self.values.get("@")
+        if name == "set" and "--" in rest:
+            self.values["@"] = words[rest.index("--") + 2 :]
+        elif name == "set" and rest and rest[0] in ("-a", "+a"):
+            self.exports_all = rest[0] == "-a"
+        elif name == "set" and rest[:1] in (["-o"], ["+o"]) and rest[1:] == ["allexport"]:
+            self.exports_all = rest[0] == "-o"
+        elif name == "shift" and isinstance(given, tuple):
+            count = int(rest[0]) if rest and rest[0].isdecimal() else 1
+            self.values["@"] = given[count:] if count <= len(given) else given
+        else:
+            return False
+        return True
+
+    def enter_function(self, given: tuple[Word, ...] | None) -> None:
+        """Take the arguments of a function until `leave_function`; None where they are those of the text."""
+        self.locals.append({"@": self.values.get("@")})
+        if given is not None:
+            self.values["@"] = given
+
+    def leave_function(self) -> None:
+        """Give back what the variables of a function hid."""
+        self.give_back(self.locals.pop())
+
+    def give_back(self, hidden: Mapping[str, Value | None]) -> None:
+        """Set variables to what they were; None for one that was not set."""
+        for name, value in hidden.items():
+            if value is None:
+                self.values.pop(name, None)
+            else:
+                self.values[name] = value
+
+    def _hide(self, words: tuple[Word, ...]) -> None:
+        """Keep what `local NAME` hides until the function ends."""
+        for word in words:
+            name = word.text.partition("=")[0]
+            if not name.startswith("-"):
+                self.locals[-1].setdefault(name, self.values.get(name))
+                if "=" not in word.text:
+                    self.values[name] = ""
+
+    def _unset(self, names: list[str]) -> None:
+        self.unset += names
+        for name in names:
+            self.values.pop(name, None)
+            self.exports.pop(name, None)
+            self.visible.discard(name)
+
+    def _calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
+        """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
+        for word in words:
+            found = _CALCULATED.fullmatch(word.text)
+            if found is None:
+                continue
+            name, right = found["name"], found["expression"] or "1"
+            mark = found["mark"] or (found["step"] or "")[:1]
+            number = arithmetic(f"{name} {mark} ({right})" if mark else right, self.values)
+            if not is_certain:
+                self.forget(name, is_exported=False)
+            elif number is None:
+                self.values.pop(name, None)
+            else:
+                self.values[name] = str(number)
+
+    def _change_directory(self, to: Word) -> None:
+        submitted = _SUBMITTED.fullmatch(to.text) if len(to.unresolved) == 1 else None
+        if submitted is not None:  # the directory that a batch script is submitted in, where it is pasted
+            self.directory, to = "", Word(submitted["inside"] or ".")
+        if not to.is_known:
+            self.lack(without_values((to,), "cd"))
+            return
+        if to.text == "-":
+            self.directory, self.before = self.before, self.directory
+        else:
+            self.before = self.directory
+            self.directory = posixpath.normpath(posixpath.join(self.directory, to.text))
+        if self.start:
+            self.values["PWD"] = posixpath.normpath(posixpath.join(self.start, self.directory))
+
+    def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
+        """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
+        pairs = [_PAIR.fullmatch(word.text) for word in words]
+        if words and all(pairs):
+            for word, pair in zip(words, pairs, strict=True):
+                if pair is not None:
+                    self._assign_element(name.rstrip("+="), pair["key"], Word(pair["value"], word.unresolved))
+            return
+        if self.blocks.runs is None:
+            self.forget(name.rstrip("+="), is_exported=False)
+        if self.blocks.runs is not True:
+            return
+        before = self.values.get(name.rstrip("+=")) if name.endswith("+=") else ()
+        self.values[name.rstrip("+=")] = (*(before if isinstance(before, tuple) else ()), *words)
+
+    def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
+        is_exported = is_exported or self.exports_all
+        for word in words:
+            element = _ELEMENT.fullmatch(word.text)
+            if element is not None:
+                given = Word(element["value"], word.unresolved)
+                self._assign_element(element["name"], element["key"], given)
+                continue
+            name, equals, value = word.text.partition("=")
+            if word.text.startswith("-"):
+                continue
+            before = self.values.get(name.rstrip("+"))
+            lacking = word.unresolved
+            if name.endswith("+"):
+                name = name[:-1]
+                first = (
+                    before if isinstance(before, Word) else Word(before if isinstance(before, str) else "")
+                )
+                value, lacking = first.text + value, (*first.unresolved, *lacking)
+            assigned = without_itself(name, Word(value, lacking))
+            if equals:
+                self.values.pop(name, None)  # one of this machine's environment is not meant
+                self.values[name] = assigned.text if assigned.is_known else assigned
+            if is_exported:
+                self.visible.add(name)
+            if is_exported and (why := preparations.needless(assigned)):
+                self.dropped.append(f"export {name}: {why}")
+            elif is_exported and (equals or isinstance(before, str)):
+                self.exports[name] = assigned if equals else Word(str(before))
+            elif name in self.exports:
+                self.exports[name] = assigned
+
+    def _assign_element(self, name: str, key: str, value: Word) -> None:
+        """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
+        known: Value = value.text if value.is_known and self.blocks.runs else value
+        if self.blocks.runs is not True:
+            shown = f"${{{name}[{key}]}} (set in a condition)"
+            known = value = Word(shown, (shown,))
+        words = self.values.get(name)
+        if isinstance(words, tuple) and key.isdecimal() and int(key) <= len(words):
+            self.values[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
+        else:
+            self.values[f"{name}[{key}]"] = known
+
+
+def is_assignment(word: Word) -> bool:
+    """Whether a word is `NAME=VALUE`, `NAME+=VALUE` or `NAME[KEY]=VALUE`."""
+    return _ASSIGNMENT.match(word.text) is not None or _ELEMENT.match(word.text) is not None
