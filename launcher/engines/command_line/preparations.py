@@ -23,6 +23,12 @@ _DROPPED: Mapping[str, str] = {
     ),
     **dict.fromkeys(("which", "type", "ls", "whoami", "uname", "free", "df", "env", "printenv"), NOTHING),
     **dict.fromkeys(("sleep", "nvcc", "lscpu", "popd", "jobs", "disown", "wait", "exit", "return"), NOTHING),
+    **dict.fromkeys(
+        ("realpath", "readlink", "basename", "dirname", "nproc", "id", "stat", "du", "tree"), NOTHING
+    ),
+    **dict.fromkeys(
+        ("uptime", "lspci", "ibstat", "ifconfig", "ip", "netstat", "ss", "lsof", "tput"), NOTHING
+    ),
     **dict.fromkeys(("set", "shift", "shopt", "trap", "alias", "setopt"), OF_SHELL),
     "mkdir": "make it on each host, where the script does not itself",
     "wandb": "of this machine only; WANDB_MODE and WANDB_API_KEY go into env:",
@@ -117,6 +123,7 @@ _SETTINGS = (
     ("hf", "login"),
 )
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
+_LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _LAUNCHES = (
     "torchrun",
     "accelerate",
@@ -377,6 +384,24 @@ def _shown(words: tuple[Word, ...]) -> str:
 def is_launch(words: Sequence[Word]) -> bool:
     """Whether a command may be the launch of a text: it is none that installs or asks for settings."""
     return not is_setup(words) and not _asks_settings(words)
+
+
+def is_preparation(words: tuple[Word, ...], launch: tuple[Word, ...]) -> bool:
+    """Whether a command that may run beside a launch prepares it: it names no launcher.
+
+    `python prepare.py` is one beside a launcher; beside another script either could be meant.
+    """
+    is_python = any(_is_python(word) for word in words)
+    return not _has_launcher(words) and (not is_python or _has_launcher(launch))
+
+
+def _is_python(word: Word) -> bool:
+    return posixpath.basename(word.text).startswith("python") or word.text.endswith(".py")
+
+
+def _has_launcher(words: tuple[Word, ...]) -> bool:
+    named = {posixpath.basename(word.text) for word in words}
+    return not (named - {"python"}).isdisjoint((*_LAUNCHER_MODULES, *_LAUNCHES))
 
 
 def _is_launch(words: tuple[Word, ...]) -> bool:

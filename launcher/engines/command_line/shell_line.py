@@ -28,6 +28,7 @@ _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
 _BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
+_IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 
@@ -151,13 +152,18 @@ class _Launches:
             shell.dropped.append(f"#SBATCH {', '.join(dict.fromkeys(options))}: {_SBATCH}")
         if _ARGUMENTS.search(text):
             shell.dropped.append(_NO_ARGUMENTS)
-        if not found:
-            raise _no_command(shell)
+        if all(preparations.is_setup(one.words) for one in found) and (shell.doubtful or not found):
+            raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise preparations.ended(found[1].words[0].text)
         shell.dropped += preparations.only_one(found)
         line = self.launch or self._line(found[0].words)
         _refuse_written(line, shell.written)
+        for words, error in shell.doubtful:
+            if not preparations.is_preparation(words, line.words):
+                raise error
+            shown = " ".join(word.text for word in words[:3])
+            shell.dropped.append(f"{shown}: {_IN_CONDITION}")
         return replace(line, dropped=tuple(dict.fromkeys(shell.dropped)))
 
 

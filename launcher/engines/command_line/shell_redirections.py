@@ -34,20 +34,25 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
 
 
 def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
-    """Take `IFS=, read -ra NAME <<< TEXT`. Raises CommandRefused for any other text in place."""
+    """Take `IFS=, read -r NAME NAME <<< TEXT`. Raises CommandRefused for any other text in place."""
     shown = [word.text for word in words]
     is_read = shown[:1] == ["read"] or shown[1:2] == ["read"]
-    if not is_read or not _NAME.fullmatch(shown[-1]):
+    names = [name for name in shown[shown.index("read") + 1 :] if _NAME.fullmatch(name)] if is_read else []
+    if not names:
         if shell.blocks.runs is False:
             return
         raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
     separator = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else None
     is_array = any(re.fullmatch(r"-\w*a", word) for word in shown)
-    parts = tuple(Word(part) for part in text.text.split(separator or None))
-    if shell.blocks.runs is None:
-        shell.forget(shown[-1], is_exported=False)
-    elif shell.blocks.runs:
-        shell.values[shown[-1]] = text if not text.is_known else parts if is_array else text.text
+    fields = text.text.split(separator or None, -1 if is_array else len(names) - 1)
+    for number, name in enumerate(names):
+        if shell.blocks.runs is None:
+            shell.forget(name, is_exported=False)
+        elif shell.blocks.runs and not text.is_known:
+            shell.values[name] = text
+        elif shell.blocks.runs:
+            field = fields[number].strip() if number < len(fields) else ""
+            shell.values[name] = tuple(map(Word, fields)) if is_array else field
     words.clear()
 
 

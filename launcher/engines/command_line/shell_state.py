@@ -65,6 +65,7 @@ class ShellState:
         self.environment: Environment | None = None
         self.dropped: list[str] = []
         self.unknown: list[Unknown] = []
+        self.doubtful: list[tuple[tuple[Word, ...], CommandRefused]] = []  # programs that may run
         self.written: list[str] = []  # files that the text writes
         self.loops = 0  # around the next command
         self.returns = 0  # functions and files around it
@@ -97,10 +98,7 @@ class ShellState:
         return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
 
     def leave_out(self, words: tuple[Word, ...]) -> None:
-        """Take a command of which the text does not decide whether it runs: what it sets has no value.
-
-        Raises CommandRefused for one that launches something.
-        """
+        """Take a command of which the text does not decide whether it runs: what it sets has no value."""
         name, rest = words[0].text, words[1:]
         is_declaration = name in _DECLARATIONS
         if name in ("((", "let"):
@@ -122,7 +120,7 @@ class ShellState:
         elif name in ("cd", "pushd", "source", "."):
             self.lack(preparations.undecided(self.blocks.kind))
         elif not preparations.dropped(words, after=True):
-            raise preparations.undecided(self.blocks.kind)
+            self.doubtful.append((words, preparations.undecided(self.blocks.kind)))
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the text does not say."""
