@@ -19,6 +19,14 @@ TORCH_DTYPES = {
     "long": "int64",
 }
 
+TENSOR_TYPES = {
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+}
+"""Types of tensors by their old names, which `.type(...)` and `set_default_tensor_type` take."""
+
 TRAINER_ROOTS = frozenset({"transformers", "trl", "sentence_transformers", "optimum"})
 MODEL_ROOTS = frozenset(
     {

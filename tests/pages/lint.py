@@ -6,9 +6,9 @@ _INTRO = """\
 <!-- Made by `python -m tests.pages`; edit the docstrings in preflight/script/rules/. -->
 # gpulaunch lint
 
-`gpulaunch lint SCRIPT` reads a training script, the modules of its own that it imports and the YAML or JSON
-files that it loads from beside itself. It never executes anything. Every preflight with a script does so
-too, for the hosts, versions and arguments of that launch.
+`gpulaunch lint SCRIPT` reads a training script, the modules of its own that it imports and the YAML, JSON,
+TOML or INI files that it loads from beside itself. It never executes anything. Every preflight with a script
+does so too, for the hosts, versions and arguments of that launch.
 
 Without options the script is judged for GPUs before and from Ampere on, and for a launch of several processes
 whose number is not known: what depends on either is at most a warning, or an info. `--processes N`,

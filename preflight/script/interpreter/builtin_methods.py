@@ -1,10 +1,12 @@
 """Methods of strings, lists and dicts whose content is known."""
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter.assignments import insert, put_back
+from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.texts import formatted, joined
 from preflight.script.interpreter.values import (
@@ -16,6 +18,7 @@ from preflight.script.interpreter.values import (
     Value,
     join,
     merged,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -105,11 +108,49 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
     return Const(made, owner.place)
 
 
+_OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})
+"""Methods of configparser, and of its sections."""
+
+
+def _of_ini(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
+    first = seen.args[0] if seen.args else UNKNOWN
+    if name.startswith("read"):
+        more = loaded(it, first) if name == "read" else first
+        _rebind(it, seen, merged(owner, more if isinstance(more, Map) else Map((), open=True)))
+        return NONE
+    section = owner.get(first.value) if isinstance(first, Const) else None
+    if isinstance(section, Map):
+        section = _entry(section, seen.args[1] if len(seen.args) > 1 else UNKNOWN)
+    text = text_of(section)
+    try:
+        if text is not None and isinstance(section, Const):
+            return Const(_NUMBERS[name](text), section.place)
+    except (ValueError, KeyError):
+        pass
+    return UNKNOWN
+
+
+_TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
+_WORDS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+_NUMBERS: dict[str, Callable[[str], bool | int | float]] = {
+    "getboolean": lambda text: _WORDS[text.lower()],
+    "getint": int,
+    "getfloat": float,
+}
+
+
 _COPIES = frozenset({"copy", "clone", "to_dict", "toDict", "copy_and_resolve_references"})
 """Of dict, and of yacs, addict, munch and ml_collections."""
 
 
+def _entry(section: Value, option: Value) -> Value | None:
+    """Return an entry of a section, for configparser's `get(section, option)`."""
+    return section.get(option.value) if isinstance(section, Map) and isinstance(option, Const) else None
+
+
 def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
+    if name in _OF_INI:
+        return _of_ini(it, owner, name, seen)
     key = seen.get("key", 0)
     if name in ("get", "pop", "setdefault") and key is not None:
         fallback = seen.get("default", 1) or NONE
@@ -119,7 +160,7 @@ def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
                 kept = tuple(item for item in owner.items if item[0] != key.value)
                 _rebind(it, seen, Map(kept, owner.open, owner.places))
             if found is not None:
-                return found
+                return _entry(found, fallback) or found if name == "get" else found
             if name == "setdefault":
                 places = {**owner.places, key.value: seen.place}
                 _rebind(it, seen, Map((*owner.items, (key.value, fallback)), owner.open, places))

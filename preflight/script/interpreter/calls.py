@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import choices, classes, decorators
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import is_plain
@@ -17,6 +16,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
     Class,
+    Dtype,
     Element,
     ExternalName,
     Func,
@@ -66,8 +66,7 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
                 it.notes.setdefault("scaler", []).append(seen.place)
             return NONE
         if isinstance(func, ExternalName) and func.name.startswith("value."):
-            owner = it.evaluate(method.value)
-            return plain.call_builtin_method(it, owner, func.name.removeprefix("value."), seen)
+            return choices.call_builtin_method(it, method.value, func.name.removeprefix("value."), seen)
     if isinstance(func, OneOf):
         return choices.invoke_one_of(it, func, seen)
     return invoke(it, func, seen)
@@ -121,7 +120,7 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
     elif name == "set_device":
         it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
         it.state.device_set = True
-    elif not isinstance(func, Element):
+    elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
         taint(it, seen)
     return UNKNOWN
 

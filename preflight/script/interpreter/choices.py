@@ -1,13 +1,15 @@
 """Calls of one of several functions: a table of commands, a choice that reading cannot make."""
 
+import ast
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import calls
+from preflight.script.interpreter import builtin_methods, calls
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Func, OneOf, Value, join
+from preflight.script.interpreter.values import Func, OneOf, Value, join, truth
 from preflight.script.names import TRAINS
 
 if TYPE_CHECKING:
@@ -38,6 +40,24 @@ def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
     return join(
         [*results, *(calls.invoke(it, item, seen) for item in func.values if not isinstance(item, Func))]
     )
+
+
+def call_builtin_method(it: "Interpreter", owner: ast.expr, name: str, seen: Call) -> Value:
+    """Call a method of a string, list or dict; of `(a if x else b).append(y)` either may be the one."""
+    if not isinstance(owner, ast.IfExp):
+        return builtin_methods.call_builtin_method(it, it.evaluate(owner), name, seen)
+    known = truth(it.evaluate(owner.test))
+    branches = [
+        branch for branch, holds in ((owner.body, True), (owner.orelse, False)) if known in (None, holds)
+    ]
+    results = []
+    for branch in branches:
+        func = ast.copy_location(ast.Attribute(value=branch, attr=name, ctx=ast.Load()), owner)
+        node = ast.copy_location(ast.Call(func=func, args=seen.node.args, keywords=[]), seen.node)
+        results.append(
+            builtin_methods.call_builtin_method(it, it.evaluate(branch), name, replace(seen, node=node))
+        )
+    return join(results)
 
 
 def _without_uses(it: "Interpreter", functions: list[Func]) -> list[Func]:

@@ -1,16 +1,18 @@
-"""Configuration files that a script reads from beside itself: YAML and JSON, as values with their places.
+"""Configuration files that a script reads from beside itself: YAML, JSON, TOML, INI, as values with places.
 
 The file is looked for beside the script and in the folder it would be started from; nothing else is read.
 What a launch could override (hydra's words, environment interpolation) stays unknown where it is not plain.
 """
 
 import posixpath
+import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
+from preflight.script.interpreter.config_sections import Locate, parsed_sections
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
 
 if TYPE_CHECKING:
@@ -18,19 +20,22 @@ if TYPE_CHECKING:
 
     from preflight.script.interpreter.interpreter import Interpreter
 
-_ENDINGS = (".yaml", ".yml", ".json")
+_SECTIONS = (".toml", ".ini", ".cfg")
+ENDINGS = (".yaml", ".yml", ".json", *_SECTIONS)
 _MAX_DEPTH = 20
+_LONG = re.compile(r"\"{3}|'{3}")
+"""The start of a string whose lines are those of the script."""
 
 
 def loaded(it: "Interpreter", path: Value | None) -> Value:
     """Return what a configuration file holds, Unknown when it is not to be found or not plain."""
     name = text_of(path)
-    if name is None or not name.endswith(_ENDINGS):
+    if name is None or not name.endswith(ENDINGS):
         return UNKNOWN
     for candidate in _candidates(it, name):
         text = it.sources.text(candidate)
         if text is not None:
-            return parsed(it, text, candidate)
+            return parsed(it, text, candidate, partial(CodeLocation, candidate))
     return UNKNOWN
 
 
@@ -42,8 +47,21 @@ def _candidates(it: "Interpreter", name: str) -> Iterator[str]:
     yield posixpath.normpath(posixpath.join(it.source.package, "..", name))
 
 
-def parsed(it: "Interpreter", text: str, path: str) -> Value:
-    """Return the content of a YAML or JSON text, each entry with its place."""
+def written(it: "Interpreter", text: Const, ending: str) -> Value:
+    """Return what a text holds that the script itself has, as for `json.loads`."""
+    held, spot = str(text.value), text.place
+    if spot is None:
+        return UNKNOWN
+    whole = spot.path == it.source.path and _LONG.search(it.source.lines[spot.line - 1])
+    return parsed(it, held, f"{spot.path}{ending}", partial(_within, spot) if whole else lambda *_: spot)
+
+
+def _within(spot: CodeLocation, line: int, column: int = 1) -> CodeLocation:
+    return CodeLocation(spot.path, spot.line + line - 1, column)
+
+
+def parsed(it: "Interpreter", text: str, path: str, locate: Locate) -> Value:
+    """Return the content of a text, each entry with its place; `path` ends in what kind of text it is."""
     import yaml  # noqa: PLC0415 - only scripts that read a configuration need it
 
     if len(text) > MAX_CONFIG:
@@ -51,8 +69,10 @@ def parsed(it: "Interpreter", text: str, path: str) -> Value:
         return UNKNOWN
     it.work.copy(len(text))
     try:
+        if path.endswith(_SECTIONS):
+            return parsed_sections(text, path, locate)
         node = yaml.compose(text, Loader=_loader())
-        return UNKNOWN if node is None else _Tree(path).value(node, _MAX_DEPTH)
+        return UNKNOWN if node is None else _Tree(locate).value(node, _MAX_DEPTH)
     except _TooLarge as error:
         it.note_excess(f"{path}: {error}")
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -86,8 +106,8 @@ class _TooLarge(Exception):
 class _Tree:
     """The values of one file. An alias represents all that it names, so what is built is counted."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, locate: Locate) -> None:
+        self._locate = locate
         self._left = MAX_WEIGHT
 
     def value(self, node: "yaml.Node", depth: int) -> Value:
@@ -115,7 +135,7 @@ class _Tree:
         return Map(tuple(items.items()), is_open, places)
 
     def _place(self, node: "yaml.Node") -> CodeLocation:
-        return CodeLocation(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
+        return self._locate(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 _WORDS: dict[str, Scalar] = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

@@ -14,6 +14,7 @@ from preflight.script.interpreter.values import (
     Const,
     ExternalName,
     Func,
+    Ref,
     Value,
     text_of,
 )
@@ -32,21 +33,30 @@ def is_command(node: ast.AST) -> bool:
     return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
 
 
-def wrapped_function(it: "Interpreter", decorators: tuple[Value, ...], func: Func, node: ast.AST) -> Func:
+def wrapped_function(it: "Interpreter", decorators: tuple[Value, ...], func: Func, node: ast.AST) -> Value:
     """Return what the script's own decorators put in the place of a function.
 
     Only of those that matter: they change the arguments, or run the function in a context such as no_grad.
+    A class is followed if its objects can be called.
     """
-    keys = [item.key for item in decorators if isinstance(item, Func)]
-    if len(keys) < len(decorators) or not all(_wraps_calls(it.functions[key].node) for key in keys):
+    if not all(_replaces(it, decorator) for decorator in decorators):
         return func
-    made = func
+    made: Value = func
     for decorator in reversed(decorators):
         result = calls.invoke(it, decorator, unwrap_value(it, node, (made,)))
-        if isinstance(result, Func) and result.key != func.key:
+        if isinstance(result, Ref):
+            made = result
+        elif isinstance(result, Func) and result.key != func.key:
             made = result
             it.wrappers.add(result.key)  # in the place of other functions too: what one does says nothing
     return made
+
+
+def _replaces(it: "Interpreter", decorator: Value) -> bool:
+    if isinstance(decorator, Class):
+        names = {name for info in it.mro(decorator.key) for name in info.names}
+        return "__call__" in names and "__get__" not in names
+    return isinstance(decorator, Func) and _wraps_calls(it.functions[decorator.key].node)
 
 
 def _wraps_calls(decorator: ast.AST) -> bool:

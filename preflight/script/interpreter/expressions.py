@@ -21,6 +21,7 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Map,
     Module,
+    RankValue,
     Ref,
     Scalar,
     Seq,
@@ -108,6 +109,8 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
         if keys and len(keys) == len(alternatives(key)):
             return join(owner.get(name) or UNKNOWN for name in keys)
         return join((*(value for _, value in owner.items), UNKNOWN))
+    if isinstance(key, RankValue) and isinstance(owner, Seq) and len(set(owner.items)) > 1:
+        return RankValue() if all(isinstance(item, Const) for item in owner.items) else UNKNOWN
     index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
     if index is not None and isinstance(owner, Seq) and -len(owner.items) <= index < len(owner.items):
         return owner.items[index]

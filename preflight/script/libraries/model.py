@@ -38,6 +38,7 @@ from preflight.script.libraries import (
     devices,
     distributed,
     environment,
+    functional,
     huggingface,
     lightning,
     models,
@@ -51,6 +52,7 @@ from preflight.script.libraries.casts import EACH
 from preflight.script.names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
+    TENSOR_TYPES,
     TORCH_DTYPES,
     TRAINS,
     is_arguments_class,
@@ -85,10 +87,14 @@ _RUNNERS = frozenset(
     }
 )
 
-_DTYPES = {f"torch.{name}": dtype for name, dtype in TORCH_DTYPES.items()}
+_DTYPES = {
+    **{f"torch.{name}": dtype for name, dtype in (*TORCH_DTYPES.items(), *TENSOR_TYPES.items())},
+    **{f"torch.cuda.{name}": dtype for name, dtype in TENSOR_TYPES.items()},
+}
 _CALLS = {
     **stdlib.CALLS,
     **absl_flags.CALLS,
+    **functional.CALLS,
     **environment.CALLS,
     **plain_calls.CALLS,
     **records.CALLS,
@@ -114,6 +120,7 @@ _CONSTRUCT = {
 }
 _METHODS = {
     **stdlib.METHODS,
+    **functional.METHODS,
     **records.METHODS,
     **pytorch.METHODS,
     **huggingface.METHODS,

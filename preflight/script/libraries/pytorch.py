@@ -81,7 +81,8 @@ def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     for model in held:
         thing = it.thing(model)
         if thing is not None:
-            it.change(model, optimized=TRUE, recast=FALSE, optimized_dtype=trained_dtype(thing))
+            it.change(model, stepped=FALSE, recast=FALSE, rounded=NONE)
+            it.change(model, optimized=TRUE, optimized_dtype=trained_dtype(thing))
     it.change(
         ref.id,
         cls=Const(root_and_last(name)[1]),
@@ -273,7 +274,7 @@ def _empty(name: str, call: Call) -> bool:
 
 
 def _set_default_dtype(it: Interpreter, call: Call) -> Value:
-    it.default_dtype = dtype_of(call.get("d", 0), call.place)
+    it.default_dtype = dtype_of(call.get("d", 0) or call.get("t"), call.place)
     return NONE
 
 
@@ -315,7 +316,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
     "torch.compile": _wrapped,
     "torch.nn.Parameter": _parameter,
-    "torch.set_default_dtype": _set_default_dtype,
+    **dict.fromkeys(("torch.set_default_dtype", "torch.set_default_tensor_type"), _set_default_dtype),
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.lerp": _lerp,
     "torch._foreach_lerp_": _lerp,
@@ -368,6 +369,8 @@ _WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_m
 def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return what makes a model without being a class: torchvision.models.resnet50(), timm.create_model()."""
     root, last = root_and_last(name)
+    if name.startswith("torch.nn.Module.") and call.args and isinstance(call.args[0], Ref):
+        return it.library.method(it, call.args[0], last, replace(call, args=call.args[1:]))
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
         it.state.wrapped = it.state.wrapped or last == "DistributedDataParallel"
         return call.args[0] if call.args else UNKNOWN

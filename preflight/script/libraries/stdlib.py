@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.config_files import loaded
+from preflight.script.interpreter.config_files import ENDINGS, loaded, written
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
-    NONE,
     UNKNOWN,
     Const,
     Dtype,
@@ -26,8 +25,6 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
-    join,
     merged,
     text_of,
 )
@@ -126,10 +123,12 @@ _PARSERS = (
     *("argparse.ArgumentParser", "simple_parsing.ArgumentParser", "jsonargparse.ArgumentParser"),
     *("configargparse.ArgumentParser", "configargparse.ArgParser", "configargparse.Parser"),
 )
+_TOML = ("tomllib", "tomli", "toml")
 _MAPPINGS = (
     *("builtins.dict", "collections.OrderedDict", "addict.Dict", "attrdict.AttrDict", "box.Box"),
     *("easydict.EasyDict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict"),
     *("mmengine.Config", "mmengine.ConfigDict", "munch.Munch", "yacs.config.CfgNode"),
+    *("configparser.ConfigParser", "configparser.RawConfigParser"),
 )
 """Dictionaries, most of them with their entries as attributes."""
 
@@ -148,30 +147,6 @@ def _deepcopy(it: Interpreter, call: Call) -> Value:
     if thing is None:
         return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
     return it.new(thing.having(optimized=FALSE, recast=FALSE, role=Const("copy")))
-
-
-def _partial(it: Interpreter, call: Call) -> Value:
-    """functools.partial(f, ...): what it was given is put before what it will be called with."""
-    if not call.args:
-        return UNKNOWN
-    return it.new(HeapObject("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
-
-
-def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    thing = it.thing(owner)
-    number = thing.get("given") if thing else NONE
-    if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
-        return UNKNOWN
-    before = it.kept[number.value]
-    whole = Call(
-        call.node,
-        call.place,
-        (*before.args[1:], *call.args),
-        {**before.kwargs, **call.kwargs},
-        {**before.places, **call.places},
-        open=before.open or call.open,
-    )
-    return join(invoke(it, item, whole) for item in alternatives(thing.get("func")))
 
 
 def _open(it: Interpreter, call: Call) -> Value:
@@ -217,6 +192,17 @@ def _config(it: Interpreter, call: Call) -> Value:
     return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
 
 
+def _loads(ending: str) -> Callable[[Interpreter, Call], Value]:
+    """json.loads('{...}') and the like: a text of the script, or of a file that it has read."""
+
+    def handle(it: Interpreter, call: Call) -> Value:
+        given = call.args[0] if call.args else UNKNOWN
+        own = isinstance(given, Const) and isinstance(given.value, str) and not given.value.endswith(ENDINGS)
+        return written(it, given, ending) if own and isinstance(given, Const) else _config(it, call)
+
+    return handle
+
+
 def _file_itself(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     del it, call
     return owner
@@ -251,7 +237,6 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "tqdm.auto.trange": _range,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _deepcopy,
-    "functools.partial": _partial,
     "builtins.open": _open,
     "io.open": _open,
     "pathlib.Path": _path,
@@ -260,7 +245,9 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "os.path.realpath": _same_text,
     "os.path.expanduser": _same_text,
     "os.path.dirname": _dirname,
-    **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads"), _config),
+    **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.loads"), _loads(".json")),
+    **{f"{name}.loads": _loads(".toml") for name in _TOML},
+    **{f"{name}.load": _config for name in (*_TOML, "json")},
     "omegaconf.OmegaConf.load": _config,
     "types.SimpleNamespace": lambda it, call: it.new(HeapObject("namespace", call.place, dict(call.kwargs))),
     "sys.exit": _exit,
@@ -271,7 +258,6 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
-    ("partial", "__call__"): _call_partial,
     ("parser", "add_argument"): arguments.add_argument,
     ("parser", "add_argument_group"): arguments.same_parser,
     ("parser", "add_mutually_exclusive_group"): arguments.same_parser,

@@ -1,0 +1,98 @@
+"""Functions made of others: functools.partial, and operator's methodcaller, itemgetter and attrgetter."""
+
+from collections.abc import Callable
+
+from preflight.script.interpreter.attributes import get_attribute
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Element,
+    HeapObject,
+    Map,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+    join,
+    text_of,
+)
+
+
+def _kept(kind: str) -> Callable[[Interpreter, Call], Value]:
+    """Return what remembers its arguments until it is called."""
+
+    def handle(it: Interpreter, call: Call) -> Value:
+        if not call.args:
+            return UNKNOWN
+        return it.new(HeapObject(kind, call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
+
+    return handle
+
+
+def _before(it: Interpreter, owner: Ref | Element) -> tuple[HeapObject, Call] | None:
+    thing = it.thing(owner)
+    number = thing.get("given") if thing else NONE
+    if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
+        return None
+    return thing, it.kept[number.value]
+
+
+def _with_more(before: Call, call: Call, args: tuple[Value, ...]) -> Call:
+    kwargs, places = {**before.kwargs, **call.kwargs}, {**before.places, **call.places}
+    return Call(call.node, call.place, args, kwargs, places, open=before.open or call.open)
+
+
+def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """partial(f, ...): what it was given is put before what it is called with."""
+    known = _before(it, owner)
+    if known is None:
+        return UNKNOWN
+    thing, before = known
+    whole = _with_more(before, call, (*before.args[1:], *call.args))
+    return join(invoke(it, item, whole) for item in alternatives(thing.get("func")))
+
+
+def _call_method(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """methodcaller("half")(model)."""
+    known = _before(it, owner)
+    name = text_of(known[0].get("func")) if known else None
+    if known is None or name is None or not call.args:
+        return UNKNOWN
+    func = get_attribute(it, call.args[0], name, call.node)
+    whole = _with_more(known[1], call, known[1].args[1:])
+    return join(invoke(it, item, whole) for item in alternatives(func))
+
+
+def _get(it: Interpreter, owner: Ref | Element, call: Call, *, attributes: bool) -> Value:
+    """attrgetter("a", "b")(x), itemgetter("a", "b")(x): one value, or a tuple of them."""
+    known = _before(it, owner)
+    if known is None or not call.args:
+        return UNKNOWN
+    given, found = call.args[0], list[Value]()
+    for key in known[1].args:
+        held: Value | None = None
+        if attributes and (name := text_of(key)) is not None:
+            held = get_attribute(it, given, name, call.node)
+        elif isinstance(given, Map) and isinstance(key, Const):
+            held = given.get(key.value)
+        found.append(UNKNOWN if held is None else held)
+    return found[0] if len(found) == 1 else Seq(tuple(found))
+
+
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    "functools.partial": _kept("partial"),
+    "operator.methodcaller": _kept("method caller"),
+    "operator.attrgetter": _kept("attribute getter"),
+    "operator.itemgetter": _kept("item getter"),
+}
+
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    ("partial", "__call__"): _call_partial,
+    ("method caller", "__call__"): _call_method,
+    ("attribute getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=True),
+    ("item getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=False),
+}
