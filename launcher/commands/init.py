@@ -27,7 +27,7 @@ from launcher.scaffold.files import (
     render_run_config,
 )
 from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter, list_interpreters
-from launcher.scaffold.sbatch_script import BatchScript, read_batch_script
+from launcher.scaffold.sbatch_reader import BatchScript, read_batch_script
 from preflight.frozen import dataclass
 
 _MAX_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from launcher.config.host_ranges import SshTarget, parse_ssh_target
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.script_config import SYNC_ROOT
 from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
-from launcher.scaffold.sbatch_script import BatchScript
+from launcher.scaffold.sbatch_reader import BatchScript
 from preflight.frozen import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")

@@ -12,7 +12,7 @@ from launcher.errors import GpulaunchError, SlurmError
 from launcher.local.atomic_write import write_atomic
 from launcher.slurm.allocation import RESUBMITS, Allocation
 from launcher.slurm.commands import local_commands, run_slurm
-from launcher.slurm.sbatch import read_job_id
+from launcher.slurm.sbatch_text import read_job_id
 from launcher.text import one_line
 from preflight.frozen import dataclass
 

@@ -4,7 +4,7 @@ import shlex
 
 from launcher.errors import SlurmError
 from launcher.slurm.commands import run_slurm
-from launcher.slurm.sbatch import read_job_id
+from launcher.slurm.sbatch_text import read_job_id
 from launcher.transports.base import Connection
 
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.launcher.layers import LAYERS
-from tests.launcher.sources import ROOT
+from tests.launcher.sources import ROOT, SOURCES
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
@@ -24,6 +24,19 @@ def test_the_tree_of_the_page_names_every_package_and_module_beside_them() -> No
     (tree,) = re.findall(r"```text\nlauncher/\n(.*?)```", PAGE, re.DOTALL)
     drawn = set(re.findall(r"^ +(\w+)(?:/|\.py)", tree, re.MULTILINE))
     assert {name for wing in LAYERS for layer in LAYERS[wing] for name in layer} - drawn == set()
+
+
+def test_names_that_the_page_says_to_use_exist() -> None:
+    (table,) = re.findall(r"## To add\n(.*?)\n## ", PAGE, re.DOTALL)
+    named = set(re.findall(r"`(\w+\.\w+|[A-Za-z_]+)`", table)) - {"main.py", "model.py"}
+    texts = {path.stem: path.read_text("utf-8") for path in SOURCES if not path.name.startswith("_")}
+    assert len(named) > 8
+    for name in sorted(named):
+        module, dot, function = name.rpartition(".")
+        said = (
+            f"def {function}(" in texts[module] if dot else re.search(rf"\b{name}\b", "".join(texts.values()))
+        )
+        assert said, name
 
 
 def test_paths_that_the_page_names_exist() -> None:

@@ -15,7 +15,7 @@ from launcher.slurm.allocation import Allocation
 from launcher.slurm.commands import local_commands, run_slurm
 from launcher.slurm.environment import step_environment
 from launcher.slurm.requeue import read_began, resource_options
-from launcher.slurm.sbatch import read_job_id, sbatch_text
+from launcher.slurm.sbatch_text import read_job_id, sbatch_text
 
 FULL = """\
 script: train.py
