@@ -23,7 +23,10 @@ _CAPABILITIES = (
     ),
     (r"\b(V100S?|TITAN V|Quadro GV100|CMP 100)", (7, 0)),
     (r"\b(P100|Quadro GP100)", (6, 0)),
-    (r"\b(P4|P6|P40|TITAN Xp?|GTX 10[1-8]0|GT 10[1-3]0|Quadro P\d{3,4}|P\d{3,4}|MX[1-3][1-5]0)\b", (6, 1)),
+    (
+        r"\b(P4|P6|P40|(?<!GTX )TITAN Xp?|GTX 10[1-8]0|GT 10[1-3]0|Quadro P\d{3,4}|P\d{3,4}|MX[1-3][1-5]0)\b",
+        (6, 1),
+    ),
     (r"\b(M4|M6|M10|M40|M60|GTX 9[5-8]0|GTX TITAN X|Quadro M\d{3,4})\b", (5, 2)),
     (r"\b(GTX 75[05]|GTX 745|Quadro K[26]\d0|9[34]0MX?)\b", (5, 0)),
     (r"\b(K80)\b", (3, 7)),
