@@ -1,7 +1,6 @@
 """What a command says: lines for people, or with --json one document and the lines on stderr."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -9,8 +8,6 @@ from launcher.commands._confirm import confirm
 from launcher.errors import ConfirmationRequired, GpulaunchError, HostError
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 

@@ -1,15 +1,12 @@
 """What `preflight`, `run` and `bench` take for the deep checks. Imports little."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
 from launcher.commands._host_options import HostOptions
-from launcher.commands._param_types import DurationParam, FiniteRange
+from launcher.commands._param_types import DurationParam, FiniteRange, Function
 from preflight.frozen import dataclass
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -18,8 +17,6 @@ from launcher.terminal.output import ask_secret, ask_visibly, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import opener_for
 from preflight.frozen import dataclass
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _nothing() -> None:

@@ -1,18 +1,15 @@
 """What every command that talks to hosts takes on its command line, in one place."""
 
-from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import click
 
 from launcher.commands._completion import complete_hosts
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, Function
 from launcher.remote.fanout import WIDTH
 from preflight.frozen import dataclass
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,13 @@ transport_option = click.option(
     "--transport",
     type=click.Choice((SRUN, SSH)),
     help="Inside a Slurm job: take its nodes by srun (default where no hosts are named) or by ssh.",
+)
+
+inventory_option = click.option(
+    "-i",
+    "--inventory",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
 )
 
 
@@ -57,12 +61,7 @@ def host_access_options(function: Function) -> Function:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="The private key to offer first to every host, as ssh's -i.",
         ),
-        click.option(
-            "-i",
-            "--inventory",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
-        ),
+        inventory_option,
     ):
         function = option(function)
     return function

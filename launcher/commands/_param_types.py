@@ -23,6 +23,14 @@ gpus_option = click.option(
     metavar="WHICH",
     help="all, none, auto, a count per host, or indices (0-3,6) or UUIDs.",
 )
+plain_option = click.option(
+    "--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn."
+)
+all_ranks_option = click.option(
+    "--all-ranks",
+    is_flag=True,
+    help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
+)
 
 
 def config_option(text: str) -> Callable[[Function], Function]:

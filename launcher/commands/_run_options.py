@@ -2,9 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, TypeVar
 
 import click
 
@@ -13,6 +12,7 @@ from launcher.commands._confirm import confirm
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
+from launcher.commands._param_types import Function
 from launcher.local.project import local_runs_dir
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.model import LAST, RemoteRun
@@ -24,8 +24,6 @@ from launcher.text import one_line
 from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)

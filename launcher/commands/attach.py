@@ -12,7 +12,7 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._end_notice import deliver_for
 from launcher.commands._host_access import HostAccess
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
-from launcher.commands._param_types import logs_option
+from launcher.commands._param_types import all_ranks_option, logs_option, plain_option
 from launcher.commands._preflight_report import print_report
 from launcher.commands._run_options import (
     FoundRunOptions,
@@ -50,12 +50,8 @@ class AttachOptions(FoundRunOptions):
 @run_argument
 @click.option("--stop-on-exit", is_flag=True, help="Ctrl-C stops the run, without a question.")
 @logs_option("Local directory for the full log of each rank.")
-@click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
-@click.option(
-    "--all-ranks",
-    is_flag=True,
-    help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
-)
+@plain_option
+@all_ranks_option
 @json_option
 @run_options
 def command(run: str, **given: Any) -> int:

@@ -11,9 +11,11 @@ from launcher.commands._host_options import host_access_options, max_age_option,
 from launcher.commands._param_types import (
     DurationParam,
     RunNameParam,
+    all_ranks_option,
     config_option,
     gpus_option,
     logs_option,
+    plain_option,
     set_option,
 )
 from launcher.commands._usage_errors import WrongUsage
@@ -86,18 +88,14 @@ MOST_WAIT_S = 7 * 86400.0
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @deep_flag
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
-@click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
+@plain_option
 @click.option(
     "-v",
     "--verbose",
     is_flag=True,
     help="All that the checks of the hosts found; with --dry-run the environments, too.",
 )
-@click.option(
-    "--all-ranks",
-    is_flag=True,
-    help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
-)
+@all_ranks_option
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
 @click.option(
     "--restarts", default="", metavar="N", help="How often at most a run that failed is started again."

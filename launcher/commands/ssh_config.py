@@ -6,6 +6,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_hosts
+from launcher.commands._host_options import inventory_option
 from launcher.config.inventory_file import load_inventory
 from launcher.errors import BadInput
 from launcher.terminal.output import echo_lines
@@ -21,12 +22,7 @@ Examples:
 
 
 @click.command("ssh-config", epilog=_EXAMPLES)
-@click.option(
-    "-i",
-    "--inventory",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
-)
+@inventory_option
 @json_option
 @click.argument("hosts", nargs=-1, shell_complete=complete_hosts)
 def command(*, inventory: Path | None, hosts: tuple[str, ...], as_json: bool) -> int:
