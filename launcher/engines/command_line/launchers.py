@@ -162,6 +162,7 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         reading, others = read_interspersed(line.words, start, table)
     else:
         reading = read_options(line.words, start, table)
+        others = (reading.program, *range(reading.arguments, len(line.words)))
     line.take(reading.found)
     if reading.program >= len(line.words):
         raise _without_script(launcher, reading.found)

@@ -7,7 +7,7 @@ is not a value.
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
@@ -36,6 +36,7 @@ class OptionsResult:
 
     found: tuple[FoundOption, ...]
     program: int  # index of the first word that is not an option; len(words) when there is none
+    arguments: int  # index of the first word behind the program that the program gets
 
 
 def read_options(words: Sequence[Word], start: int, table: Table) -> OptionsResult:
@@ -49,15 +50,17 @@ def read_options(words: Sequence[Word], start: int, table: Table) -> OptionsResu
     while at < len(words):
         word = words[at].text
         if word == "--":
-            at += 1
-            break
-        if not _is_option(word, known):
+            return OptionsResult(tuple(found), at + 1, at + 2)
+        if not _is_option(word, table, known):
             break
         match = _find(word, table, known)
-        one = _read_values(words, at, match, table)
+        one = _read_values(words, at, match, table, known)
         found.append(one)
         at += one.use.width
-    return OptionsResult(tuple(found), at)
+    behind = at + 1
+    if table.style == "argparse" and behind < len(words) and words[behind].text == "--":
+        behind += 1  # argparse takes the first `--` off, where it is next to the program too
+    return OptionsResult(tuple(found), at, behind)
 
 
 def read_interspersed(
@@ -79,13 +82,14 @@ def read_interspersed(
         name, _, _ = word.partition("=")
         if name in known:
             match = _find(word, table, known)
-            one = _read_values(words, at, match, table)
+            one = _read_values(words, at, match, table, known)
             found.append(one)
             at += one.use.width
         else:
             others.append(at)
             at += 1
-    return OptionsResult(tuple(found), others[0] if others else len(words)), tuple(others)
+    program = others[0] if others else len(words)
+    return OptionsResult(tuple(found), program, program + 1), tuple(others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,16 @@ class _Match:
     attached: str | None  # the value in the same word
 
 
-def _is_option(word: str, known: dict[str, LauncherOption]) -> bool:
+def _is_option(word: str, table: Table, known: Mapping[str, LauncherOption]) -> bool:
     if not word.startswith("-") or word == "-":
         return False
     if word in known or word.partition("=")[0] in known:
         return True
-    return not _NEGATIVE.match(word) and " " not in word
+    if " " not in word:
+        return not _NEGATIVE.match(word)
+    name = word.partition("=")[0]  # `--mast="a b"`, `-r"a b"`
+    is_short = word[:2] in known
+    return is_short or (table.abbreviations and any(spelling.startswith(name) for spelling in known))
 
 
 def _find(word: str, table: Table, known: dict[str, LauncherOption]) -> _Match:
@@ -148,7 +156,9 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return nearest if likeness(nearest) >= _CLOSE else ""
 
 
-def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) -> FoundOption:
+def _read_values(
+    words: Sequence[Word], at: int, match: _Match, table: Table, known: Mapping[str, LauncherOption]
+) -> FoundOption:
     option = match.option
     if option.fate == "refused":
         raise CommandRefused(f"{match.spelling} of {table.owner}: {option.why}", option.fix)
@@ -164,7 +174,7 @@ def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) ->
         values = (Word(match.attached, words[at].unresolved), *words[at + 1 : at + option.values])
     else:
         values = tuple(words[at + 1 : at + 1 + option.values])
-        _check_values(values, match, table)
+        _check_values(values, match, table, known)
     width = 1 + len(values) - (match.attached is not None)
     texts = tuple(value.text for value in values)
     _check_choice(values, match, table)
@@ -172,15 +182,11 @@ def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) ->
     return FoundOption(option, use, values)
 
 
-def _check_values(values: tuple[Word, ...], match: _Match, table: Table) -> None:
+def _check_values(
+    values: tuple[Word, ...], match: _Match, table: Table, known: Mapping[str, LauncherOption]
+) -> None:
     after = f"and has {values[0].text!r} after it" if values else "and the line ends after it"
-    is_taken = table.style == "argparse" and any(
-        value.text.startswith("-")
-        and value.text != "-"
-        and " " not in value.text
-        and not _NEGATIVE.match(value.text)
-        for value in values
-    )
+    is_taken = table.style == "argparse" and any(_is_option(value.text, table, known) for value in values)
     if len(values) < match.option.values or is_taken:
         raise CommandRefused(
             f"{match.spelling} of {table.owner} needs a value, {after}",
