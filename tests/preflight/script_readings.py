@@ -1,5 +1,6 @@
 """What reading a short script leaves behind: its names, the objects on the heap, and what rules were sent."""
 
+import re
 from collections.abc import Iterator
 
 from preflight.facts.script import CodeLocation
@@ -29,7 +30,7 @@ from tests.preflight.script_cases import HERE, targets_of
 
 
 def scripts() -> dict[str, str]:
-    """Return {heading: script} of scripts/readings.txt."""
+    """Return {heading: script} of scripts/readings.txt; a line `# file: NAME` begins a file beside it."""
     parts = (HERE / "readings.txt").read_text(encoding="utf-8").split("#### ")[1:]
     return {heading: text for heading, _, text in (part.partition("\n") for part in parts)}
 
@@ -41,11 +42,16 @@ def reading_transcript(text: str) -> str:
 
 class _Reading:
     def __init__(self, text: str) -> None:
+        script, *files = re.split(r"^# file: (\S+)\n", text, flags=re.MULTILINE)
+        held = dict(zip(files[::2], files[1::2], strict=True))
         self._events: list[ScriptEvent] = []
         self._it = Interpreter(
-            Sources(), targets_of(text)[0][0], LibraryModel(), lambda _, event: self._events.append(event)
+            Sources(held.get),
+            targets_of(text)[0][0],
+            LibraryModel(),
+            lambda _, event: self._events.append(event),
         )
-        self._it.run(self._it.sources.add("t.py", text))
+        self._it.run(self._it.sources.add("t.py", script))
         self._names = {
             identity: f"{thing.kind.replace(' ', '_')}{number}"
             for number, (identity, thing) in enumerate(self._it.state.heap.items(), 1)

@@ -1,5 +1,6 @@
 """Parts of the judgement of deep checks, each at its boundaries: both sides of every condition."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from preflight.deep.culprits import find_culprits, has_reported, hung_step, takes_part
 from preflight.deep.digests import judge_digests
+from preflight.deep.pairs import judge_pairs
 from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, is_power_bound, peak_gbs, peak_tflops
 from preflight.deep.readings import VALUES, Expectation
 from preflight.deep.records import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
@@ -166,3 +168,54 @@ def test_a_group_has_one_rank_that_speaks_for_it(name: str, takers: list[int]) -
     run = deep_run(hosts=2, gpus=2)
     assert [rank.rank for rank in run.ranks if value.samples(rank)] == takers
     assert not any(value.samples(replace(rank, node=None, world=None)) for rank in run.ranks)
+
+
+ALL = list(itertools.combinations("abcd", 2))
+
+
+@pytest.mark.parametrize(
+    ("slow", "nodes", "links", "unresolved"),
+    [
+        ({}, (), (), ()),
+        ({"ab": 84.9}, (), (("a", "b"),), ()),
+        ({"ab": 85.0}, (), (), ()),
+        ({"ab": 1.0, "ac": 1.0}, ("a",), (), ()),
+        ({"ab": 1.0, "cd": 1.0}, (), (("a", "b"), ("c", "d")), ()),
+        ({"ab": 1.0, "ac": 1.0, "ad": 1.0}, ("a",), (), ()),
+        ({"ab": 1.0, "ac": 1.0, "ad": 1.0, "bc": 1.0}, ("a",), (("b", "c"),), ()),
+    ],
+)
+def test_a_node_with_most_slow_pairs_is_slow_and_else_the_link(
+    slow: dict[str, float], nodes: tuple[str, ...], links: tuple[Any, ...], unresolved: tuple[Any, ...]
+) -> None:
+    rates = {pair: slow.get("".join(pair), 100.0) for pair in ALL}
+    verdict = judge_pairs(rates, 0.85)
+    assert (verdict.nodes, verdict.links, verdict.unresolved, verdict.noisy) == (nodes, links, unresolved, ())
+    assert verdict.reference == sorted(rates.values())[4]
+
+
+def test_three_pairs_can_be_compared_and_two_cannot() -> None:
+    three = {("a", "b"): 1.0, ("a", "c"): 9.0, ("b", "c"): 9.0}
+    assert judge_pairs(three, 0.85).reference == 9.0
+    assert judge_pairs(dict(list(three.items())[:2]), 0.85).reference is None
+
+
+@pytest.mark.parametrize(
+    ("repeats", "links", "noisy"),
+    [
+        ({}, ("ab", "cd"), ()),
+        ({"ac": [100.0], "ab": [84.0]}, ("ab", "cd"), ()),
+        ({"ac": [100.0], "ab": [85.0]}, (), ("cd",)),
+        ({"ac": [100.0, 10.0], "ab": [9.0, 9.0]}, (), ("ab", "cd")),
+        ({"ac": [100.0, 10.0], "ab": [9.0, 9.0], "cd": [1.0, 1.0]}, ("cd",), ("ab",)),
+        ({"ab": [99.0]}, ("ab", "cd"), ()),
+        ({"ac": []}, ("ab", "cd"), ()),
+    ],
+)
+def test_a_suspect_that_was_not_repeated_is_slow_unless_another_was_cleared(
+    repeats: dict[str, list[float]], links: tuple[str, ...], noisy: tuple[str, ...]
+) -> None:
+    rates = {pair: 1.0 if pair in (("a", "b"), ("c", "d")) else 100.0 for pair in ALL}
+    verdict = judge_pairs(rates, 0.85, {(each[0], each[1]): values for each, values in repeats.items()})
+    assert ["".join(pair) for pair in verdict.links] == list(links)
+    assert ["".join(pair) for pair in verdict.noisy] == list(noisy)

@@ -1,8 +1,10 @@
 """The script's own precision switches are set to agree with the launch."""
 
+import itertools
+
 import pytest
 
-from preflight.decide.script_args import align_args, precision_in_args
+from preflight.decide.script_args import align_args, get_option, precision_in_args
 from preflight.facts.script import CodeLocation, Option, PrecisionSite, ScriptAnalysis
 from preflight.job import Job, Precision
 
@@ -93,3 +95,77 @@ def test_the_users_own_switch_is_read_as_a_request_when_it_is_one() -> None:
     assert precision_in_args(Job(args=("--fp16",), precision_args=TABLE), None) == "fp16"
     assert precision_in_args(Job(args=("--fp16", "--bf16"), precision_args=TABLE), None) is None
     assert precision_in_args(Job(args=("fp16",)), None) is None
+
+
+MIXED = Option(HERE, "--mp", "", takes_value=True, choices=("no", "fp16", "bf16"), default="no")
+ANY = Option(HERE, "--any", "", takes_value=True, choices=(), default="bf16")
+TYPED = Option(HERE, "--half", "fp16", takes_value=True, choices=(), default="")
+
+
+@pytest.mark.parametrize(
+    ("args", "chosen", "options", "result"),
+    [
+        (("--mp=bf16", "x"), "fp16", (MIXED,), ("x", "--mp", "fp16")),
+        (("x", "--mp", "bf16"), "fp16", (MIXED,), ("x", "--mp", "fp16")),
+        (("--mp", "bf16", "--mp", "fp16"), "fp16", (MIXED,), ("--mp", "fp16")),
+        (("--mp", "other"), "fp16", (MIXED,), ("--mp", "other", "--mp", "fp16")),
+        (("--mp",), "fp16", (MIXED,), ("--mp", "--mp", "fp16")),
+        (("--mp", "fp16"), "no", (MIXED,), ("--mp", "no")),
+        ((), "no", (MIXED,), ()),
+        ((), "fp8", (MIXED,), ()),
+        (("--mp", "bf16"), "fp8", (MIXED,), ()),
+        ((), "bf16", (ANY,), ()),
+        ((), "fp8", (ANY,), ("--any", "fp8")),
+        (("--any", "no"), "fp8", (ANY,), ("--any", "fp8")),
+        (("--half",), "fp16", (TYPED,), ("--half",)),
+        (("--half", "yes"), "bf16", (TYPED,), ()),
+        (("--half", "OFF", "x"), "bf16", (TYPED,), ("--half", "OFF", "x")),
+        (("--half=0", "x"), "bf16", (TYPED,), ("--half=0", "x")),
+        (("--half", "x"), "bf16", (TYPED,), ("x",)),
+        (("--fp16", "True"), "bf16", (FP16, BF16), ("True", "--bf16")),
+        (("--fp16", "--mp", "fp16"), "bf16", (FP16, MIXED), ("--mp", "bf16")),
+        (("--bf16", "--mp", "fp16"), "bf16", (BF16, MIXED), ("--bf16",)),
+    ],
+)
+def test_options_that_the_script_has_agree_with_the_launch(
+    args: tuple[str, ...], chosen: Precision, options: tuple[Option, ...], result: tuple[str, ...]
+) -> None:
+    edit = align_args(Job(args=args), chosen, reading(*options))
+    assert edit.args == result
+    assert bool(edit.edits) is (args != result)
+
+
+PIECES = ("--fp16", "--bf16", "--mixed_precision fp16", "--mixed_precision=bf16", "bf16", "x")
+
+
+@pytest.mark.parametrize("table", [TABLE, VALUES, {}])
+@pytest.mark.parametrize("chosen", ["no", "fp16", "bf16"])
+def test_after_an_edit_the_arguments_ask_for_nothing_else_and_keep_all_other_words(
+    table: dict[str, tuple[str, ...]], chosen: Precision
+) -> None:
+    script = None if table else reading(FP16, BF16, CHOICE)
+    for pieces in itertools.product(PIECES, repeat=3):
+        args = tuple(" ".join(pieces).split())
+        job = Job(args=args, precision_args=table)
+        edit = align_args(job, chosen, script)
+        after = Job(args=edit.args, precision_args=table)
+        assert precision_in_args(after, script) in (None, chosen)
+        assert [word for word in edit.args if word == "x"] == [word for word in args if word == "x"]
+        if precision_in_args(job, script) == chosen:
+            assert edit.args == args
+
+
+@pytest.mark.parametrize(
+    ("args", "value"),
+    [
+        (("--n", "4"), 4),
+        (("--n=4",), 4),
+        (("--n", "x", "--n", "5"), 5),
+        (("--n",), None),
+        (("--m", "4"), None),
+        (("--n", "-1"), None),
+        (("--n", "\u0664"), None),
+    ],
+)
+def test_an_option_has_the_first_number_that_it_is_given(args: tuple[str, ...], value: int | None) -> None:
+    assert get_option(args, "--n") == value

@@ -93,7 +93,9 @@ def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Ca
     for name in names:
         method = next((info.names[name] for info in it.mro(cls.key) if name in info.names), None)
         if isinstance(method, Func):
+            dead = it.state.dead
             call_function(it, Func(method.key, method.frame, owner), seen)
+            it.state.dead = dead  # one that raises does so at times: the training may well come to its end
 
 
 def add_callback(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
