@@ -1,8 +1,9 @@
 """`make mutants`: how many of the mutants of our modules their tests notice.
 
 Each mutant is written into a copy of the repository, and a forked process runs the tests that reach its line,
-the quickest first, until one fails. A mutant inside a function is also put into the module that the tests
-have imported: so a mutant costs a fork and its tests. A mutant that no test reaches counts as not noticed.
+the quickest first, until one fails. A mutant inside a function that no import calls is put into the module
+that the tests have imported: so a mutant costs a fork and its tests. A mutant that no test reaches counts as
+not noticed.
 """
 
 import argparse
@@ -43,6 +44,7 @@ class Task:
     mutant: Mutant
     tests: tuple[str, ...]
     limit_s: float
+    at_import: bool  # what it changes runs at import: the modules are imported anew to try it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,22 @@ class Reach:
         """Return the task for a mutant.
 
         A line that an import reaches is the concern of every file of tests that reaches its package: a test
-        that makes a record or reads a table runs no line of the module that declares it. What runs as a
-        program of its own is tried by all tests that start it.
+        that makes a record or reads a table runs no line of the module that declares it, nor of a function
+        that made the table. What runs as a program of its own is tried by all tests that start it.
         """
         lines = self.lines.get(module, {})
         # A mutant of an expression over several lines is reached by the first of them or by a later one.
         names = {name for line in range(mutant.line, mutant.line + mutant.old.count("\n") + 1)
                  for name in lines.get(line, ())}  # fmt: skip
+        at_import = "" in names or not mutant.in_function
         if "" in names:
             files = {name.partition("::")[0] for name in self._tests_below(str(Path(module).parent))}
             names = {name for name in self.seconds if name.partition("::")[0] in files}
         if module.startswith(targets.AGENT):
             names |= {name for name in self.seconds if name.startswith(targets.AGENT_TESTS)}
         tests = sorted(names & self.seconds.keys(), key=self.seconds.__getitem__)
-        return Task(module, mutant, tuple(tests), _SPARE_S + 10 * sum(self.seconds[each] for each in tests))
+        limit_s = _SPARE_S + 10 * sum(self.seconds[each] for each in tests)
+        return Task(module, mutant, tuple(tests), limit_s, at_import)
 
     def _tests_below(self, place: str) -> set[str]:
         reached = (lines for module, lines in self.lines.items() if module.startswith(place))
@@ -200,8 +204,8 @@ def _survivors(tasks: Sequence[Task], copy: Path) -> set[Task]:
 
         def work() -> int:
             os.chdir(copy)
-            imported = [n for n, each in enumerate(tasks) if not each.mutant.in_function]
-            called = [n for n, each in enumerate(tasks) if each.mutant.in_function]
+            imported = [n for n, each in enumerate(tasks) if each.at_import]
+            called = [n for n, each in enumerate(tasks) if not each.at_import]
             left = [n for n in imported if not _is_noticed_at_import(tasks[n])]
 
             def serve(server: Server) -> None:

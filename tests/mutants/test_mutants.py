@@ -153,6 +153,24 @@ def test_tests_that_fail_without_a_mutant_are_left_out(
     assert capsys.readouterr().out == printed
 
 
+def test_a_mutant_of_a_function_that_an_import_calls_is_tried_by_an_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "measured.py").write_text(f"{MODULE}def other():\n    return 2\nTABLE = other() + 3\n")
+    (tmp_path / "test_measured.py").write_text(
+        "from measured import answer\ndef test_a(): assert answer() == 1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    reach = run._measure(["measured.py"], ["test_measured.py"])
+    tasks = [reach.task("measured.py", each) for each in mutants(Path("measured.py").read_bytes())]
+    assert [(each.mutant.old, each.at_import) for each in tasks] == [
+        ("1", False),
+        ("2", True),
+        ("other() + 3", True),
+        ("3", True),
+    ]
+
+
 @pytest.mark.parametrize("crash", ["import no_such_module\n", "import os\nos._exit(1)\n", "def f(:\n"])
 def test_a_recorder_that_crashes_is_no_test_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str
