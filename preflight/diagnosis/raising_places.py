@@ -41,10 +41,12 @@ _REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)*__init__\(\) got an unexpected keywo
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write))")),
     ("S85", frozenset({"RuntimeError", "ValueError", "KeyError", "CheckpointException"}), re.compile(r"/torch/distributed/checkpoint/(?!.*:\w*(?:save|write|init))")),
+    ("S87", frozenset({"KeyError"}), re.compile(r"/transformers/models/auto/")),
+    ("S86", frozenset({"ValueError"}), re.compile(r"/transformers/convert_slow_tokenizer|/tokenizers/")),
     ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
     ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
     ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)(?!.*:(?:__init__|\w*(?:config|swap)\w*)$)")),
-    ("S112", _ANY, re.compile(r":_?(?:ensure_divisibility|divide)$|/deepspeed/runtime/pipe/topology\.py:__init__$|/megatron/core/num_microbatches_calculator\.py")),
+    ("S112", _ANY, re.compile(r":_?(?:ensure_divisibility|divide)$|/deepspeed/runtime/pipe/topology\.py:__init__$")),
     ("S91", _ANY, re.compile(r"/bitsandbytes/(?:cextension|cuda_setup|cuda_specs)")),
     ("S100", frozenset({"RuntimeError", "AssertionError"}), re.compile(r"/torch/cuda/__init__\.py:(?:_lazy_init|_lazy_new|init|set_device|current_device)$")),
     ("S49", frozenset({"RuntimeError", "ValueError"}), re.compile(r"/torch/distributed/(?:rendezvous|elastic/rendezvous/)")),

@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
-              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |\bnvme nvme\d+: (?:controller is down|I/O \d+ .{0,60}timeout|Removing after probe failure)|\bNFS: .{0,80}\berror\b|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
     Signature("S85", "bad-checkpoint", ROOT,

@@ -87,7 +87,7 @@ ROWS: tuple[Signature, ...] = (
               r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
               "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
     Signature("S36", "driver-mismatch", ROOT,
-              r"Error 80[234]: |system not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|system has unsupported display driver|cudaErrorSystemNotReady|forward compatibility was attempted on non supported HW"
+              r"Error 80[234]: |system not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|cudaErrorSystemNotReady|forward compatibility was attempted on non supported HW"
               r"|unsupported display driver / cuda driver combination"
               r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)",
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"

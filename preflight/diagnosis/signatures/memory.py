@@ -6,7 +6,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S60", "shm", ROOT,
               r"Error while creating shared memory segment|posix_fallocate failed|insufficient shared memory \(shm\)"
               r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to write to file </torch_"
-              r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}No space left on device"
+              r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}(?:No space left on device|Cannot allocate memory)"
               r"|unable to (?:mmap|allocate|resize).{0,20}shared memory(?!.*Too many open)|unable to open shared memory object \S{1,80} in read-write mode: (?!Too many open)|unable to mmap \d+ bytes from file </torch_(?!.*Too many open)"
               r"|Couldn't (?:allocate|open) shared (?:memory|file)|[Ee]rror: failed to extend /dev/shm"
               r"|Call to (?:posix_fallocate|ftruncate|shm_open).{0,40}failed|shm_open\(.{0,80}\).{0,40}(?:failed|No space)"
@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               "the kernel killed a process because the host's or the job's memory limit was reached",
               "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,
-              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^(?!.{0,160}\bibv_\w+ failed).*Cannot allocate memory|^MemoryError(?::|$)"
+              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^(?!.{0,160}(?:\bibv_\w+ failed|/dev/shm/)).*Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
               r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]",

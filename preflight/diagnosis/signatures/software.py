@@ -16,14 +16,14 @@ _THEIRS = r"(?:\w*Trainer|\w*TrainingArguments|(?:SFT|DPO|PPO|GRPO|KTO|ORPO|CPO|
 
 ROWS: tuple[Signature, ...] = (
     Signature("S104", "package-conflict", ROOT,
-              r"_ARRAY_API not found|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)|MKL_THREADING_LAYER=\S+ is incompatible|MKL FATAL ERROR|OMP: Error #15: |compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
+              r"_ARRAY_API not found|\b[Nn]eeds NumPy [\d.]+ or (?:less|greater)|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)|MKL_THREADING_LAYER=\S+ is incompatible|MKL FATAL ERROR|OMP: Error #15: |compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
               r"|Descriptors (?:cannot|should)(?: not)? be created directly|incompatible Protobuf Gencode/Runtime|'MessageFactory' object has no attribute 'GetPrototype'"
               r"|load\(\) missing 1 required positional argument: 'Loader'|AttributeError: module '(?:lib|collections|inspect|asyncio|fractions|pkgutil)' has no attribute|operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops|were compiled with different CUDA \w*|Unable to convert function return value to a Python type! The signature was \(\) -> handle",
               "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
               "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
               " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
     Signature("S68", "inductor-compile", ROOT,
-              r"InvalidCxxCompiler|libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
+              r"InvalidCxxCompiler|Error: \S{0,200}/torch(?:inductor|_extensions)[_/]\S{1,200}\.so: |libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
               r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler"
               r"|Triton Error \[CUDA\](?!: (?:out of mem|an illegal|device kernel image))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit)"
               r"|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
@@ -82,6 +82,6 @@ ROWS: tuple[Signature, ...] = (
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once (PIL: Image.open(f).load()), and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
-              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
+              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
               "the command line is not what the script takes", "python SCRIPT --help", "run"),
 )  # fmt: skip

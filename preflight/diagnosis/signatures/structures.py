@@ -22,10 +22,10 @@ def _raised(*messages: str) -> str:
 PATTERNS: tuple[tuple[str, str], ...] = (
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
     ("S112", _raised(
-        r"[Bb]atch[ _]?[Ss]ize\b.{0,100}\b(?:divisible|(?:round )?multiple)\b",
+        r"[Bb]atch[ _]?[Ss]ize\b.{0,100}\b(?:divisible|multiple of)\b",
         r"\bnum_processes\b.{0,60}\b(?:divisible|multiple|match)|\bmatch num_processes\b",
         r"\b(?:[Mm]esh|MESH)\b.{0,80}\b(?:[Ww]orld size|\d+ (?:ranks|devices|processes))\b",
-        r"\b\d+ ranks and \d+ ",
+        r"\b\d+ ranks and \d+ |\bat least \d+ processes\b|[Bb]atch size\b.{0,60}\bgreater than 0",
         r"\b(?:less|smaller|greater|larger|equal)\b.{0,40}\bworld[ _]size\b",
         r"--ntasks(?:-per-node)?=\d+|\bdevices=\d+\b.{0,200}\bdoes not match",
         r"\b(?:multiple of|divisible by) (?:the )?\w*(?:parallel|world)\w*",
@@ -113,8 +113,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     )),
     ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b"),
     ("S81", _OF_A_CLIENT + r"(?:Auth\w{0,20}|Credentials?|Unauthorized|Forbidden|AccessDenied|PermissionDenied|RateLimit|TooManyRequests)(?:Error|Exception)?(?=:|$)"),
-    ("S82", _OF_A_CLIENT + r"(?:Connection|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|SSL|Endpoint|HTTPClient|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
-    ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|^curl: \((?:5|6|7|28|35|52|56|60)\) |^error: failed to fetch some objects from "),
+    ("S82", _OF_A_CLIENT + r"(?:Connection|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|Endpoint|HTTPClient|SSLError|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
+    ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|\bfatal: unable to access 'https?://\S+ (?:Failed|Could not|Connection|OpenSSL|SSL|gnutls)|^curl: \((?:5|6|7|28|35|52|56|60)\) |^error: failed to fetch some objects from "),
     ("S82", _raised(r"\b(?:[Cc]onnection|[Pp]roxy|SSL|TLS|[Cc]ertificate|DNS)\b.{0,60}\b(?:failed|refused|error|timed out|reset|verify)\b.{0,200}\bhttps?://", r"Max retries exceeded|[Ff]ailed to establish a new connection|\bConnect(?:ion)? time-?out on endpoint", r"\bhttps?://\S+.{0,100}\b(?:[Tt]imed out|unreachable|[Cc]onnection (?:refused|reset|aborted|error)|certificate verify failed)\b")),
     ("S81", _raised(r"\bdoes not have \w+\.\w+\.\w+ access\b", r"\b(?:401|403)\b.{0,40}\b(?:Unauthorized|Forbidden)\b", r"\b[Ii]nvalid (?:(?:API |access |user |auth\w* )token|api key|API key|credentials)\b", r"\b[Aa]ccess [Dd]enied\b.{0,80}\b(?:bucket|repo|object|dataset|model)")),
     ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error|DNN library initialization failed|\b(?:NVJPEG|CUTENSOR|CUSPARSELT)_STATUS_(?!SUCCESS)\w+|\bCU_FILE_(?!SUCCESS)\w+"),
