@@ -15,7 +15,7 @@ from preflight.script.names import TRAINS
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
-_USES = re.compile(
+_USES = (
     r"(?:^|_)(?:eval\w*|valid\w*|tests?|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"
     r"|chat|show|info|inspect|list|download|prepare|preprocess|benchmark|profile|visuali[sz]e|plot)(?:_|$)"
 )
@@ -63,7 +63,7 @@ def call_builtin_method(it: "Interpreter", owner: ast.expr, name: str, seen: Cal
 def _without_uses(it: "Interpreter", functions: list[Func]) -> list[Func]:
     """Return the functions, without those that by their names use a model where another one trains it."""
     names = {item: getattr(it.functions[item.key].node, "name", "") for item in functions}
-    if not any(TRAINS.search(name) and not _USES.search(name) for name in names.values()):
+    if not any(TRAINS.search(name) and not re.search(_USES, name) for name in names.values()):
         return functions
-    it.called |= {item.key for item, name in names.items() if _USES.search(name)}
-    return [item for item in functions if not _USES.search(names[item])]
+    it.called |= {item.key for item, name in names.items() if re.search(_USES, name)}
+    return [item for item in functions if not re.search(_USES, names[item])]

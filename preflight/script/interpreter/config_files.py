@@ -5,26 +5,23 @@ What a launch could override (hydra's words, environment interpolation) stays un
 """
 
 import posixpath
-import re
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
-from preflight.script.interpreter.config_sections import Locate, parsed_sections
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
 
 if TYPE_CHECKING:
     import yaml
 
+    from preflight.script.interpreter.config_sections import Locate
     from preflight.script.interpreter.interpreter import Interpreter
 
 _SECTIONS = (".toml", ".ini", ".cfg")
 ENDINGS = (".yaml", ".yml", ".json", *_SECTIONS)
 _MAX_DEPTH = 20
-_LONG = re.compile(r"\"{3}|'{3}")
-"""The start of a string whose lines are those of the script."""
 
 
 def loaded(it: "Interpreter", path: Value | None) -> Value:
@@ -52,7 +49,8 @@ def written(it: "Interpreter", text: Const, ending: str) -> Value:
     held, spot = str(text.value), text.place
     if spot is None:
         return UNKNOWN
-    whole = spot.path == it.source.path and _LONG.search(it.source.lines[spot.line - 1])
+    line = it.source.lines[spot.line - 1] if spot.path == it.source.path else ""
+    whole = '"""' in line or "'''" in line  # then the lines of the text are those of the script
     return parsed(it, held, f"{spot.path}{ending}", partial(_within, spot) if whole else lambda *_: spot)
 
 
@@ -60,7 +58,7 @@ def _within(spot: CodeLocation, line: int, column: int = 1) -> CodeLocation:
     return CodeLocation(spot.path, spot.line + line - 1, column)
 
 
-def parsed(it: "Interpreter", text: str, path: str, locate: Locate) -> Value:
+def parsed(it: "Interpreter", text: str, path: str, locate: "Locate") -> Value:
     """Return the content of a text, each entry with its place; `path` ends in what kind of text it is."""
     import yaml  # noqa: PLC0415 - only scripts that read a configuration need it
 
@@ -70,6 +68,8 @@ def parsed(it: "Interpreter", text: str, path: str, locate: Locate) -> Value:
     it.work.copy(len(text))
     try:
         if path.endswith(_SECTIONS):
+            from preflight.script.interpreter.config_sections import parsed_sections  # noqa: PLC0415 - few need it
+
             return parsed_sections(text, path, locate)
         node = yaml.compose(text, Loader=_loader())
         return UNKNOWN if node is None else _Tree(locate).value(node, _MAX_DEPTH)
@@ -106,7 +106,7 @@ class _TooLarge(Exception):
 class _Tree:
     """The values of one file. An alias represents all that it names, so what is built is counted."""
 
-    def __init__(self, locate: Locate) -> None:
+    def __init__(self, locate: "Locate") -> None:
         self._locate = locate
         self._left = MAX_WEIGHT
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import MAYBE
-from preflight.script.interpreter.values import TRUE, Dtype, alternatives, text_of
+from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk
 
@@ -22,7 +22,9 @@ _SAMPLES = re.compile(r"(?:^|_)(?:pipe|pipeline|generate)$")
 _STEPS = frozenset({"backward", "manual_backward", "step"})
 
 
-@rule("P118", "accelerator", "lightning", "arguments", "autocast", "step", "trained", "backward")
+@rule(
+    "P118", "accelerator", "lightning", "arguments", "autocast", "step", "scaler step", "trained", "backward"
+)
 def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The script's own autocast, of another precision than accelerate's or the Trainer's.
 
@@ -47,8 +49,13 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):
                 it.autocasts[event.place] = dtype.name
+    elif it.autocasts and _steps_alone(it, event):
+        it.autocasts.clear()  # of a loop of its own, such as a baseline beside the one that is launched
     elif (
-        it.autocasts and len(it.requested) == 1 and (event.name != "backward" or event.what == "accelerator")
+        it.autocasts
+        and event.name != "scaler step"
+        and len(it.requested) == 1
+        and (event.name != "backward" or event.what == "accelerator")
     ):
         where, requested = next(iter(it.requested.items()))
         if where in it.notes.get("decides in a trainer", ()) and not (
@@ -65,6 +72,15 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
             yield RuleHit(
                 place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
             )
+
+
+def _steps_alone(it: "Interpreter", event: ScriptEvent) -> bool:
+    """Whether an optimizer steps that no Accelerator has prepared."""
+    if event.name not in ("step", "scaler step"):
+        return False
+    ref = event.ref if event.name == "step" else event.values.get("optimizer")
+    optimizer = it.thing(ref) if isinstance(ref, (int, Ref)) else None
+    return optimizer is not None and not isinstance(optimizer.get("accelerator"), Ref)
 
 
 def in_validation(it: "Interpreter") -> bool:
