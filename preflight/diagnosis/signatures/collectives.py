@@ -79,7 +79,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
-              r"|monitoredBarrier after \d+ms|Ranks? .{0,80}failed to pass monitoredBarrier|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)",
+              r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
     Signature("S57", "nccl-network", VICTIM,

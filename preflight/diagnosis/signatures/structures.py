@@ -20,6 +20,7 @@ def _raised(*messages: str) -> str:
 
 
 PATTERNS: tuple[tuple[str, str], ...] = (
+    ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
     ("S112", _raised(
         r"[Bb]atch[ _]?[Ss]ize\b.{0,100}\b(?:divisible|multiple of)\b",
