@@ -1,6 +1,7 @@
 """The script rules on scripts: what `# expect:` marks is found there, and nothing else."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from preflight.script.lint import lint, lint_for
 from preflight.script.rules import index
 from preflight.script.rules.index import explain_rule, rule_codes
-from preflight.script.rules.registry import Level
+from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.target import RankTarget
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
 from tests.preflight.transcripts import kept_transcripts, script_transcript
@@ -62,6 +63,18 @@ def test_a_snippet_is_reported_word_for_word_as_last_read_by_eye(heading: str, t
 def test_every_rule_has_a_bad_script() -> None:
     marked = {code for path in (HERE / "bad").rglob("*.py") for _, _, code, _ in expected((str(path),))}
     assert set(rule_codes()) - {"P123"} <= marked
+
+
+def test_a_rule_has_a_code_of_its_own_and_a_text() -> None:
+    def judge(*_: object) -> Iterator[RuleHit]:
+        """A fault."""
+        yield from ()
+
+    with pytest.raises(TypeError, match="P101 is taken"):
+        rule("P101", "train")(judge)
+    judge.__doc__ = None
+    with pytest.raises(TypeError, match="P999: a rule needs a docstring"):
+        rule("P999", "train")(judge)
 
 
 def test_every_rule_is_explained() -> None:

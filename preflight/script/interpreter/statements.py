@@ -219,17 +219,15 @@ def _import(it: "Interpreter", node: ast.Import) -> None:
 
 def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
     source = it.sources.imported(node.module or "", node.level, it.source)
-    for alias in node.names:
-        if alias.name == "*":
-            if source is not None:
-                names = it.state.frames[it.module_frame(source)]
-                for name, value in list(names.items()):
-                    if not name.startswith("_"):
-                        it.bind(name, value)
-            elif node.module and not node.level:
-                it.starred[node.module] = None
-            continue
-        it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source is not None))
+    if node.names[0].name != "*":
+        for alias in node.names:
+            it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source is not None))
+    elif source is not None:
+        for name, value in list(it.state.frames[it.module_frame(source)].items()):
+            if not name.startswith("_"):
+                it.bind(name, value)
+    elif node.module and not node.level:
+        it.starred[node.module] = None
 
 
 def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> Value:  # noqa: FBT001

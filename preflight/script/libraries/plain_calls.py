@@ -157,7 +157,7 @@ def _is_a(it: Interpreter, value: Value, kind: Value) -> bool | None:
 
 def _hasattr(it: Interpreter, call: Call) -> Value:
     """Only what an object surely has: what reading does not see may be set by code that it does not read."""
-    owner, name = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    owner, name = [*call.args, UNKNOWN, UNKNOWN][:2]
     if not isinstance(owner, (Ref, Class)) or not isinstance(name, Const) or not isinstance(name.value, str):
         return UNKNOWN
     if isinstance(owner, Ref) and it.kind(owner) not in ("instance", "namespace"):
@@ -233,7 +233,7 @@ def _next(it: Interpreter, call: Call) -> Value:
 
 def _filter(it: Interpreter, call: Call) -> Value:
     """filter(lambda p: p.requires_grad, model.parameters()): parameters of that model still."""
-    func, value = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    func, value = [*call.args, UNKNOWN, UNKNOWN][:2]
     if isinstance(value, Element):
         return value
     if not isinstance(value, Seq) or value.open or len(value.items) > MAX_ALTERNATIVES:
@@ -252,7 +252,7 @@ def _open(it: Interpreter, value: Value) -> Value:
 
 
 def _reduce(it: Interpreter, call: Call) -> Value:
-    func, value = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    func, value = [*call.args, UNKNOWN, UNKNOWN][:2]
     if not isinstance(value, Seq) or value.open or not 0 < len(value.items) <= MAX_ALTERNATIVES:
         return UNKNOWN
     items = iter((*call.args[2:], *value.items))

@@ -296,7 +296,7 @@ def _checkpoint(it: Interpreter, call: Call) -> Value:
 
 def _lerp(it: Interpreter, call: Call) -> Value:
     """torch.lerp(average, parameter, weight) and its like for lists."""
-    first, second = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    first, second = [*call.args, UNKNOWN, UNKNOWN][:2]
     if isinstance(first, Element) and isinstance(second, Element):
         averaged(it, Ref(first.of), Ref(second.of), call)
     return UNKNOWN

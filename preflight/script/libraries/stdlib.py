@@ -78,7 +78,7 @@ def _same(it: Interpreter, call: Call) -> Value:
 
 def _map(it: Interpreter, call: Call) -> Value:
     """map(f, (a, b)): f is called with each of a few known items, or once with any other's."""
-    func, items = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    func, items = [*call.args, UNKNOWN, UNKNOWN][:2]
     known = items.items if isinstance(items, Seq) and not items.open else ()
     each = known if 0 < len(known) <= MAX_ALTERNATIVES else (it.library.element(it, items),)
     made = tuple(invoke(it, func, Call(call.node, call.place, (item,), {}, {}, open=False)) for item in each)
