@@ -77,6 +77,11 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "    sampler.set_epoch(epoch)\n    loop(model, optimizer, loader)",
     ),
     "R404": ("barrier_of_rank_0", "    dist.barrier()", "dist.barrier()"),
+    "R405": (
+        "file_of_every_rank",
+        "torch.save(accelerator",
+        "if accelerator.is_main_process: torch.save(accelerator",
+    ),
     "R406": (
         "ranks_that_train_apart",
         "torch.nn.Linear(4, 4).cuda()",

@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     join,
     text_of,
 )
+from preflight.script.names import TRAINS
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -148,9 +149,13 @@ def parse_known_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Val
 
 def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
-    thing = it.thing(owner)
-    known = thing.get("options", Seq(())) if thing else Seq(())
     given = list(it.target.args) if it.target.args is not None and not call.args else None
+    return it.new(HeapObject("namespace", call.place, _values(it, it.thing(owner), given)))
+
+
+def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None) -> dict[str, Value]:
+    """Return what a parser gives each of its options, those of its commands included."""
+    known = thing.get("options", Seq(())) if thing else Seq(())
     values: dict[str, Value] = {}
     for entry in known.items if isinstance(known, Seq) else ():
         declared = it.declared.get(entry.id) if isinstance(entry, Ref) else None
@@ -166,11 +171,52 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
             values[declared.dest] = (
                 RankValue()
             )  # what torch.distributed.launch and deepspeed pass to each rank
-    if thing:
-        for name, value in thing.attrs.items():
-            if name.startswith("default:"):
-                values.setdefault(name.removeprefix("default:"), value)
-    return it.new(HeapObject("namespace", call.place, values))
+    for name, value in thing.attrs.items() if thing else ():
+        if name.startswith("default:"):
+            values.setdefault(name.removeprefix("default:"), value)
+    commands = it.thing(thing.get("subparsers")) if thing else None
+    return values if commands is None else values | _of_commands(it, commands, given)
+
+
+# --- commands: add_subparsers -------------------------------------------------------------
+
+
+def add_subparsers(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    """Return what makes the parsers of commands: `train.py prepare ...`, `train.py fit ...`."""
+    made = it.new(HeapObject("subparsers", call.place, {"dest": call.get("dest") or NONE}))
+    if isinstance(owner, Ref):
+        it.change(owner.id, subparsers=made)
+    return made
+
+
+def add_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    """Return the parser of one command."""
+    thing, name = it.thing(owner), call.get("name", 0) or UNKNOWN
+    made = it.new(HeapObject("parser", call.place))
+    with_parents(it, made, "", call)
+    held = thing.get("commands", Seq(())) if thing else NONE
+    if isinstance(owner, Ref) and isinstance(held, Seq):
+        it.work.add(len(held.items) // 4)
+        it.change(owner.id, commands=Seq((*held.items, Seq((name, made)))))
+    return made
+
+
+def _of_commands(it: "Interpreter", commands: HeapObject, given: list[str] | None) -> dict[str, Value]:
+    """Return the values of the command that is given; where none is known, of those that train, or all."""
+    held = commands.get("commands", Seq(()))
+    rows = [row.items for row in held.items if isinstance(row, Seq)] if isinstance(held, Seq) else []
+    if given is not None:
+        chosen = [row for row in rows if text_of(row[0]) in given][:1]
+    else:
+        chosen = [row for row in rows if TRAINS.search(text_of(row[0]) or "")] or rows
+    found: dict[str, list[Value]] = {}
+    for _, parser in chosen:
+        for name, value in _values(it, it.thing(parser), given).items():
+            found.setdefault(name, []).append(value)
+    dest = text_of(commands.get("dest"))
+    if dest is not None and chosen:
+        found[dest] = [name for name, _ in chosen]
+    return {name: join(values) for name, values in found.items()}
 
 
 def option_value(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.guards import RANK_0
+from preflight.script.interpreter.guards import BY_RANK, RANK_0
 from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 def context_kinds(it: "Interpreter", node: ast.expr, value: Value) -> tuple[str, ...]:
     """Return what kinds of `with` blocks a context expression opens."""
+    called = node.func if isinstance(node, ast.Call) else node
+    if _FIRST.search(getattr(called, "attr", getattr(called, "id", ""))):
+        return (BY_RANK,)
     if isinstance(value, Ref):
         return (it.kind(value),)
     if isinstance(node, ast.Call):
@@ -23,6 +26,10 @@ def context_kinds(it: "Interpreter", node: ast.expr, value: Value) -> tuple[str,
 
 
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
+
+
+_FIRST = re.compile(r"(?:zero|main|rank_?0|master|process)_first")
+"""Contexts in which rank 0 does something before the others: what it has written they find."""
 
 
 def decorated_places(node: ast.AST) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from preflight.script.libraries import (
     devices,
     distributed,
     environment,
+    files,
     functional,
     huggingface,
     lightning,
@@ -103,6 +104,7 @@ _CALLS = {
     **huggingface.CALLS,
     **distributed.CALLS,
     **collectives.CALLS,
+    **files.CALLS,
 }
 _CLASSES = {
     **stdlib.CLASSES,

@@ -262,6 +262,8 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("parser", "add_argument_group"): arguments.same_parser,
     ("parser", "add_mutually_exclusive_group"): arguments.same_parser,
     ("parser", "set_defaults"): arguments.set_defaults,
+    ("parser", "add_subparsers"): arguments.add_subparsers,
+    ("subparsers", "add_parser"): arguments.add_parser,
     ("parser", "parse_args"): arguments.parse_args,
     ("parser", "parse_known_args"): arguments.parse_known_args,
     ("typed options", "parse_args"): _file_itself,

@@ -17,6 +17,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
     alternatives,
+    place_of,
     truth,
 )
 from preflight.script.libraries.data_loading import divides
@@ -139,7 +140,9 @@ def _conflicts(
         for keyword, refused in (("shuffle", shuffles), ("sampler", sampler), ("batch_sampler", batches)):
             if refused:
                 yield keyword, f"{keyword}= for an IterableDataset", f"remove {keyword}=", True
-    if loader.get("num_workers") in (NONE, Const(0)) and not call.open:
+    workers = loader.get("num_workers")
+    by_option = it.target.args is None and place_of(workers) in it.option_places  # others may well be given
+    if workers in (NONE, Const(0)) and not call.open and not by_option:
         for keyword, value in (
             ("persistent_workers", call.get("persistent_workers") or FALSE),
             ("prefetch_factor", call.get("prefetch_factor") or FALSE),

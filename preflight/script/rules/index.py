@@ -5,6 +5,7 @@ from preflight.script.rules import (
     backward,
     collectives,
     data_loading,
+    files,
     grad_scaler,
     model_wrappers,
     models,
@@ -27,6 +28,7 @@ MODULES = (
     placement,
     data_loading,
     collectives,
+    files,
     model_wrappers,
     versions,
 )

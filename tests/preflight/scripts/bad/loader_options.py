@@ -28,5 +28,6 @@ DataLoader(data, batch_sampler=batches, batch_size=8)  # expect: R402 error
 DataLoader(data, batch_sampler=batches, drop_last=True)  # expect: R402 error
 DataLoader(Stream(), batch_size=8, shuffle=True)  # expect: R402 error
 DataLoader(Stream(), batch_size=8, sampler=RandomSampler(data))  # expect: R402 error
-DataLoader(data, num_workers=args.workers, persistent_workers=True)  # expect: R402 error
+DataLoader(data, num_workers=0, persistent_workers=True)  # expect: R402 error
+DataLoader(data, num_workers=args.workers, persistent_workers=True)
 DataLoader(data, prefetch_factor=4)  # expect: R402 error

@@ -1,0 +1,32 @@
+"""What a script writes: files of weights, and folders."""
+
+from collections.abc import Callable
+
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import FALSE, NONE, UNKNOWN, Value, truth
+
+
+def emit_write(it: Interpreter, call: Call, path: Value | None, name: str) -> None:
+    """Send the rules a file that is written, where the script is one of several ranks."""
+    if it.state.grouped or it.state.wrapped:
+        it.emit(ScriptEvent("write", call.place, None, call, name, {"path": path or UNKNOWN}))
+
+
+def _save(it: Interpreter, call: Call) -> Value:
+    emit_write(it, call, call.get("f", 1) or call.get("filename", 1), "file")
+    return NONE
+
+
+def _make_folder(it: Interpreter, call: Call) -> Value:
+    if truth(call.get("exist_ok", 2) or FALSE) is False and not call.open:
+        emit_write(it, call, call.get("name", 0) or call.get("path", 0), "folder")
+    return NONE
+
+
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    "torch.save": _save,
+    "safetensors.torch.save_file": _save,
+    "os.mkdir": _make_folder,
+    "os.makedirs": _make_folder,
+}

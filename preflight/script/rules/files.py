@@ -1,0 +1,70 @@
+"""Rule R405: files that every rank writes."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import BY_RANK, CPU, ONE_PROCESS, ONE_RANK, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.values import RankValue, alternatives
+from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import walk
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
+_BY_RANK = re.compile(
+    r"\{[^}\n]*(?:rank|process_index)[^}\n]*\}[^\"'\n]*\.(?:pth?|ckpt|bin|tar|pkl|safetensors|npz?)\b"
+    r"|(?:path|dir|file|folder|name|ckpt|checkpoint)\w* *= *[^\n]*"
+    r"(?:rank|process_index|gethostname|getpid|uuid|tempfile)"
+    r"|join\([^\n]*(?:rank|process_index)",
+    re.IGNORECASE,
+)
+"""A path that a script makes of the rank, whatever it is used for."""
+_OF_RANK_0 = re.compile(r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save")
+"""Names in conditions that scripts make on rank 0 only."""
+_EXISTS = re.compile(r"exists|is_?dir|is_?file", re.IGNORECASE)
+
+
+@rule("R405", "write")
+def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Every rank writes the same file, or makes the same folder.
+
+    Ranks of a host, and of all hosts on a shared file system, write over each other: the checkpoint is torn
+    ("PytorchStreamReader failed", "unexpected EOF") where one ends later than another reads. Of a folder only
+    the first rank makes it; the others stop with FileExistsError, behind `if not os.path.exists(...)` now and
+    then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes.
+    Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs.
+    """
+    if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
+        return
+    if RankValue() in alternatives(event.values["path"]) or _BY_RANK.search(it.source.text):
+        return
+    tests = " ".join(_tests_around(it, event.call.node))
+    if _OF_RANK_0.search(tests) or "rank" in ast.unparse(event.call.node) or _in_memory(it, event.call.node):
+        return
+    if event.what == "folder":
+        level = Level.INFO if _EXISTS.search(tests) else Level.WARNING
+        message = "every rank makes this folder, and all but the first find that it exists"
+        yield RuleHit(event.place, message, "os.makedirs(..., exist_ok=True)", level)
+        return
+    message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
+    yield RuleHit(event.place, message, "if torch.distributed.get_rank() == 0: before it", Level.WARNING)
+
+
+def _tests_around(it: "Interpreter", node: ast.Call) -> Iterator[str]:
+    """Yield the conditions around a call, in the function that holds it; a `try` is one for what exists."""
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    for each in walk(info.node if info is not None else it.source.tree):
+        if not isinstance(each, (ast.If, ast.While, ast.Try)):
+            continue
+        if each.body[0].lineno <= node.lineno <= (each.end_lineno or 0):
+            yield "exists" if isinstance(each, ast.Try) else ast.unparse(each.test)
+
+
+def _in_memory(it: "Interpreter", node: ast.Call) -> bool:
+    """Whether a call writes to a buffer or to a file that is open, by the name that it has."""
+    names = [each.id for each in node.args[1:] if isinstance(each, ast.Name)]
+    return any(re.search(rf"\b{name} *=[^\n]*BytesIO\(|\bas {name}:", it.source.text) for name in names)
