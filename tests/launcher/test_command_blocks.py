@@ -124,6 +124,8 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
             "loop or condition (if)",
             "bash SCRIPT",
         ),
+        ("n=0\nwhile [ $n -lt 2 ]; do\ntorchrun a.py\nn=$((n + 1))\ndone", "condition (for)", "one launch"),
+        ("command -v gcc > /dev/null || (echo no; exit 1;)", "no command", "paste it"),
         ("if [ -d d ]; then python b.py; fi; python a.py", "loop or condition (if)", "bash SCRIPT"),
         ('if [ -z "$TOKEN" ]; then echo no; exit 1; fi\ntorchrun a.py', "ends with exit 1", "a value"),
         ("torchrun $(which fit) x=1", "$(which fit), a path", "--no_python fit"),

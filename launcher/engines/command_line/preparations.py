@@ -151,6 +151,8 @@ def dropped(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name}: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
+    if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
+        return f"command {words[1].text}: {NOTHING}"
     if name == "exec" and len(words) == 1:
         return "exec: every rank has a log of its own in gpulaunch-runs"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):

@@ -104,6 +104,8 @@ class _Launches:
             shell.dropped.append(f"{words[0].text}: {preparations.OF_SHELL}")
         elif sentence := _without_effect(words, self.ended, after=bool(self.found), is_behind=is_behind):
             shell.dropped.append(sentence)
+            if is_behind and shell.loops:  # the next round sees what this one sets
+                shell.prepare(words)
             self.is_left_out = is_behind and not (self.ended == "|" and words[0].text in ("tee", "cat"))
         elif is_behind or not shell.prepare(words):
             self.is_left_out = False
