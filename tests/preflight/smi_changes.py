@@ -37,15 +37,28 @@ def changes_transcript(path: Path, *words: str) -> str:
             break
         for what, other in _others(line, words):
             facts = _facts("\n".join([*lines[:at], *other, *lines[at + 1 :]]))
-            changed = [
-                f"{key} = {facts.get(key, 'gone')!r}"
-                for key in {**own, **facts}
-                if facts.get(key) != own.get(key)
-            ]
-            if changed:
-                shown = "; ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-                rows.append(f"{at + 1} {what}: {shown}")
+            if facts != own:
+                rows.append(f"{at + 1} {what}: {_difference(own, facts)}")
     return "\n".join(rows)
+
+
+def capture_transcript(path: Path) -> str:
+    """Return what becomes of the facts without one of the commands of a capture, and with one alone."""
+    head, *sections = re.split(r"^(?=# \$ nvidia-smi)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    own = _facts("".join([head, *sections]))
+    rows = []
+    for at, section in enumerate(sections):
+        name = section.partition("\n")[0].removeprefix("# $ nvidia-smi ")[:40]
+        for what, kept in (("without", sections[:at] + sections[at + 1 :]), ("alone", [section])):
+            rows.append(f"{what} {name}: {_difference(own, _facts(''.join([head, *kept])))}")
+    return "\n".join(rows)
+
+
+def _difference(own: dict[str, Any], facts: dict[str, Any]) -> str:
+    changed = [
+        f"{key} = {facts.get(key, 'gone')!r}" for key in {**own, **facts} if facts.get(key) != own.get(key)
+    ]
+    return "; ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
 
 
 def _of_another_gpu(lines: list[str], at: int) -> bool:
@@ -98,5 +111,9 @@ def smi_readings() -> dict[str, Callable[[], str]]:
     lines = {name: partial(changes_transcript, _SMI / name, *words) for name, words in changed.items()}
     return {
         **{path.name: partial(smi_transcript, path) for path in sorted(_SMI.iterdir())},
+        **{
+            f"command by command: {path.name}": partial(capture_transcript, path)
+            for path in sorted(_SMI.glob("*.capture.txt"))
+        },
         **{f"line by line: {name}": make for name, make in lines.items()},
     }
