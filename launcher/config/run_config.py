@@ -159,21 +159,36 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     here = _script_here(root, entered, data, mistakes)
     mistakes.raise_if_any()
     named = data.pop("hosts", ())
-    hosts = named or (LOCALHOST,)
-    sync = data.pop("sync", None)
-    ignore = frozenset(data.pop("ignore", ()))
-    slurm: SlurmSpec | None = data.pop("slurm", None)
-    on_end: EndCommand | None = data.pop("on_end", None)
+    own = {name: data.pop(name) for name in ("sync", "slurm", "on_end") if name in data}
     restart: RestartOptions | None = data.pop("restart", None)
-    restart = restart if restart is not None and restart.max else None
     disconnect = DisconnectOptions(
         data.pop("on_disconnect", "continue"),
         data.pop("disconnect_timeout", DEFAULT_TIMEOUT_S),
         data.pop("grace", DEFAULT_GRACE_S),
         data.pop("before_stop", None),
     )
-    data.pop("command", None)  # its words: `command` has what they ask for
+    ignore = frozenset(data.pop("ignore", ()))
     data["args"] = (*(command.args if command else ()), *data.get("args", ()), *overrides.extra_args)
+    return RunConfig(
+        path.stem,
+        path,
+        _job(path.stem, data, command, entered, here),
+        named or (LOCALHOST,),
+        here,
+        restart=restart if restart is not None and restart.max else None,
+        disconnect=disconnect,
+        ignore=ignore,
+        names_hosts=bool(named),
+        command=command,
+        **own,
+    )
+
+
+def _job(
+    name: str, data: dict[str, Any], command: ParsedCommand | None, folder: Path, here: Path | None
+) -> Job:
+    """Return the job of what is left of a run config, with what its command and local files add to it."""
+    data.pop("command", None)  # its words: `command` has what they ask for
     engine = data.pop("engine", "auto")
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     if command is not None:
@@ -181,28 +196,13 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     data |= accelerate_fields(
         data.pop("accelerate_config", None),
         command.kept if command is not None else (),
-        folder=entered,
+        folder=folder,
         given=data,
     )
-    data.setdefault("deepspeed", argument_config(data["args"], entered))
+    data.setdefault("deepspeed", argument_config(data["args"], folder))
     if data["deepspeed"] is None and data.get("script"):
-        data["deepspeed"] = script_config(here or entered / data["script"], data["script"])
-    job = Job(name=path.stem, **data)
-    return RunConfig(
-        path.stem,
-        path,
-        job,
-        hosts,
-        here,
-        sync,
-        restart,
-        disconnect,
-        ignore,
-        slurm=slurm,
-        on_end=on_end,
-        names_hosts=bool(named),
-        command=command,
-    )
+        data["deepspeed"] = script_config(here or folder / data["script"], data["script"])
+    return Job(name=name, **data)
 
 
 def find_config(name_or_path: str) -> Path:

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.deep.circle import ALL_ROUNDS_UP_TO, pair_rounds, partner_of
-from launcher.onhost.deep.suspects import MOST_SUSPECTS, MOST_WITNESSES, pairs_to_repeat
+from launcher.onhost.deep.schedule import (
+    ALL_ROUNDS_UP_TO,
+    MOST_SUSPECTS,
+    MOST_WITNESSES,
+    pair_rounds,
+    pairs_to_repeat,
+    partner_of,
+)
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.culprits import find_culprits

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from .circle import pair_rounds, partner_of
 from .devices import time_once
 from .processor import WallClock
-from .suspects import Pair, pairs_to_repeat
+from .schedule import Pair, pair_rounds, pairs_to_repeat, partner_of
 
 REDUCTIONS = 20
 EXCHANGES, FEWEST = 10, 4
