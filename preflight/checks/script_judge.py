@@ -12,6 +12,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Job, Precision
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintResult, lint_for
+from preflight.script.source import Parser
 from preflight.script.target import RankTarget
 
 
@@ -22,7 +23,8 @@ def judge_script(text: str, path: str, hosts: Mapping[str, HostFacts], job: Job)
     """
     versions = _versions(hosts)
     capabilities, size = _hardware(hosts, job)
-    script = analyze_script(text, path, args=job.args, versions=versions)
+    parser = Parser()
+    script = analyze_script(text, path, args=job.args, versions=versions, parser=parser)
     launch: Precision | None = None
     try:
         launch = decide(hosts, job, script).mixed_precision
@@ -31,7 +33,7 @@ def judge_script(text: str, path: str, hosts: Mapping[str, HostFacts], job: Job)
     args = align_args(job, launch, script).args if launch else job.args
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
     targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
-    return lint_for(text, path, targets, certain=bool(capabilities) or not job.wants_gpus)
+    return lint_for(text, path, targets, certain=bool(capabilities) or not job.wants_gpus, parser=parser)
 
 
 def _versions(hosts: Mapping[str, HostFacts]) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import lru_cache, partial
 from typing import Literal, cast
 
 from preflight.facts.script import (
@@ -79,18 +80,20 @@ def analyze_script(
     find: Finder | None = None,
     args: tuple[str, ...] = (),
     versions: Mapping[str, str] | None = None,
+    parser: Parser | None = None,
 ) -> ScriptAnalysis:
     """Return what the script was found to do; `problem` says why it could not be read. Nothing is executed.
 
     `find` reads the modules of the script's own, `args` are the arguments it will get, `versions` are those
-    of the training environment's packages.
+    of the training environment's packages, `parser` has the trees of texts that were read before.
     """
     plain = RankTarget(args=args, versions=versions or {})
     try:
-        parsed = Parser()
+        parser = parser or Parser()
+        find = lru_cache(maxsize=None)(find) if find else None
         first, second = (replace(plain, capability=item) for item in _CAPABILITIES)
-        one = _collect(Sources(find, parsed), text, path, first)
-        other = one if not one.asked_gpu else _collect(Sources(find, parsed), text, path, second)
+        one = _collect(Sources(find, parser), text, path, first)
+        other = one if not one.asked_gpu else _collect(Sources(find, parser), text, path, second)
     except SyntaxError as error:
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -100,9 +103,8 @@ def analyze_script(
     seen = one
     lines = text.splitlines()
     sites = _agreed(seen.sites, other.sites)
-    fatal = _fatal_switches(
-        seen, sites, lambda target: lint_for(text, path, [target], certain=True, find=find), plain
-    )
+    judge = partial(lint_for, text, path, certain=True, find=find, parser=parser)
+    fatal = _fatal_switches(seen, sites, lambda target: judge([target]), plain)
     sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
     dtype, where = _trained(seen)
     proven = one.complete and other.complete and not seen.unsafe

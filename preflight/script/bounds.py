@@ -29,6 +29,7 @@ MAX_CONFIG = 256 << 10
 """Characters of one configuration file: PyYAML needs seconds for more."""
 _PER_STEP = 16
 _SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
+_OF_ONE_SIZE = frozenset({bool, float, NoneType})
 
 
 class TooLong(Exception):
@@ -72,9 +73,9 @@ def is_small(value: Value) -> bool:
     """Whether a value is a short text or holds little, as most do: it costs no work, and exceeds nothing."""
     if type(value) is Const:
         known = value.value
-        if isinstance(known, str):
+        if type(known) is str:
             return len(known) < _SMALL
-        return isinstance(known, (float, NoneType)) or (isinstance(known, int) and -_SMALL < known < _SMALL)
+        return type(known) in _OF_ONE_SIZE or (isinstance(known, int) and -_SMALL < known < _SMALL)
     if type(value) is ExternalName:
         return len(value.name) < _SMALL
     return not isinstance(value, (Seq, Map, OneOf)) or value.weight < _PER_STEP

@@ -87,10 +87,19 @@ def lint(
 
 @no_collections()
 def lint_for(
-    text: str, path: str, targets: Sequence[RankTarget], *, certain: bool, find: Finder | None = None
+    text: str,
+    path: str,
+    targets: Sequence[RankTarget],
+    *,
+    certain: bool,
+    find: Finder | None = None,
+    parser: Parser | None = None,
 ) -> LintResult:
-    """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
-    parser = Parser()
+    """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known.
+
+    `parser` has the trees of texts that were read before.
+    """
+    parser = parser or Parser()
     try:
         fresh = partial(Sources, lru_cache(maxsize=None)(find) if find else None, parser)
         if any(target.processes is None for target in targets):

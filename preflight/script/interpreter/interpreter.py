@@ -283,15 +283,15 @@ class Interpreter:
 
     def thing(self, value: Value | int | None) -> HeapObject | None:
         """Return the thing that a value is, or is a part of."""
-        if isinstance(value, Ref):
+        if type(value) is Ref:
             return self.state.heap.get(value.id)
-        if isinstance(value, Element):
+        if type(value) is Element:
             return self.state.heap.get(value.of)
         return self.state.heap.get(value) if isinstance(value, int) else None
 
     def kind(self, value: Value | None) -> str:
         """Return the kind of thing a value is, "" when it is none."""
-        thing = self.thing(value) if isinstance(value, Ref) else None
+        thing = self.state.heap.get(value.id) if type(value) is Ref else None
         return thing.kind if thing else ""
 
     def keep(self, call: Call) -> int:

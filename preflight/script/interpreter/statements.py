@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
+_OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
+"""Where nodes keep what each reading asks of them again, and again at every visit."""
+
+
 def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
     """Carry out statements until the path ends."""
     for statement in body:
@@ -74,8 +78,17 @@ def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
     if isinstance(node.op, ast.BitOr) and it.evaluate(node.target) == ExternalName("os.environ"):
         it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
     else:
-        load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
-        assign(it, node.target, _counted(it, it.evaluate(load)))
+        assign(it, node.target, _counted(it, it.evaluate(_operation(node))))
+
+
+def _operation(node: ast.AugAssign) -> ast.BinOp:
+    """Return `a + b` of `a += b`, made once: a loop asks at every turn."""
+    of_node = node.__dict__
+    if _OPERATION not in of_node:
+        made = ast.BinOp(left=node.target, op=node.op, right=node.value)
+        of_node[_OPERATION] = ast.copy_location(made, node)
+    operation: ast.BinOp = of_node[_OPERATION]
+    return operation
 
 
 def _break(it: "Interpreter", node: ast.Break) -> None:
@@ -115,13 +128,21 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
     always = it.state.dead and ended.dead
     paths = [it.state]
     imports = any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
-    environ = any("environ" in ast.unparse(item) for item in node.body) if not imports else False
+    environ = not imports and any(_names_environ(item) for item in node.body)
     for handler in node.handlers:
         if always or not _never_runs(handler, imports=imports, environ=environ):
             it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
     it.state = merge_states(paths)
     execute(it, node.finalbody)
+
+
+def _names_environ(node: ast.stmt) -> bool:
+    of_node = node.__dict__
+    if _OF_ENVIRON not in of_node:
+        of_node[_OF_ENVIRON] = "environ" in ast.unparse(node)
+    named: bool = of_node[_OF_ENVIRON]
+    return named
 
 
 def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> State:

@@ -197,7 +197,7 @@ FALSE = Const(False)
 
 def alternatives(value: Value) -> Collection[Value]:
     """Return the value alone, or each that it may be."""
-    return value.values if isinstance(value, OneOf) else (value,)
+    return value.values if type(value) is OneOf else (value,)
 
 
 def join(values: Iterable[Value]) -> Value:
@@ -301,6 +301,7 @@ def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
     return HeapObject(one.kind, one.place, MappingProxyType(joined))
 
 
+_FLOAT32 = Dtype("float32")
 _UNCHANGED = (("adapters", NONE), ("quantized", FALSE), ("upcast", FALSE), ("mixed", NONE), ("rounded", NONE))
 
 
@@ -310,7 +311,11 @@ def float32_of_its_own(model: HeapObject) -> bool | None:
     torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
     loaded from a checkpoint is none of the script's own.
     """
-    own = "__class__" in model.attrs or (text_of(model.get("__name__")) or "").startswith("torch.")
-    if not own or any(model.get(name, plain) != plain for name, plain in _UNCHANGED):
+    attrs = model.attrs
+    if "__class__" not in attrs and not (text_of(model.get("__name__")) or "").startswith("torch."):
         return False
-    return None if model.get("dtype") == NONE else model.get("dtype") == Dtype("float32")
+    for name, plain in _UNCHANGED:  # each change of a model asks
+        if attrs.get(name, plain) != plain:
+            return False
+    dtype = attrs.get("dtype", NONE)
+    return None if dtype == NONE else dtype == _FLOAT32
