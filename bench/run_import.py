@@ -20,8 +20,9 @@ from bench.common import ROOT, Cost, Target, as_installed, cost_of_command, side
 BEFORE = "af6bd79c~1"
 HALF = 0.5
 _COLLECTOR = "import gc; gc.set_threshold(50_000, 20, 20); "
-IMPORTS = f"{_COLLECTOR}import launcher.commands.run, launcher.commands._launch"
-"""With the collector as `launcher.cli.main` sets it, in both."""
+_MODULES = ("commands.run", "commands._launch", "host_checks.evaluation", "launch.attempt")
+IMPORTS = f"{_COLLECTOR}import {', '.join(f'launcher.{name}' for name in _MODULES)}"
+"""With the collector as `launcher.cli.main` sets it; the last two are imported while hosts answer."""
 
 
 def main() -> int:

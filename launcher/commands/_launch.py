@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
@@ -23,7 +23,6 @@ from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.render_json import preflight_json
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
@@ -42,6 +41,9 @@ from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
 from launcher.transports.command_consent import consent_for
+
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
 
 
 def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
@@ -242,7 +244,7 @@ def _prepared(
     """Check the hosts, after leftovers have made room where they may; return who was left out, too."""
     results: list[PreflightResult] = []
 
-    def on_result(result: PreflightResult) -> None:
+    def on_result(result: "PreflightResult") -> None:
         results.append(result)
         print_report(screen, result, verbose=options.verbose)
 
@@ -270,7 +272,7 @@ def _prepared(
 
 
 def _check_first(
-    what: RunRequest, launch: LaunchRequest, on_result: Callable[[PreflightResult], None]
+    what: RunRequest, launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
 ) -> tuple[CheckedLaunch, Mapping[str, str]]:
     """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
     if what.slurm_job is None or not what.spares:

@@ -1,29 +1,32 @@
 """The report of a preflight as `preflight`, `run` and `rehearse` print it."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.config.host_sets import short_host_range
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import report_lines
 from launcher.host_checks.shown_info import note_shown
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.screen import Screen
 from preflight.errors import GpulaunchError
 
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
 
-def todays_report(result: PreflightResult, *, verbose: bool) -> Iterator[StyledLine]:
+
+def todays_report(result: "PreflightResult", *, verbose: bool) -> Iterator[StyledLine]:
     """Yield the report, without information that this user has seen of a host within a day."""
     repeated = note_shown(result.findings)
     return report_lines(result, verbose=verbose, repeated=repeated)
 
 
-def print_report(screen: Screen, result: PreflightResult, *, verbose: bool = False) -> None:
+def print_report(screen: Screen, result: "PreflightResult", *, verbose: bool = False) -> None:
     """Print the report above the screen's lowest lines."""
     for line in todays_report(result, verbose=verbose):
         screen.print_line(line)
 
 
-def below_report(error: GpulaunchError, result: PreflightResult) -> GpulaunchError:
+def below_report(error: GpulaunchError, result: "PreflightResult") -> GpulaunchError:
     """Return the error that ends a launch, in short where the report above it holds the whole."""
     if error.message in {each.message for each in result.errors.values()}:
         codes = ",".join(sorted({each.code for each in result.errors.values()}))

@@ -30,6 +30,10 @@ _LEVEL_EACH = 1
 """Of compression, for what differs from host to host: a third of the size at a fifth of the time."""
 
 
+_BESIDE = ("gauge", "stacks", "cgroup")
+"""Programs that lie in every run directory."""
+
+
 class ProtocolError(Exception):
     """What came back does not follow the protocol."""
 
@@ -63,8 +67,18 @@ class SharedStart:
         """Return the supervisor's program and a request with this start."""
         packer = self._packer.copy()
         request = b"".join((self._packed, packer.compress(rest), packer.flush()))
-        program = compress_program(program_source("supervisor"), "supervisor.py")
-        return program + b"%d\n" % len(request) + request
+        return _supervisor() + b"%d\n" % len(request) + request
+
+
+def _supervisor() -> bytes:
+    return compress_program(program_source("supervisor"), "supervisor.py")
+
+
+def pack_programs() -> None:
+    """Pack what a start sends, for a client that waits anyway: the start itself finds it packed."""
+    _supervisor()
+    for name in ("rank", "guard", *_BESIDE):
+        program_source(name)
 
 
 class StartRequests:
@@ -116,7 +130,7 @@ class StartRequests:
             "cwd": node.cwd,
             "files": [
                 *node.files,
-                *_beside("gauge", "stacks", "cgroup"),
+                *_beside(*_BESIDE),
                 *_guard(node),
                 *_client(plan, restart),
             ],

@@ -53,7 +53,7 @@ def preflight(
     ask = partial(agent_request, job=job, options=how)
     find_port = partial(_port_to_use, job=job)
     count = shard_count(len(hosts)) if how.shards is not None else 0
-    while_waiting = partial(_import_judgement, how.while_waiting)
+    while_waiting = partial(_import_judgement, how.while_waiting, reads_script=bool(job.script))
     with name_awaited_hosts(hosts, on_done) as note:
         collection = Collection(hosts, ask, opener, how.width, note, earlier, while_waiting)
         if how.shards is not None and count:
@@ -68,10 +68,12 @@ def preflight(
     return replace(result, seconds=time.monotonic() - collection.started)
 
 
-def _import_judgement(more: Callable[[], object] | None) -> None:
+def _import_judgement(more: Callable[[], object] | None, *, reads_script: bool) -> None:
     """Import what judges facts, half of the modules of a preflight: no host has to wait for them."""
     import launcher.host_checks.evaluation  # noqa: F401, PLC0415
 
+    if reads_script:
+        import preflight.checks.script_judge  # noqa: F401, PLC0415
     if more is not None:
         more()
 

@@ -1,27 +1,29 @@
 """A preflight for programs: schema gpulaunch.preflight/1, documented in docs/json.md."""
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.merged_findings import MergedFinding, merge_findings
 from preflight.checks.finding import Finding, Severity, finding_json
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
 
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
+
 SCHEMA = "gpulaunch.preflight/1"
 _RISING = tuple(Severity)
 
 
-def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
+def preflight_json(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
     """Return the document; `facts` adds everything that was read."""
     document = preflight_document(result, facts=facts)
     hosts = {name: make() for name, make in document["hosts"].items()}
     return {**document, "hosts": hosts, "reach": document["reach"]()}
 
 
-def preflight_document(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
+def preflight_document(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
     """Return the document with a function for each host and for what is reached, for `json_pieces`."""
     merged = merge_findings(result.findings)
     shared: dict[str, list[int]] = {}
@@ -55,7 +57,7 @@ def verdict(findings: tuple[Finding, ...]) -> str:
     return max(severities, key=_RISING.index, default=Severity.PASS).value
 
 
-def host_json(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
+def host_json(result: "PreflightResult", name: str, *, facts: bool) -> dict[str, Any]:
     """Return what is known of one host; `findings` are those about it alone, the verdict counts all."""
     mine = result.of(name)
     known = result.facts.get(name)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, groupby
+from typing import TYPE_CHECKING
 
 from launcher.config.host_sets import host_range, short_host_range
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import counted, duration, one_line, sanitize
@@ -16,6 +16,9 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
+
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
 
 _STYLES = {
     "pass": "32",
@@ -122,7 +125,7 @@ def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
 
 
 def report_lines(
-    result: PreflightResult, *, verbose: bool = False, repeated: frozenset[Finding] = frozenset()
+    result: "PreflightResult", *, verbose: bool = False, repeated: frozenset[Finding] = frozenset()
 ) -> Iterator[StyledLine]:
     """Yield the whole report for people, line by line: two screens at most, unless `verbose`.
 
@@ -221,7 +224,7 @@ def _notable(findings: Iterable[Finding]) -> bool:
     return any(f.severity not in (Severity.INFO, Severity.PASS) and not f.ignored for f in findings)
 
 
-def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[StyledLine]:
+def _quiet_lines(result: "PreflightResult", quiet: list[str]) -> Iterator[StyledLine]:
     """Say "fine" once for hosts that look the same."""
     groups: dict[str, list[str]] = {}
     for name in quiet:
@@ -278,7 +281,7 @@ def _finding_lines(
         yield from _fix_lines(item.fix, 1)
 
 
-def _would_use_lines(result: PreflightResult) -> Iterator[str]:
+def _would_use_lines(result: "PreflightResult") -> Iterator[str]:
     use = result.would_use
     if use is None:
         return
@@ -308,7 +311,7 @@ def reused_lines(facts: Iterable[HostFacts]) -> Iterator[str]:
         yield f"not read again of {counted(len(found), 'host')}: {words}, read {span} ago"
 
 
-def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledLine:
+def _last_line(result: "PreflightResult", repeated: frozenset[Finding]) -> StyledLine:
     merged = [each.finding for each in merge_findings(result.findings)]
     counts = {severity: sum(f.severity is severity and not f.ignored for f in merged) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)

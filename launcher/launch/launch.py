@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress
 from launcher.follow.phases import Phase
-from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import preflight
-from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.planning.network import choose_main_address
 from launcher.planning.plan import Plan
@@ -21,6 +20,9 @@ from launcher.terminal.screen import Screen
 from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
+
+if TYPE_CHECKING:
+    from launcher.host_checks.evaluation import PreflightResult
 
 PORT_ATTEMPTS = 3
 SSH_PORT = 22
@@ -33,7 +35,7 @@ class CheckedLaunch:
     """A preflight, and all that a plan needs."""
 
     launch: LaunchRequest
-    result: PreflightResult
+    result: "PreflightResult"
     script: ScriptAnalysis | None
 
     def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
@@ -91,14 +93,16 @@ def is_busy(finding: Finding) -> bool:
     return finding.code in BUSY_CODES and finding.severity is Severity.CRITICAL
 
 
-def raise_if_blocked(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
+def raise_if_blocked(launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]") -> CheckedLaunch:
     """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
     prepared = preflight_or_raise(launch, on_result)
     prepared.raise_if_blocked()
     return prepared
 
 
-def preflight_or_raise(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
+def preflight_or_raise(
+    launch: LaunchRequest, on_result: "Callable[[PreflightResult], None]"
+) -> CheckedLaunch:
     """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
     result = preflight_hosts(launch)
     on_result(result)
@@ -107,7 +111,7 @@ def preflight_or_raise(launch: LaunchRequest, on_result: Callable[[PreflightResu
     return CheckedLaunch(launch, result, result.script)
 
 
-def preflight_hosts(launch: LaunchRequest) -> PreflightResult:
+def preflight_hosts(launch: LaunchRequest) -> "PreflightResult":
     """Preflight the hosts; what cannot be used is among the findings and errors."""
     options = PreflightOptions(
         ignore=launch.ignore,
@@ -116,10 +120,19 @@ def preflight_hosts(launch: LaunchRequest) -> PreflightResult:
         sent=launch.sent,
         script_after_sync=launch.script_after_sync,
         cache=launch.cache,
+        while_waiting=_prepare_start,
     )
     return preflight(
         launch.entries, launch.job, launch.connections.borrow, options=options, probe=launch.probe
     )
+
+
+def _prepare_start() -> None:
+    """Load and pack what a start needs, while the hosts work on their answers."""
+    import launcher.launch.attempt  # noqa: F401, PLC0415
+    from launcher.follow.protocol import pack_programs  # noqa: PLC0415
+
+    pack_programs()
 
 
 def launch_and_follow(
@@ -129,6 +142,8 @@ def launch_and_follow(
 
     `given_up` takes the outcome of each attempt that another one follows: its ranks may have left something.
     """
+    from launcher.launch.attempt import Attempt  # noqa: PLC0415 - imported while the hosts answered
+
     avoid: frozenset[int] = frozenset()
     attempt = 1
     launch = prepared.launch

@@ -59,6 +59,13 @@ def test_a_run_imports_later_what_only_some_runs_need(module: str, of_run: froze
     assert module not in of_run
 
 
+@pytest.mark.parametrize("module", ["launcher.host_checks.evaluation", "launcher.launch.attempt"])
+def test_a_run_asks_its_hosts_before_it_imports_what_judges_and_starts(
+    module: str, of_run: frozenset[str]
+) -> None:
+    assert module not in of_run
+
+
 @pytest.mark.parametrize("module", ["importlib.metadata", "yaml"])
 def test_lint_imports_later_what_only_run_configs_need(module: str) -> None:
     assert module not in imported("launcher.commands.lint; launcher.commands.lint._installed()")
