@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
-"""Where nodes keep what each reading asks of them again, and again at every visit."""
+"""Where nodes keep what each reading needs of them, at every visit."""
 
 
 def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
@@ -82,7 +82,7 @@ def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
 
 
 def _operation(node: ast.AugAssign) -> ast.BinOp:
-    """Return `a + b` of `a += b`, made once: a loop asks at every turn."""
+    """Return `a + b` of `a += b`, made once for all turns of a loop."""
     of_node = node.__dict__
     if _OPERATION not in of_node:
         made = ast.BinOp(left=node.target, op=node.op, right=node.value)
