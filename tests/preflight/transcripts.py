@@ -1,12 +1,14 @@
 """What is reported of the scripts, logs and hosts of the tests, whole.
 
-`python -m tests.preflight.transcripts` writes it. The other tests compare what they are about, these all
-that is computed: each place, column, related place, level, number and command, so that any change shows in
-`git diff` and is read there. The fixed text of rules and signatures is left out.
+`python -m tests.preflight.transcripts` writes it, with names (`scripts logs`) only these. The other tests
+compare what they are about, these all that is computed: each place, column, related place, level, number and
+command, so that any change shows in `git diff` and is read there. The fixed text of rules and signatures is
+left out.
 """
 
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -125,21 +127,32 @@ def kept_transcripts(name: str) -> dict[str, str]:
     return {key: text.rstrip("\n") for key, _, text in (part.partition("\n") for part in parts)}
 
 
-def main() -> None:
-    """Write all transcripts."""
-    findings = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
-    findings |= {name: script_transcript(SNIPPET, text) for name, text in snippets().items()}
-    readings = {heading: reading_transcript(text) for heading, text in scripts().items()}
-    logs = {key: log_transcript(log) for key, log in whole_logs().items()}
-    cases = {str(case): case_transcript(case) for case in all_cases()}
-    limits = {code: limits_transcript(code) for code in sorted(all_checks())}
-    written = {"scripts": findings, "readings": readings, "logs": logs, "cases": cases, "limits": limits}
-    written["log_changes"] = {heading: make() for heading, make in log_changes().items()}
-    written["smi"] = {heading: make() for heading, make in smi_readings().items()}
-    for name, found in written.items():
-        text = "".join(f"#### {key}\n{value}\n" for key, value in found.items())
+def _findings() -> dict[str, str]:
+    found = {path.relative_to(HERE).as_posix(): script_transcript(path) for path in [*BAD, *GOOD]}
+    return found | {name: script_transcript(SNIPPET, text) for name, text in snippets().items()}
+
+
+def _made(changes: dict[str, Callable[[], str]]) -> dict[str, str]:
+    return {heading: make() for heading, make in changes.items()}
+
+
+WRITTEN: dict[str, Callable[[], dict[str, str]]] = {
+    "scripts": _findings,
+    "readings": lambda: {heading: reading_transcript(text) for heading, text in scripts().items()},
+    "logs": lambda: {key: log_transcript(log) for key, log in whole_logs().items()},
+    "log_changes": lambda: _made(log_changes()),
+    "cases": lambda: {str(case): case_transcript(case) for case in all_cases()},
+    "limits": lambda: {code: limits_transcript(code) for code in sorted(all_checks())},
+    "smi": lambda: _made(smi_readings()),
+}
+
+
+def main(names: Sequence[str]) -> None:
+    """Write the transcripts of these names, or all."""
+    for name in names or WRITTEN:
+        text = "".join(f"#### {key}\n{value}\n" for key, value in WRITTEN[name]().items())
         (_HERE / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
