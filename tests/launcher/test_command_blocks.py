@@ -53,6 +53,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ('X=1; for given in "$@"; do X=$given; done', ["1"]),
         ("X=1; for given; do X=$given; done", ["1"]),
         ("X=1; if [ $# -ge 1 ]; then X=$1; fi", ["1"]),
+        ("usage() { echo u; exit 1; }\n[ $# -lt 1 ] && usage\nX=1", ["1"]),
         ("N=4\nif (( N > 2 && N % 2 == 0 )); then X=1; else X=2; fi", ["1"]),
         ("N=4\nX=1; ((N < 2)) && X=2", ["1"]),
         ("N=4\n(( N += 3 )); ((N--))\nX=$N", ["6"]),

@@ -82,6 +82,26 @@ def test_accelerate_reads_any_line_as_gpulaunch_does(data: st.DataObject) -> Non
     check_against(parser, ACCELERATE, data.draw(_lines(list(options_of(parser)))))
 
 
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("torchrun --nproc_per_node 2 --nproc-per-node=4 a.py", (None, 4, None)),
+        ("torchrun --nnodes 2 --nproc_per_node 2 --nnodes 1 a.py", (1, 2, None)),
+        ("accelerate launch --num_processes 2 --num-processes 8 a.py", (None, None, 8)),
+        ("deepspeed --num_gpus 2 --num_gpus 1 a.py", (None, 1, None)),
+    ],
+)
+def test_the_last_of_an_option_that_comes_again_counts(
+    line: str, counts: tuple[int | None, int | None, int | None]
+) -> None:
+    parsed = parse_line(line)
+    request = parsed.request
+    assert (request.nodes, request.per_node, request.total) == counts
+    assert any("comes after it, and counts" in sentence for sentence in parsed.dropped)
+    with pytest.raises(CommandRefused, match="two things"):
+        parse_line("mpirun -np 2 -np 4 python a.py")
+
+
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate launch", "deepspeed", "composer"])
 def test_two_dashes_behind_the_script_are_the_parsers_own(launcher: str) -> None:
     """argparse takes the first `--` off; a script that got it would take its options for arguments."""

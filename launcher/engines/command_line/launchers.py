@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options
@@ -11,7 +11,7 @@ from launcher.engines.command_line.option_reader import FoundOption, read_inters
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.preparations import refuse_setup
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
-from launcher.engines.command_line.request import check_counts, for_each_host, request_of
+from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
 from launcher.engines.command_line.tables.composer import COMPOSER
@@ -164,6 +164,7 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         reading = read_options(line.words, start, table)
         others = (reading.program, *range(reading.arguments, len(line.words)))
     line.take(reading.found)
+    line.dropped += _repeated(reading.found)
     if reading.program >= len(line.words):
         raise _without_script(launcher, reading.found)
     names = {one.option.name for one in reading.found}
@@ -184,6 +185,15 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         local_rank_option=_local_rank_option(launcher, names, kind),
         remarks=_misplaced(table, record.args, record.program),
     )
+
+
+def _repeated(found: Sequence[FoundOption]) -> Iterator[str]:
+    """Yield what is said of options that come again: their launcher takes the last."""
+    last = {one.use.name: one.use for one in found}
+    for one in found:
+        counts = last[one.use.name]
+        if one.use.owner in LAST_COUNTS and counts.values != one.use.values:
+            yield f"{one.use.text}: {counts.text} comes after it, and counts"
 
 
 def _without_script(launcher: LauncherKind, found: Sequence[FoundOption]) -> CommandRefused:

@@ -6,12 +6,15 @@ from typing import Any
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
-from launcher.engines.command_line.records import Request
+from launcher.engines.command_line.records import OptionUse, Request
 from launcher.errors import CommandRefused
 
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - what lines say, nothing is bound
 _NO_GPU = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
+LAST_COUNTS = ("torchrun", "torch.distributed.launch", "accelerate", "deepspeed", "composer")
+"""Launchers that take the last of an option that comes again (argparse)."""
+
 _COUNTS = ("nodes", "per_node", "total")
 
 
@@ -21,23 +24,29 @@ def request_of(found: Iterable[FoundOption]) -> Request:
     Raises CommandRefused for values that cannot be read, and for one asked twice with two answers.
     """
     fields: dict[str, Any] = {}
-    spelled: dict[str, str] = {}
-    owners: dict[str, str] = {}
+    uses: dict[str, OptionUse] = {}
     for one in found:
         is_known = all(word.is_known for word in one.words)
         for name, value in (_fields(one) if is_known else _port_alone(one)).items():
             if value is None:
                 continue
+            before = uses.get(name)
+            is_repeated = (
+                before is not None
+                and (before.name, before.owner) == (one.use.name, one.use.owner)
+                and one.use.owner in LAST_COUNTS
+            )
             if (
                 name in fields
                 and fields[name] != value
-                and "environment" not in (one.use.owner, owners[name])
+                and not is_repeated
+                and "environment" not in (one.use.owner, uses[name].owner)
             ):
                 raise CommandRefused(
-                    f"the line asks for two things: {spelled[name]} and {one.use.text}",
+                    f"the line asks for two things: {uses[name].text} and {one.use.text}",
                     "leave one of them out",
                 )
-            fields[name], spelled[name], owners[name] = value, one.use.text, one.use.owner
+            fields[name], uses[name] = value, one.use
     return Request(**fields)
 
 

@@ -90,6 +90,7 @@ class ShellBlocks:
         self.open: list[_Block] = []
         self.list = _List()
         self.last: Answer = True  # how the last list ended
+        self.asked = False  # the call of a function is behind a test of arguments
         self.test = "test"  # the last one, as the text has it
         self.kinds: dict[str, None] = {}  # what the text has had, in its order
 
@@ -120,7 +121,7 @@ class ShellBlocks:
     @property
     def of_arguments(self) -> bool:
         """Whether a condition around the next command asks for arguments of the text."""
-        return self.list.of_arguments or any(block.of_arguments for block in self.open)
+        return self.asked or self.list.of_arguments or any(block.of_arguments for block in self.open)
 
     def take(self, words: tuple[Word, ...], end: str, values: Values) -> bool:
         """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
@@ -179,11 +180,13 @@ class ShellBlocks:
 
     def inside(self) -> Callable[[], None]:
         """Start the commands of a loop, a function or a file; return what leaves them again."""
-        opened, around, self.list = len(self.open), self.list, _List()
+        opened, around, asked = len(self.open), self.list, self.asked
+        self.asked = self.of_arguments
+        self.list = _List()
 
         def leave() -> None:
             del self.open[opened:]
-            self.list = around
+            self.list, self.asked = around, asked
 
         return leave
 
