@@ -22,7 +22,7 @@ from preflight.diagnosis.result import (
     Diagnosis,
     Evidence,
 )
-from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import find_hits, shape
@@ -70,7 +70,9 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
         causes = apply_context(causes, context)
     if not causes and (said := _as_logged(lines)) is not lines:
         return diagnose_lines(said, context)
-    failed = bool(course.failing) and not course.continued(course.failing[-1].order)
+    failed = ends_in_error(lines, course) or (
+        bool(course.failing) and not course.continued(course.failing[-1].order)
+    )
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
 
@@ -79,13 +81,21 @@ def _as_logged(lines: Sequence[Line]) -> Sequence[Line]:
     """Return lines of a person who quotes an exception in a sentence, each from the exception on; others as they are."""
     if len(lines) > _MOST_OF_A_SENTENCE:
         return lines
-    starts = [None if is_warning_line(line.text) else _IN_A_SENTENCE.search(line.text) for line in lines]
+    starts = [_said_in(lines, line) for line in lines]
     if not any(starts):
         return lines
     return [
         replace(line, text=line.text[found.end() :].strip("`'\"* ")) if found else line
         for line, found in zip(lines, starts, strict=True)
     ]
+
+
+def _said_in(lines: Sequence[Line], line: Line) -> re.Match[str] | None:
+    """Where a line says which exception was raised; not in a warning, nor in code, where words come before it."""
+    found = None if is_warning_line(line.text) else _IN_A_SENTENCE.search(line.text)
+    if found is None or re.search(r"\w", line.text[: found.start()]) is None:
+        return found
+    return None if is_quoted(lines, line) or is_shown_text(lines, line) else found
 
 
 def _failed(context: Context | None) -> bool:

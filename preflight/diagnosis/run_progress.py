@@ -16,7 +16,7 @@ _FAILED = AnyOf(
     r"Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
-    r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ Hangup {2,}|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State: (?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^\S*python\S*: (?:error|can't open)|stopping training\b|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
@@ -45,6 +45,11 @@ _LAUNCHER_FAILED = re.compile(
 )
 # torch's agent, whose ranks it may have started again before.
 _AGENT_SUCCEEDED = re.compile(r"worker group successfully finished|WorkerState\.SUCCEEDED")
+# Words of a tool that gives up, where nothing comes behind them.
+_GIVES_UP = re.compile(
+    r"\W{0,3}(?:\[(?:ERROR|Error|error|FATAL)\]:?|(?:ERROR|Error|[Ff]atal error|FATAL):) +(?!(?:nan|inf|[Nn]one)\b)['\"`(]?[A-Za-z]"
+    r"|make(?:\[\d+\])?: \*\*\* .{0,200}\bError \d+$|ninja: build stopped|(?:\w+\.pl): .{0,80}\bfailed\b"
+)
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
 ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
@@ -60,6 +65,19 @@ _ECHO = re.compile(
 """What batch scripts echo behind the command, however it ended."""
 _ECHOED = 12
 """Lines behind an exception in which such words are an echo: `time` prints three, loggers that shut down some more."""
+
+
+def ends_in_error(lines: Sequence[Line], course: "RunProgress") -> bool:
+    """Whether the last line is an error of a tool whose words no signature knows, in a run that was not done before."""
+    last = next((line for line in reversed(lines) if line.text.strip()), None)
+    return (
+        last is not None
+        and _GIVES_UP.match(last.text[:_LONGEST]) is not None
+        and not course.done
+        and not is_warning_line(last.text)
+        and not is_harmless(last.text)
+        and not is_shown_text(lines, last)
+    )
 
 
 class RunProgress:

@@ -20,7 +20,7 @@ _LAUNCHED = re.compile(
 _RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b(?!Group)")
 _HEAD_OF_TRACEBACK = re.compile(r"Traceback \(most recent call last\):$")
 _IN_SCRIPT = re.compile(
-    r' {2}File "(?!<string>|<stdin>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
+    r' {1,2}File "(?!<string>|<stdin>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
 )
 _OF_ANOTHER = re.compile(
     r"During handling of|The above exception|Exception (?:in thread|ignored)|Original Traceback|^Process \S+:|Logging error|RemoteTraceback"
@@ -112,11 +112,15 @@ def _after_ended_process(failing: Sequence[Line]) -> int:
 
 def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return where the last traceback starts, if it is right below another one: a process dies of one only."""
-    heads = [line.order for line in failing if _ended_script(lines, line)]
+    stream = failing[-1].stream
+    if sum(1 for line in failing if line.stream == stream and _HEAD_OF_TRACEBACK.match(line.text)) < 2:
+        return 0
+    own = [line for line in lines if line.stream == stream]
+    heads = [at for at, line in enumerate(own) if _ended_script(own, at)]
     if len(heads) < 2 or any(_LAUNCHED.search(line.text) for line in lines):
         return 0
-    adjacent = _end_of_traceback(lines, heads[-2]) + 1 == heads[-1]
-    return heads[-1] if adjacent and _end_of_traceback(lines, heads[-1]) < len(lines) else 0
+    adjacent = _end_of_traceback(own, heads[-2]) + 1 == heads[-1]
+    return own[heads[-1]].order if adjacent and _end_of_traceback(own, heads[-1]) < len(own) else 0
 
 
 def _end_of_traceback(lines: Sequence[Line], head: int) -> int:
@@ -124,13 +128,12 @@ def _end_of_traceback(lines: Sequence[Line], head: int) -> int:
     return next((at for at in range(head + 1, len(lines)) if not lines[at].text[:1].isspace()), len(lines))
 
 
-def _ended_script(lines: Sequence[Line], head: Line) -> bool:
+def _ended_script(lines: Sequence[Line], head: int) -> bool:
     """Whether a traceback starts in a script itself, is linked to none above it and is not of a thread or a child."""
-    above = lines[max(0, head.order - 3) : head.order]
     return (
-        _HEAD_OF_TRACEBACK.match(head.text) is not None
-        and any(_IN_SCRIPT.match(line.text) for line in lines[head.order + 1 : head.order + 2])
-        and not any(_OF_ANOTHER.search(line.text) for line in above)
+        _HEAD_OF_TRACEBACK.match(lines[head].text) is not None
+        and any(_IN_SCRIPT.match(line.text) for line in lines[head + 1 : head + 2])
+        and not any(_OF_ANOTHER.search(line.text) for line in lines[max(0, head - 3) : head])
     )
 
 

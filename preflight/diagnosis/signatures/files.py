@@ -83,6 +83,10 @@ ROWS: tuple[Signature, ...] = (
               "a program is not in PATH on this host: no environment that holds it is activated, or it is not installed",
               "activate the environment in the script that starts the run (source DIR/bin/activate, module load), or name the program by its full path;"
               " gpulaunch takes python: of hosts.yaml", "known"),
+    Signature("S113", "user-exception", GENERAL, r": line \d+: \S{1,80}: (?:unbound variable|parameter (?:null or )?not set)$|: line \d+: (?:\w{1,20}: )?(?:syntax error\b|unexpected EOF while looking for|.{1,80}: not a valid identifier$|.{1,80}: (?:unary|binary) operator expected$)|\bsh: \d+: (?:Syntax error: |\S{1,80}: (?:Bad substitution|bad variable name|parameter not set)$)|: Bad substitution$",
+              "the shell script that starts the run is at fault: it reads a variable that is not set, or its syntax is wrong",
+              "the line that the message names; bash -n SCRIPT checks the syntax, ${NAME:-default} or an export sets what is missing; start it with"
+              " bash where sh is another shell", "known"),
     Signature("S94", "storage", GENERAL, r"^PermissionError|NVMLError_NoPermission\b|^(?:\S{0,80}/)?(?:ba|da|z|k)?sh: (?:line \d+: )?\S{1,160}: Permission denied$|: line \d+: \S{1,160}: Permission denied$|^(?:mkdir|touch|cp|mv|tee|tar|rsync|ln|chmod|cat): .{1,200}: Permission denied$|\[Errno 13\]|\[Errno 1\] Operation not permitted",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
 )  # fmt: skip
