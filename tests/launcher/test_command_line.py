@@ -229,8 +229,8 @@ def test_conda_run_names_an_environment() -> None:
         ),
         ("torchrun --nproc_per_node four a.py", "'four', and takes a number", "leave"),
         (
-            "torchrun --nproc_per_node 4 --nproc-per-node 8 a.py",
-            "two things: --nproc_per_node 4 and",
+            "torchrun --rdzv_endpoint h:1 --master_port 2 a.py",
+            "two things: --rdzv_endpoint h:1 and",
             "leave",
         ),
         ("torchrun --nnodes 2 --node_rank 2 a.py", "node 2 of 2", "leave the rank"),
