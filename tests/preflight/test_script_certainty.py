@@ -50,9 +50,9 @@ UNCALLED = """
 NAMED = """
     import torch, sys
     def main(mode):
-        if mode == "demo":
-            demo()
-    def demo():
+        if mode == "probe":
+            probe()
+    def probe():
         torch.zeros(1).to("cuda:0")
     if __name__ == "__main__":
         main("train")
@@ -139,6 +139,7 @@ def test_what_only_an_untaken_branch_calls_is_one_level_lower() -> None:
     [(code, level, message)] = _found(NAMED)
     assert (code, level) == ("D201", Level.WARNING)
     assert message.endswith("if it is called")
+    assert _found(NAMED.replace("probe", "demo")) == []  # by its name it trains nothing
 
 
 def test_placement_under_an_unknown_condition_is_no_error() -> None:

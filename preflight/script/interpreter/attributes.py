@@ -160,7 +160,7 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
             if name in info.names:
                 value = info.names[name]
                 if not isinstance(value, Func):
-                    return value
+                    return _described(it, value, node)
                 if _has_decorator(it, value, "staticmethod"):
                     return value
                 bound = Func(value.key, value.frame, owner)
@@ -170,6 +170,14 @@ def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) ->
     if thing.kind == "instance" and (found := special(it, owner, "__getattr__", Const(name), node)):
         return found
     return it.library.attribute(it, owner, name)
+
+
+def _described(it: "Interpreter", value: Value, node: ast.AST) -> Value:
+    """Return an attribute of a class, or what its __get__ makes of it."""
+    method = classes.method_of(it, value, "__get__") if it.kind(value) == "instance" else None
+    if method is None:
+        return value
+    return calls.call_function(it, method, unwrap_value(it, node, (UNKNOWN, UNKNOWN)))
 
 
 def _is_property(it: "Interpreter", func: Func) -> bool:

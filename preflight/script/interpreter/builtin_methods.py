@@ -91,7 +91,8 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
     if name in _PATH_METHODS:
         return owner  # of a path, which its text represents
     if name == "format":
-        return UNKNOWN if seen.open else formatted(text, seen.args, seen.named(), seen.place)
+        rest = seen.open and any(isinstance(item, ast.Starred) for item in seen.node.args)
+        return UNKNOWN if rest else formatted(text, seen.args, seen.named(), seen.place)
     if name == "join":
         return joined(text, seen.args[0] if seen.args else UNKNOWN)
     given = [item.value for item in seen.args if isinstance(item, Const)]

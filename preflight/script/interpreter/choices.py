@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _USES = (
     r"(?:^|_)(?:eval\w*|valid\w*|tests?|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"
-    r"|chat|show|info|inspect|list|download|prepare|preprocess|benchmark|profile|visuali[sz]e|plot)(?:_|$)"
+    r"|bench|chat|show|info|inspect|list|download|prepare|preprocess|benchmark|profile|visuali[sz]e|plot)(?:_|$)"
 )
 """Names of what a script does beside training: a launch of several ranks is for what trains."""
 
@@ -60,10 +60,15 @@ def call_builtin_method(it: "Interpreter", owner: ast.expr, name: str, seen: Cal
     return join(results)
 
 
+def only_uses(name: str) -> bool:
+    """Whether a function by its name uses a model and does not train it."""
+    return re.search(_USES, name) is not None
+
+
 def _without_uses(it: "Interpreter", functions: list[Func]) -> list[Func]:
     """Return the functions, without those that by their names use a model where another one trains it."""
     names = {item: getattr(it.functions[item.key].node, "name", "") for item in functions}
-    if not any(TRAINS.search(name) and not re.search(_USES, name) for name in names.values()):
+    if not any(TRAINS.search(name) and not only_uses(name) for name in names.values()):
         return functions
-    it.called |= {item.key for item, name in names.items() if re.search(_USES, name)}
-    return [item for item in functions if not re.search(_USES, names[item])]
+    it.called |= {item.key for item, name in names.items() if only_uses(name)}
+    return [item for item in functions if not only_uses(names[item])]

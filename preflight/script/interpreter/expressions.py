@@ -28,6 +28,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    names_of,
     own_attribute,
     text_of,
     truth,
@@ -107,7 +108,8 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
     if isinstance(owner, Map):
         keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
         if keys and len(keys) == len(alternatives(key)):
-            return join(owner.get(name) or UNKNOWN for name in keys)
+            other = owner.get("*") or UNKNOWN  # of a comprehension over what is not known
+            return join(owner.get(name) or other for name in keys)
         return join((*(value for _, value in owner.items), UNKNOWN))
     if isinstance(key, RankValue) and isinstance(owner, Seq) and len(set(owner.items)) > 1:
         return RankValue() if all(isinstance(item, Const) for item in owner.items) else UNKNOWN
@@ -244,6 +246,7 @@ def _known_items(
     """Return what a comprehension makes of a few known items one by one, None of anything else."""
     if len(generators) != 1:
         return None
+    source = names_of(source)
     if not isinstance(source, Seq) or source.open or len(source.items) > MAX_ALTERNATIVES:
         return None
     if len(source.items) > _MAX_OBJECTS and not isinstance(source.items[0], (Const, Seq)):

@@ -15,6 +15,7 @@ from preflight.script import bounds
 from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.call_cache import CallCache
+from preflight.script.interpreter.choices import only_uses
 from preflight.script.interpreter.decorators import is_command
 from preflight.script.interpreter.events import Call, ClassInfo, Draw, FuncInfo, ScriptEvent
 from preflight.script.interpreter.guards import UNCALLED
@@ -38,7 +39,7 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.names import TRAINS, is_named_trainer
-from preflight.script.source import PLACE, Source, Sources, walk
+from preflight.script.source import PLACE, Source, Sources, used_names, walk
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -193,18 +194,25 @@ class Interpreter:
     def _run_uncalled(self, source: Source) -> None:
         """A library of training functions, or a `main` that a tool calls: read each with its defaults.
 
-        Of a script that starts something itself only what it names: a branch that is not taken may call it.
+        Of a script that starts something itself only what it names and trains: an untaken branch may call it.
         """
         frame = self.modules[source.path]
         names = self.state.frames[frame].items()
         mine = [(name, it) for name, it in names if isinstance(it, Func) and it.key not in self.called]
         used = self.sources.parser.used_by_program(source.tree) if mine else None
+        if used is None and mine and self._has_trained(source):
+            used = used_names(self.sources.parser.nodes(source.tree))
         self.contexts += [] if used is None else [UNCALLED]
         for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
             known = value.key in self.functions and value.key not in self.called
-            if known and (used is None or name in used):
+            if known and (used is None or (name in used and not only_uses(name))):
                 self._run_alone(value, frame)
         self.contexts.clear()
+
+    def _has_trained(self, source: Source) -> bool:
+        """Whether a script without a guard has called what trains, by its name, and starts nothing else."""
+        called = (self.functions[key] for key in self.called if key in self.functions)
+        return any(info.source is source and TRAINS.search(getattr(info.node, "name", "")) for info in called)
 
     def _run_alone(self, func: Func, frame: int) -> None:
         before = self.state.fork()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.events import Draw
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Seq, truth
+from preflight.script.interpreter.values import Seq, names_of, truth
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -22,7 +22,7 @@ _MAX_UNROLLED = 6
 def read_for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
     """Carry out a loop over items: those that are known one by one, others as one that stands for all."""
     outer_drawn = it.drawn
-    iterable = it.evaluate(node.iter)
+    iterable = names_of(it.evaluate(node.iter))
     exact = isinstance(iterable, Seq) and not iterable.open
     if isinstance(iterable, Seq) and exact and not iterable.items:
         it.execute(node.orelse)

@@ -237,6 +237,16 @@ def merged(left: Map, right: Map) -> Map:
     return Map(items, left.open or right.open, {**left.places, **right.places})
 
 
+def names_of(value: Value) -> Value:
+    """Return what a loop over a dict goes over, where all its names are known; any other value as it is.
+
+    A dict with a name such as `__scaled__` represents a tensor.
+    """
+    if not isinstance(value, Map) or value.open or any(str(name)[:2] == "__" for name, _ in value.items):
+        return value
+    return Seq(tuple(Const(name, value.places.get(name)) for name, _ in value.items))
+
+
 def place_of(value: Value | None) -> CodeLocation | None:
     """Return where the script writes a value, None when that is not known."""
     return value.place if isinstance(value, (Const, Dtype, Device)) else None
