@@ -14,7 +14,7 @@ ROWS: tuple[Signature, ...] = (
               r"client socket has (?:timed out after|failed to connect to any)|connection to the C10d store has failed"
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
               r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101|99)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
-              r"|The connection to the etcd .{0,40}(?:failed|refused)|gaierror: \[Errno -[23]\].{0,60}|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
+              r"|The connection to the etcd .{0,40}(?:failed|refused)|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
               r"|Failed to (?:connect to|get cluster ID from) GCS|[Uu]nable to connect to GCS|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
@@ -43,7 +43,7 @@ ROWS: tuple[Signature, ...] = (
               "source"),
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
-              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |kex_exchange_identification|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
+              r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),

@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
               " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
     Signature("S68", "inductor-compile", ROOT,
-              r"InvalidCxxCompiler|Error: \S{0,200}/torch(?:inductor|_extensions)[_/]\S{1,200}\.so: |libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
+              r"InvalidCxxCompiler|^(?:gcc|g\+\+|cc1plus|c\+\+|nvcc|clang\+{0,2}): (?:fatal )?error: (?!Killed)|Error: \S{0,200}/torch(?:inductor|_extensions)[_/]\S{1,200}\.so: |libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
               r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler"
               r"|Triton Error \[CUDA\](?!: (?:out of mem|an illegal|device kernel image))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit)"
               r"|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"

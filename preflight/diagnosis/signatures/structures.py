@@ -4,6 +4,8 @@ The rows of the other modules know sentences. These take what none of them names
 likely and never certain.
 """
 
+from preflight.diagnosis.signatures.model import branches
+
 _RAISED = r"^\W{0,4}(?:\w+\.)*(?:\w*(?:Error|Exception)|(?<=\.)error)\b: .{0,240}"
 _NOT = r"(?:is|are|was|were|has|have|does|do|could|can) ?(?:not|n't)"
 _GPUS = r"(?:NVIDIA |CUDA |cuda |HIP )?(?:GPUs?|[Cc][Uu][Dd][Aa] devices?|accelerators?)"
@@ -16,7 +18,7 @@ _RANK_VARIABLE = r"(?:MASTER_ADDR|MASTER_PORT|LOCAL_RANK|WORLD_SIZE|RANK)"
 
 def _raised(*messages: str) -> str:
     """Return the pattern of an exception whose message holds one of these."""
-    return "|".join(_RAISED + message for message in messages)
+    return "|".join(_RAISED + branch for message in messages for branch in branches(message))
 
 
 PATTERNS: tuple[tuple[str, str], ...] = (
@@ -26,6 +28,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"[Bb]atch[ _]?[Ss]ize\b.{0,100}\b(?:divisible|multiple of)\b",
         r"\bnum_processes\b.{0,60}\b(?:divisible|multiple|match)|\bmatch num_processes\b",
         r"\b(?:[Mm]esh|MESH)\b.{0,80}\b(?:[Ww]orld size|\d+ (?:ranks|devices|processes))\b",
+        r"\bbatch\b.{0,60}\bdivisible\b|\b(?:divisible by|equal (?:to )?(?:the number of )?)(?:\d+ )?(?:ranks|GPUs|devices|processes)\b",
         r"\b\d+ ranks and \d+ |\bat least \d+ processes\b|[Bb]atch size\b.{0,60}\bgreater than 0",
         r"\b(?:less|smaller|greater|larger|equal)\b.{0,40}\bworld[ _]size\b",
         r"--ntasks(?:-per-node)?=\d+|\bdevices=\d+\b.{0,200}\bdoes not match",
@@ -37,7 +40,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     )),
     ("S31", _raised(
         r"\bdevice_?(?:id|index|indices|ids)?\b.{0,60}\bout of range\b",
-        r"\bnot enough (?:GPUs|devices|gpus)\b",
+        r"\bnot enough (?:GPUs|devices|gpus)\b|\bmore (?:ranks|processes)\b.{0,20}\bthan (?:GPUs|devices)\b",
         r"\b(?:GPUs|gpus|devices)\b.{0,60}\bbut (?:only|there (?:are|is)(?: only)?) \d+\b",
     )),
     ("S43", _raised(
@@ -57,12 +60,12 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b(?:expects?|expected|must have|should have|to have)\b.{0,80}(?<!torch\.)\b(?:d|scalar )types?\b.{0,80}\bgot\b",
     )),
     ("S14", _raised(r"\b(?:FP8|fp8|Float8|float8)\b.{0,80}\b(?:not installed|not available|[Cc]ompute [Cc]apability|(?:on|by) (?:this|your|the) (?:GPU|device|hardware)|requires? (?:an? )?(?:GPU|Hopper|Ada|H100|TransformerEngine|transformer[-_ ]engine))", r"\bcompute capability\b.{0,60}\b(?:FP8|fp8)\b")),
-    ("S32", _raised(r"\b[Cc]ompute [Cc]apability\b.{0,60}(?:\brequired|\bnot supported|\btoo (?:low|old)|\bor (?:higher|above|newer|greater|later)|>=|\bat least)", r"\b(?:[Rr]equires?|[Nn]eeds?|at least|only)\b.{0,60}\b[Cc]ompute [Cc]apability\b")),
+    ("S32", _raised(r"\b[Cc]ompute [Cc]apability\b.{0,60}(?:\brequired|\bnot supported|\btoo (?:low|old)|\bor (?:higher|above|newer|greater|later)|>=|\bat least)", r"\b(?:[Rr]equire[sd]?|[Nn]eed(?:s|ed)?|at least|only)\b.{0,60}\b[Cc]ompute [Cc]apability\b")),
     ("S37", _raised(
         rf"\b[Nn]o (?:available |usable |supported |compatible |visible )?{_GPUS}(?: devices?| resources?)*,? (?:is |are |was |were )?(?:available|found|detected|visible)\b",
         rf"\b[Nn]o (?:available|usable|supported|compatible|visible) {_GPUS}\b",
         r"\b(?:GPUs?|CUDA|cuda|[Aa]ccelerator)(?: device| support)? (?:is|are) (?:required|needed) (?:to|for)\b",
-        r"\b[Rr]equires? (?:an? |at least \S+ )?(?:NVIDIA |CUDA |cuda )?GPUs?(?! (?:with|of|memory))\b",
+        r"\b(?:[Rr]equires?|[Nn]eeds?) (?:an? |at least \S+ )?(?:NVIDIA |CUDA |cuda )?(?:[Cc]apable )?GPUs?(?! (?:with|of|memory))\b",
         rf"\b(?:torch\.cuda|CUDA|cuda|GPU|GPUs)(?: device| support)? {_NOT} (?:available|enabled|found|visible|accessible|detected)\b",
         r"\b(?:CUDA|cuda|GPU) unavailable\b",
         r"\bCPU-only (?:version|build|wheel)\b",
@@ -83,7 +86,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S60", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|create|map|mmap|resize) .{0,30}\bshared memory\b")),
     ("S20", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? allocate .{0,60}\b(?:GPU|CUDA|cuda|device) (?:memory|buffer)", r"\b(?:GPU|device) (?:is )?out of memory\b", r"\b[Ii]nsufficient (?:GPU|device|CUDA) memory\b")),
     ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
-    ("S109", _raised(r"\bat save time\b.{0,80}\bat load time\b", rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
+    ("S109", _raised(r"\bat save time\b.{0,80}\bat load time\b|\b[Cc]heckpoint\b.{0,80}\b(?:by|with|on|for|from) \d+ (?:ranks|GPUs|processes|nodes)\b", rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
     ("S108", _raised(
         r"\b[Cc]orrupt(?:ed)? (?:jpeg|JPEG|jpg|png|PNG|image|video|audio|gzip|zip|tar|record|data)",
         r"\b(?:[Pp]remature|[Uu]nexpected) end of (?:data|file|stream|archive|JPEG|image)",
@@ -114,14 +117,14 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     )),
     ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b"),
     ("S81", _OF_A_CLIENT + r"(?:Auth\w{0,20}|Credentials?|Unauthorized|Forbidden|AccessDenied|PermissionDenied|RateLimit|TooManyRequests)(?:Error|Exception)?(?=:|$)"),
-    ("S82", _OF_A_CLIENT + r"(?:Connection|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|Endpoint|HTTPClient|SSLError|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
-    ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|\bfatal: unable to access 'https?://\S+ (?:Failed|Could not|Connection|OpenSSL|SSL|gnutls)|^curl: \((?:5|6|7|28|35|52|56|60)\) |^error: failed to fetch some objects from "),
+    ("S82", _OF_A_CLIENT + r"(?:Connection(?:Lost|Refused|Reset)?|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|Endpoint|HTTPClient|SSLError|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
+    ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|\bfatal: unable to access 'https?://\S+ (?:Failed|Could not|Connection|OpenSSL|SSL|gnutls)|^error: failed to fetch some objects from "),
     ("S82", _raised(r"\b(?:[Cc]onnection|[Pp]roxy|SSL|TLS|[Cc]ertificate|DNS)\b.{0,60}\b(?:failed|refused|error|timed out|reset|verify)\b.{0,200}\bhttps?://", r"Max retries exceeded|[Ff]ailed to establish a new connection|\bConnect(?:ion)? time-?out on endpoint", r"\bhttps?://\S+.{0,100}\b(?:[Tt]imed out|unreachable|[Cc]onnection (?:refused|reset|aborted|error)|certificate verify failed)\b")),
     ("S81", _raised(r"\bdoes not have \w+\.\w+\.\w+ access\b", r"\b(?:401|403)\b.{0,40}\b(?:Unauthorized|Forbidden)\b", r"\b[Ii]nvalid (?:(?:API |access |user |auth\w* )token|api key|API key|credentials)\b", r"\b[Aa]ccess [Dd]enied\b.{0,80}\b(?:bucket|repo|object|dataset|model)")),
     ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error|DNN library initialization failed|\b(?:NVJPEG|CUTENSOR|CUSPARSELT)_STATUS_(?!SUCCESS)\w+|\bCU_FILE_(?!SUCCESS)\w+"),
     ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
     ("S93", r"\[Errno (?:27|61|125)\]|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
-    ("S51", r"\[Errno 99\]"),
+    ("S51", r"\[Errno 99\]|\bgaierror: \[Errno -[23]\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR))"),
     ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
     ("S98", r"^(?:hydra|omegaconf)\.errors\.\w+"),
