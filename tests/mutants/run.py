@@ -57,16 +57,17 @@ class Reach:
     def task(self, module: str, mutant: Mutant) -> Task:
         """Return the task for a mutant.
 
-        A line that an import reaches is the concern of every file of tests that reaches its package: a test
-        that makes a record or reads a table runs no line of the module that declares it, nor of a function
-        that made the table. What runs as a program of its own is tried by all tests that start it.
+        What an import computes, on whichever line of a table, is the concern of every file of tests that
+        reaches its package: a test that makes a record or reads a table runs no line of the module that
+        declares it, nor of a function that made the table. What runs as a program of its own is tried by all
+        tests that start it.
         """
         lines = self.lines.get(module, {})
         # A mutant of an expression over several lines is reached by the first of them or by a later one.
         names = {name for line in range(mutant.line, mutant.line + mutant.old.count("\n") + 1)
                  for name in lines.get(line, ())}  # fmt: skip
         at_import = "" in names or not mutant.in_function
-        if "" in names:
+        if at_import and lines:
             files = {name.partition("::")[0] for name in self._tests_below(str(Path(module).parent))}
             names = {name for name in self.seconds if name.partition("::")[0] in files}
         if module.startswith(targets.AGENT):

@@ -153,10 +153,26 @@ def test_tests_that_fail_without_a_mutant_are_left_out(
     assert capsys.readouterr().out == printed
 
 
+def test_a_line_within_a_table_is_tried_by_all_files_of_tests_that_reach_its_package() -> None:
+    """Python keeps a table of constants as one, so that no test is seen on its later lines."""
+    source = b"ROWS = (\n    1,\n    2,\n)\n"
+    lines = {
+        "a/table.py": {1: [""]},
+        "a/reader.py": {1: ["", "test_a.py::one"]},
+        "b/c.py": {1: ["test_b.py::x"]},
+    }
+    reach = run.Reach(lines, {"test_a.py::one": 2.0, "test_a.py::two": 1.0, "test_b.py::x": 1.0})
+    for each in mutants(source):
+        assert reach.task("a/table.py", each).tests == ("test_a.py::two", "test_a.py::one")
+        assert reach.task("a/never_imported.py", each).tests == ()
+
+
 def test_a_mutant_of_a_function_that_an_import_calls_is_tried_by_an_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "measured.py").write_text(f"{MODULE}def other():\n    return 2\nTABLE = other() + 3\n")
+    (tmp_path / "measured.py").write_text(
+        f"{MODULE}def other():\n    return 2\nTABLE = other() + 3\nROW = (\n    4,\n)\n"
+    )
     (tmp_path / "test_measured.py").write_text(
         "from measured import answer\ndef test_a(): assert answer() == 1\n"
     )
@@ -168,6 +184,7 @@ def test_a_mutant_of_a_function_that_an_import_calls_is_tried_by_an_import(
         ("2", True),
         ("other() + 3", True),
         ("3", True),
+        ("4", True),
     ]
 
 
