@@ -39,6 +39,9 @@ Measured in November 2026: about 2000 mistakes planted at known lines of 155 exa
 peft, trl, diffusers, pytorch/examples). Where neither a library excuses the mistake (adapters, FSDP,
 DeepSpeed) nor default arguments leave the line out, lint reported all but a few at their line, and 36 of
 42 mistakes in scripts written without knowing the rules, four more at the other line of the same fault.
+Of 146 mistakes in scripts of other styles lint reported 117 at first sight, with wrong errors in 3 of 50
+scripts without a mistake; 143 and none once it read what they had: options of rare libraries, second names of
+a dict, decorators that change arguments, casts by old names. The latter figures promise nothing for new ones.
 On the unchanged examples of Hugging Face, with default arguments, the only errors are what stops them:
 device_map="auto", a GPU by number or CUDA_VISIBLE_DEVICES in a launch of several processes, and bf16 on GPUs
 before Ampere. Lint follows Lightning's Trainer and Fabric, but not LightningCLI, wrappers of unknown
