@@ -9,6 +9,7 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\((?:[^()]|\([^()]*\))
 _RANGE = re.compile(r"(?P<first>-?\d{1,9})\.\.(?P<last>-?\d{1,9})(?:\.\.(?P<step>-?\d{1,9}))?")
 _LETTERS = re.compile(r"(?P<first>[A-Za-z])\.\.(?P<last>[A-Za-z])")
 _MOST = 1000
+_LONGEST = 1000
 
 
 def expanded(word: str) -> tuple[str, ...]:
@@ -16,6 +17,8 @@ def expanded(word: str) -> tuple[str, ...]:
 
     A word without such braces, or that makes more than a command can have, is returned as it is.
     """
+    if len(word) > _LONGEST:
+        return (word,)
     done: list[str] = []
     waiting = [word]
     while waiting:
@@ -23,7 +26,9 @@ def expanded(word: str) -> tuple[str, ...]:
         plain = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), one)
         found = _BRACES.search(plain)
         parts = () if found is None else _parts(one[found.start() + 1 : found.end() - 1], found["inner"])
-        if found is None or not parts or len(done) + len(waiting) + len(parts) > _MOST:
+        if len(done) + len(waiting) + len(parts) > _MOST:
+            return (word,)
+        if found is None or not parts:
             done.append(one)
         else:
             waiting[:0] = [f"{one[: found.start()]}{part}{one[found.end() :]}" for part in parts]

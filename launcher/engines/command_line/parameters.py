@@ -10,6 +10,7 @@ from launcher.engines.command_line.variables import (
     Split,
     Value,
     Values,
+    Variables,
     arguments,
     given_argument,
     joined,
@@ -146,7 +147,13 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
         text, lacking = joined(place.split(match["word"], place.depth + 1))
-        if mark.endswith("=") and name and not lacking and isinstance(values, dict):
+        if (
+            mark.endswith("=")
+            and name
+            and not lacking
+            and isinstance(values, Variables)
+            and values.may_assign()
+        ):
             values[name] = text
         return place.unresolved() if lacking else Expansion(place.end, text=text)
     return place.of(value)

@@ -11,11 +11,11 @@ from launcher.engines.command_line import preparations
 from launcher.engines.command_line import shell_redirections as redirections
 from launcher.engines.command_line.arithmetic import arithmetic
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
-from launcher.engines.command_line.shell_extents import block_end, find_keyword
+from launcher.engines.command_line.shell_extents import find_keyword
 from launcher.engines.command_line.shell_state import ShellState, Surroundings
 from launcher.engines.command_line.shell_tests import Answer
 from launcher.engines.command_line.shell_tokens import Tokens
-from launcher.engines.command_line.words import Operator, Word, without_values
+from launcher.engines.command_line.words import Word, without_values
 from launcher.errors import CommandRefused
 
 Command = tuple[tuple[Word, ...], str]
@@ -30,6 +30,7 @@ _DETACH = "a run continues without its client; --detach leaves at once"
 _DEEPEST = 12
 _MOST_ROUNDS = 1000
 _MOST_TEXT = 400_000
+_MOST_LOOKED = 4_000_000
 """Rounds of all loops, and what they and the functions say: more than any script that launches something."""
 
 
@@ -40,6 +41,7 @@ class Replays:
         self.clean = clean
         self.rounds = 0
         self.length = 0
+        self.looked = 0
         self.depth = 0
 
     def count(self, text: str) -> None:
@@ -47,10 +49,20 @@ class Replays:
         self.rounds += 1
         self.length += len(text)
         if self.rounds > _MOST_ROUNDS or self.length > _MOST_TEXT or self.depth > _DEEPEST:
-            raise CommandRefused(
-                "the loops and functions of the text do not end soon",
-                "paste one launch, or launch the script: gpulaunch run ... -- bash SCRIPT",
-            )
+            raise _endless()
+
+    def look(self, length: int) -> None:
+        """Take a search for the end of a block. Raises CommandRefused as `count`."""
+        self.looked += length
+        if self.looked > _MOST_LOOKED:
+            raise _endless()
+
+
+def _endless() -> CommandRefused:
+    return CommandRefused(
+        "the loops and functions of the text do not end soon",
+        "paste one launch, or launch the script: gpulaunch run ... -- bash SCRIPT",
+    )
 
 
 class CommandReader:
@@ -111,7 +123,7 @@ class CommandReader:
         elif words and words[0].text == "[[" and words[-1].text != "]]" and not operator.startswith("<<"):
             words.append(Word(operator))
         elif operator == "(" and words and _ARRAY.fullmatch(words[-1].text):
-            shell.assign_array(words.pop().text, _array(self.tokens))
+            shell.assign_array(words.pop().text, redirections.array(self.tokens))
             self.has_array = not words
         elif operator == "(" and self._is_function():
             self._define(words[-1].text)
@@ -197,10 +209,16 @@ class CommandReader:
         leave()
         return has_doubts
 
+    def _find(self, at: int, word: str) -> tuple[int, int] | None:
+        """Return the span of a word of the block around `at`. Raises CommandRefused as `Replays.count`."""
+        found = find_keyword(self.text, at, (word,))
+        self.replays.look((len(self.text) if found is None else found[1]) - at)
+        return found
+
     def _loop_body(self) -> str | None:
         """Return what is between the next `do` and its `done`, and continue behind it; None without one."""
-        start = find_keyword(self.text, self.tokens.at, ("do",))
-        end = block_end(self.text, start[1], "done") if start is not None else None
+        start = self._find(self.tokens.at, "do")
+        end = self._find(start[1], "done") if start is not None else None
         if start is None or end is None or self.text[self.tokens.at : start[0]].strip(" \t\r\n;"):
             return None
         self.tokens.seek(end[1])
@@ -270,7 +288,7 @@ class CommandReader:
     def _while(self, kind: str) -> Iterator[Command]:
         """Yield the commands of a loop whose condition the values of the text decide, or its first word."""
         start = self.tokens.at
-        do = find_keyword(self.text, start, ("do",))
+        do = self._find(start, "do")
         condition = self.text[start : do[0]] if do is not None else ""
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
@@ -318,7 +336,7 @@ class CommandReader:
         """Take a function, whose name or brace has just been read."""
         head = _FUNCTION.match(self.text, self.tokens.at)
         start = self.tokens.at if head is None or self.words[-1].text == "{" else head.end()
-        end = block_end(self.text, start, "}")
+        end = self._find(start, "}")
         if end is None:
             raise CommandRefused(
                 f"the text has a shell function, {name}, without its end",
@@ -373,15 +391,3 @@ def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"
         )
     return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")
-
-
-def _array(tokens: Iterator[Word | Operator]) -> tuple[Word, ...]:
-    words: list[Word] = []
-    for token in tokens:
-        if isinstance(token, Word):
-            words.append(token)
-        elif token.text == ")":
-            return tuple(words)
-        elif token.text != "\n":
-            break
-    raise CommandRefused("the array has no end", "close its parenthesis, or paste all of it")

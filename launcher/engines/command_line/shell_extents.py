@@ -51,11 +51,6 @@ def here_text(text: str, at: int, after: int = 0) -> HereText | None:
     return HereText(body, is_quoted, found.end(), start, last.end())
 
 
-def block_end(text: str, at: int, closer: str) -> tuple[int, int] | None:
-    """Return the span of the word that closes a block (`done`, `}`), whose inside starts at `at`."""
-    return find_keyword(text, at, (closer,))
-
-
 def find_keyword(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None:
     """Return the span of the first of some words of a shell that belongs to the block around `at`."""
     try:

@@ -85,3 +85,16 @@ def target(tokens: Iterator[Word | Operator]) -> Word:
     if isinstance(token, Word):
         return token
     raise CommandRefused("the line ends after a redirection", "take > out, or name its file")
+
+
+def array(tokens: Iterator[Word | Operator]) -> tuple[Word, ...]:
+    """Return the words of an array up to its parenthesis. Raises CommandRefused for one without an end."""
+    words: list[Word] = []
+    for token in tokens:
+        if isinstance(token, Word):
+            words.append(token)
+        elif token.text == ")":
+            return tuple(words)
+        elif token.text != "\n":
+            break
+    raise CommandRefused("the array has no end", "close its parenthesis, or paste all of it")

@@ -10,7 +10,7 @@ from launcher.engines.command_line.arithmetic import arithmetic
 from launcher.engines.command_line.records import Environment, Unknown
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
-from launcher.engines.command_line.variables import Value
+from launcher.engines.command_line.variables import Value, Variables
 from launcher.engines.command_line.words import Word, without_itself, without_values
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -50,7 +50,7 @@ class ShellState:
         self.environ = environ
         self.files = files
         self.blocks = ShellBlocks(files)
-        self.values: dict[str, Value] = dict(environ)
+        self.values = Variables(environ, lambda: self.blocks.runs is True)
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
         self.directory = ""

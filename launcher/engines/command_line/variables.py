@@ -10,6 +10,15 @@ Value: TypeAlias = str | Word | tuple[Word, ...]
 Values: TypeAlias = Mapping[str, Value]
 """Variables: a text, a text of which a part has no value yet, or the words of an array."""
 
+
+class Variables(dict[str, Value]):
+    """Variables that an expansion may set: `${NAME:=default}`, where its command runs."""
+
+    def __init__(self, values: Values, may_assign: Callable[[], bool]) -> None:
+        super().__init__(values)
+        self.may_assign = may_assign
+
+
 DEEPEST = 20
 """Defaults within defaults; no person writes more."""
 
