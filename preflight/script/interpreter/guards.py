@@ -115,7 +115,7 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
 
 def places_by_rank(test: ast.expr, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition run, with what may depend on the rank."""
-    if all(places) or not _ASKS_RANK.search(ast.unparse(test)):
+    if all(places) or not _ASKS_RANK.search(" ".join(map(_named, walk(test)))):
         return places
     return places[0] or BY_RANK, places[1] or BY_RANK
 
