@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 _MESSAGE_KEYS = (
-    "textPayload", "message", "msg", "log", "@message", "MESSAGE", "line", "text", "content", "body", "logs", "output", "stderr", "stdout", "event",
+    "textPayload", "message", "msg", "log", "@message", "MESSAGE", "line", "text", "content", "body", "logs", "output", "stderr", "stdout", "data", "event",
 )  # fmt: skip
 _WITHIN = ("jsonPayload", "_source", "record", "payload", "fields", "data", "attributes")
 """Keys of objects in which the message may be, one level deeper."""

@@ -93,7 +93,7 @@ ROWS: tuple[Signature, ...] = (
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
     Signature("S37", "driver-mismatch", ROOT,
-              r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled"
+              r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled|PyTorch is not linked with support for (?:cuda|hip|xpu) devices|No XPU devices are available"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"

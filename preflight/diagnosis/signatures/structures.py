@@ -87,6 +87,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S20", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? allocate .{0,60}\b(?:GPU|CUDA|cuda|device) (?:memory|buffer)", r"\b(?:GPU|device) (?:is )?out of memory\b", r"\b[Ii]nsufficient (?:GPU|device|CUDA) memory\b")),
     ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
     ("S109", _raised(r"\bat save time\b.{0,80}\bat load time\b|\b[Cc]heckpoint\b.{0,80}\b(?:by|with|on|for|from) \d+ (?:ranks|GPUs|processes|nodes)\b", rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
+    ("S108", r"^tarfile\.(?:Read|InvalidHeader|TruncatedHeader)Error: "),
     ("S108", _raised(
         r"\b[Cc]orrupt(?:ed)? (?:jpeg|JPEG|jpg|png|PNG|image|video|audio|gzip|zip|tar|record|data)",
         r"\b(?:[Pp]remature|[Uu]nexpected) end of (?:data|file|stream|archive|JPEG|image)",
@@ -125,7 +126,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
     ("S93", r"\[Errno (?:27|61|125)\]|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
     ("S51", r"\[Errno 99\]|\bgaierror: \[Errno -[23]\]"),
-    ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR))"),
+    ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
     ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
     ("S98", r"^(?:hydra|omegaconf)\.errors\.\w+"),
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
