@@ -34,6 +34,9 @@ from tests.mutants.plugin import Fast, Record, Server
 
 _PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not lab and not train and not slow")
 _SPARE_S = 20.0  # beyond ten times what the tests took without a mutant
+_RETURNED = (
+    100  # added to what a forked process returns: the code under test may end it with any other number
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,7 @@ def _run_pytest(options: Iterable[str], tests: Iterable[str], plugin: Fast) -> i
 
 
 def _fork(call: Callable[[], int], limit_s: float) -> int:
-    """Return what a call returns in a process of its own; below 0 if it takes longer, or is killed."""
+    """Return what a call returns in a process of its own; below 0 if that takes longer, is killed or ends."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -276,13 +279,14 @@ def _fork(call: Callable[[], int], limit_s: float) -> int:
             traceback.print_exc()
             raise
         finally:
-            os._exit(status)
+            os._exit(_RETURNED + status)
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             _kill_group(child)
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return code - _RETURNED if code >= _RETURNED else -1
         time.sleep(0.01)
     _kill_group(child)
     os.waitpid(child, 0)

@@ -2,7 +2,9 @@
 
 import ast
 import gc
+import os
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,6 +153,13 @@ def test_tests_that_fail_without_a_mutant_are_left_out(
     reach = run._measure(["measured.py"], ["test_measured.py"])
     assert [name.partition("::")[2] for name in reach.seconds] == kept
     assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize(
+    ("call", "code"), [(lambda: 0, 0), (lambda: 1, 1), (lambda: os._exit(0), -1), (lambda: os._exit(1), -1)]
+)
+def test_code_that_ends_its_process_has_not_passed(call: Callable[[], int], code: int) -> None:
+    assert run._fork(call, limit_s=60.0) == code
 
 
 def test_a_line_within_a_table_is_tried_by_all_files_of_tests_that_reach_its_package() -> None:
