@@ -45,8 +45,6 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -168,13 +166,9 @@ def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -
     if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
         same = is_same(left, right)
         return same if same is None or isinstance(op, (ast.Is, ast.Eq)) else not same
-    operation = _COMPARE.get(type(op))
-    one, other = _plain(left), _plain(right)
-    if operation is None or one is None or other is None:
-        return None
     try:
-        return bool(operation(one, other))
-    except TypeError:
+        return bool(_COMPARE[type(op)](_plain(left), _plain(right)))
+    except TypeError:  # None, which what is not known is too, has no order
         return None
 
 
