@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,14 @@ import pytest
 
 from preflight.probes import identity, network, sockets, system
 from preflight.probes.bus_ids import pci_bus_id
-from preflight.probes.commands import run_command
-from preflight.probes.fact import fact, missing, with_timeout
-from preflight.probes.files import read_text
+from preflight.probes.fact import missing
 from preflight.probes.marks import parse_mark
 from preflight.probes.namespaces import namespace_pids, own_namespace
 from preflight.probes.nvidia_smi.capability import capability
-from preflight.probes.probe_runner import Probe, run_probes
 from preflight.probes.processes.proc_pid import ProcessStat, gpu_devices, open_files, read_stat
 from preflight.probes.processes.selection import select_pids
 from preflight.probes.processes.table import _supervisors, process_table
 from preflight.probes.processes.walk import ProcessWalk
-from preflight.probes.request import read_request
 from preflight.probes.script_imports import imported_modules, imported_names
 
 # --- which processes matter ---
@@ -387,75 +382,3 @@ def test_a_service_belongs_to_the_system_or_to_us() -> None:
     assert system._is_service(os.getpid())
     assert system._is_service(1) is (Path("/proc/1").stat().st_uid in (*range(1000), os.getuid()))
     assert not system._is_service(GONE)
-
-
-# --- programs, threads and probes ---
-
-
-def test_a_program_has_its_output_and_status() -> None:
-    run = [sys.executable, "-S", "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"]
-    ran = run_command(run, 30.0)
-    assert (ran.status, sorted(ran.text.split())) == (3, ["err", "out"])
-    killed = run_command([sys.executable, "-S", "-c", "import os; os.kill(os.getpid(), 9)"], 30.0)
-    assert killed.status == -1
-    assert run_command(["/bin/sleep", "60"], 0.0).status is None
-    with pytest.raises(FileNotFoundError):
-        run_command(["no-such-program"], 1.0)
-
-
-def test_a_text_has_at_most_its_limit(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_text("abcdef")
-    assert [read_text(str(path), limit) for limit in (0, 5, 6, 7)] == ["", "abcde", "abcdef", "abcdef"]
-
-
-def test_a_fact_is_what_is_read_or_why_it_is_not() -> None:
-    assert fact(lambda: 5) == 5
-    assert fact(lambda: 1 // 0)["missing"].startswith("ZeroDivisionError")
-    assert with_timeout(30.0, lambda: 6) == 6
-    assert with_timeout(0.0, lambda: os.read(os.pipe()[0], 1))["code"] == "timeout"
-
-
-def test_probes_run_side_by_side_and_each_owes_its_facts() -> None:
-    ask = read_request({}, None)
-    hang = os.pipe()[0]
-
-    def parts(_: object, emit: Any) -> None:
-        emit("gpus", "0", "name", "L40S")
-        emit("gpus", "1", "name", "T4")
-        emit("driver", "595")
-        emit("gpus", "2", "uuid", "GPU-2")
-
-    def fail(_: object, emit: Any) -> None:
-        emit("kept", 1)
-        raise ValueError("odd")
-
-    def late(_: object, emit: Any) -> None:
-        emit("sent", 2)
-        os.read(hang, 1)
-
-    answer: dict[str, Any] = {}
-    took = run_probes(
-        [
-            Probe("parts", parts, ("gpus", "driver", "owed"), 30.0),
-            Probe("fail", fail, ("kept", "lost"), 30.0),
-            Probe("late", late, ("sent", "never"), 0.3),
-            Probe("quiet", lambda _, emit: None, ("nothing",), 30.0),
-        ],
-        ask,
-        answer,
-    )
-    assert set(took) == {"parts", "fail", "late", "quiet"}
-    assert min(took.values()) >= 0
-    ended = missing("the parts probe ended without an answer")
-    assert answer["gpus"] == {
-        "?": ended,
-        **{
-            number: {"?": None, key: value}
-            for number, key, value in (("0", "name", "L40S"), ("1", "name", "T4"), ("2", "uuid", "GPU-2"))
-        },
-    }
-    assert (answer["driver"], answer["owed"]) == ("595", ended)
-    assert (answer["kept"], answer["lost"]) == (1, missing("ValueError: odd"))
-    assert (answer["sent"], answer["never"]) == (2, missing("no answer within 0.3 s", "timeout"))
-    assert answer["nothing"] == missing("the quiet probe ended without an answer")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
-from launcher.engines.command_line.records import Environment, OptionUse, Unknown
+from launcher.engines.command_line.records import Environment, MissingValue, OptionUse
 from launcher.engines.command_line.words import Word, without_itself, without_values
 from launcher.errors import CommandRefused
 
@@ -49,7 +49,7 @@ class CommandLine:
         self.environment: Environment | None = None
         self.directory = ""
         self.dropped: list[str] = []
-        self.unknown: list[Unknown] = []
+        self.unknown: list[MissingValue] = []
         self.prefix = ""
 
     def assign(self, position: int, name: str, value: Word) -> None:
@@ -75,7 +75,7 @@ class CommandLine:
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the line does not say."""
-        self.unknown.append(Unknown(error.message, error.fix))
+        self.unknown.append(MissingValue(error.message, error.fix))
 
     def take(self, found: Iterable[FoundOption]) -> None:
         """Take options of the launcher, without labels that have no value."""

@@ -4,6 +4,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
+from launcher.engines.command_line import refusals
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
@@ -217,43 +218,9 @@ def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
     """
     name = words[0].text
     if before and name.startswith("-"):
-        raise ended(name)
+        raise refusals.cut_command(name)
     if name in LOOPS:
-        raise undecided(name)
-
-
-def unseen(words: tuple[Word, ...]) -> CommandRefused:
-    """Return the error for a file of settings that is not beside the text."""
-    return CommandRefused(
-        f"{words[0].text} {words[1].text if len(words) > 1 else ''} sets what gpulaunch cannot see",
-        "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
-        " script: gpulaunch run ... -- bash SCRIPT",
-    )
-
-
-def left(words: tuple[Word, ...]) -> CommandRefused:
-    """Return the error for a text that ends in front of its launch."""
-    shown = " ".join(word.text for word in words)
-    return CommandRefused(
-        f"the text ends with {shown} before it launches something",
-        "give the variables that it asks for a value, or paste the launch alone",
-    )
-
-
-def ended(before: str) -> CommandRefused:
-    """Return the error for a command that a comment or a line without its sign ends too early."""
-    return CommandRefused(
-        f"the command ends before {before}: the line above is a comment, or lacks its \\",
-        "take the comment out, or write \\ at the end of the line above",
-    )
-
-
-def undecided(kind: str) -> CommandRefused:
-    """Return the error for a launch inside of a loop, or of a condition that the text does not decide."""
-    return CommandRefused(
-        f"the line is a shell loop or condition ({kind})",
-        "paste one launch of it, or launch the whole script: gpulaunch run ... -- bash SCRIPT",
-    )
+        raise refusals.undecided_block(name)
 
 
 def refuse_setup(words: Sequence[Word]) -> None:
@@ -299,7 +266,7 @@ def only_one(found: Sequence[FoundCommand]) -> tuple[str, ...]:
     if others[0].ended == "|" and _is_launch(first.words):
         raise several(first.words, others[0].words, "|")
     if first.in_loop and all(one.in_loop for one in others):
-        raise undecided("for")
+        raise refusals.undecided_block("for")
     other = next((one for one in others if _is_launch(one.words)), others[0])
     raise several(first.words, other.words, other.ended)
 

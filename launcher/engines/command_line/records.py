@@ -99,7 +99,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class MissingValue:
     """What a launch needs and its text does not say: an argument, a variable, a file of settings."""
 
     message: str
@@ -127,7 +127,7 @@ class ParsedCommand:
     directory: str = ""  # `cd DIR && ...`, `torchrun` run in it
     options_at: int | None = None  # in `args`, of a program that takes torchrun's options (`tune run`)
     local_rank_option: str = ""  # "--local_rank" or "--local-rank": the launcher adds it for each rank
-    unknown: tuple[Unknown, ...] = ()  # without it the launch is another one
+    unknown: tuple[MissingValue, ...] = ()  # without it the launch is another one
     remarks: tuple[str, ...] = ()  # what looks like a mistake of the line, a sentence each
     dropped: tuple[
         str, ...

@@ -7,14 +7,14 @@ those of the function. Nothing is run; the values of variables decide, see `Shel
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
-from launcher.engines.command_line import preparations
+from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line import shell_redirections as redirections
 from launcher.engines.command_line.arithmetic import arithmetic
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell_extents import find_keyword
 from launcher.engines.command_line.shell_state import ShellState, Surroundings
 from launcher.engines.command_line.shell_tests import Answer
-from launcher.engines.command_line.shell_tokens import Tokens
+from launcher.engines.command_line.shell_tokens import ShellTokens
 from launcher.engines.command_line.words import Word, without_values
 from launcher.errors import CommandRefused
 
@@ -72,7 +72,7 @@ class CommandReader:
         self.text = text
         self.shell = shell
         self.replays = replays
-        self.tokens = Tokens(text, shell.values)
+        self.tokens = ShellTokens(text, shell.values)
         self.words: list[Word] = []
         self.groups: list[Surroundings] = []
         self.has_array = False
@@ -383,7 +383,7 @@ class CommandReader:
 
 def _not_one_command(operator: str, words: list[Word]) -> CommandRefused:
     if operator == "(" and words and words[0].text in preparations.LOOPS:
-        return preparations.undecided(words[0].text)
+        return refusals.undecided_block(words[0].text)
     if not all(word.is_known for word in words):
         return without_values(words, "the line")
     if operator == "(" and len(words) == 1:

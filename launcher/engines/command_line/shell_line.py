@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-from launcher.engines.command_line import preparations
+from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line.page_text import commands_text
-from launcher.engines.command_line.records import Environment, Unknown
+from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.shell_commands import CommandReader, Replays
 from launcher.engines.command_line.shell_state import LEAVES, ShellState
 from launcher.engines.command_line.shell_tests import Files
@@ -43,7 +43,7 @@ class ShellLine:
     unset: tuple[str, ...] = ()
     environment: Environment | None = None
     dropped: tuple[str, ...] = ()
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[MissingValue, ...] = ()
     exported: Mapping[str, Value] = field(default_factory=dict)  # what a shell inside of it sees
     functions: Mapping[str, str] = field(default_factory=dict)  # of those too
 
@@ -127,7 +127,7 @@ class _Launches:
         elif self.launch is not None:
             shell.left = "exit"
         elif not shell.blocks.of_arguments:
-            shell.lack(preparations.left(words))
+            shell.lack(refusals.early_end(words))
         shell.dropped += [f"{name}: {preparations.NOTHING}"] if name in ("exit", "return") else []
 
     def _line(self, words: tuple[Word, ...]) -> ShellLine:
@@ -157,7 +157,7 @@ class _Launches:
         if all(preparations.is_setup(one.words) for one in found) and (shell.doubtful or not found):
             raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
-            raise preparations.ended(found[1].words[0].text)
+            raise refusals.cut_command(found[1].words[0].text)
         shell.dropped += preparations.only_one(found)
         line = self.launch or self._line(found[0].words)
         _refuse_written(line, shell.written)
@@ -175,7 +175,7 @@ def _no_command(shell: ShellState) -> CommandRefused:
             f"the text has a shell function, {next(iter(shell.functions))}", "paste the command inside of it"
         )
     if shell.blocks.kinds:
-        return preparations.undecided(tuple(shell.blocks.kinds)[-1])
+        return refusals.undecided_block(tuple(shell.blocks.kinds)[-1])
     return CommandRefused(
         "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
     )

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launcher.engines.command_line import preparations
+from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line.arithmetic import arithmetic
-from launcher.engines.command_line.records import Environment, Unknown
+from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.variables import Value, Variables
@@ -64,7 +64,7 @@ class ShellState:
         self.unset: list[str] = []
         self.environment: Environment | None = None
         self.dropped: list[str] = []
-        self.unknown: list[Unknown] = []
+        self.unknown: list[MissingValue] = []
         self.doubtful: list[tuple[tuple[Word, ...], CommandRefused]] = []  # programs that may run
         self.written: list[str] = []  # files that the text writes
         self.loops = 0  # around the next command
@@ -118,13 +118,13 @@ class ShellState:
         elif preparations.is_setup(words) and not preparations.is_of_shell(words):
             self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
         elif name in ("cd", "pushd", "source", "."):
-            self.lack(preparations.undecided(self.blocks.kind))
+            self.lack(refusals.undecided_block(self.blocks.kind))
         elif not preparations.dropped(words, after=True):
-            self.doubtful.append((words, preparations.undecided(self.blocks.kind)))
+            self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the text does not say."""
-        self.unknown.append(Unknown(error.message, error.fix))
+        self.unknown.append(MissingValue(error.message, error.fix))
 
     def forget(self, name: str, *, is_exported: bool, why: str = "set in a condition") -> None:
         """Take a variable whose value the text does not decide."""
@@ -161,7 +161,7 @@ class ShellState:
             self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
         elif name in ("source", "."):
-            self.lack(preparations.unseen(words))
+            self.lack(refusals.unseen_settings(words))
         else:
             return False
         return True

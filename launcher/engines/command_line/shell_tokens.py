@@ -45,15 +45,7 @@ _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
 
 
-def split_text(text: str, values: Values, depth: int = 0) -> Iterator[Word | Operator]:
-    """Yield the words and operators of a text, variables filled in from `values` when a word is reached.
-
-    Raises CommandRefused as Tokens does.
-    """
-    return Tokens(text, values, depth)
-
-
-class Tokens(Iterator[Word | Operator]):
+class ShellTokens(Iterator[Word | Operator]):
     """The words and operators of a text, variables filled in from `values` when a word is reached.
 
     Iterating raises CommandRefused for a quote that does not end, for typographic quotes and dashes, and for
@@ -305,7 +297,7 @@ class _WordReader:
 
     def _split(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
         """Read the default of a variable, or a command whose output takes its place."""
-        return tuple(Tokens(text, self.values, depth))
+        return tuple(ShellTokens(text, self.values, depth))
 
     def _add_array(self, value: tuple[Word, ...]) -> None:
         for number, word in enumerate(value[:_MOST_WORDS]):

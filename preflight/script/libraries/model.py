@@ -34,7 +34,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries import (
     absl_flags,
     collectives,
-    data_loading,
+    data_loaders,
     devices,
     distributed,
     environment,
@@ -111,14 +111,14 @@ _CLASSES = {
     **pytorch.CLASSES,
     **huggingface.CLASSES,
     **distributed.CLASSES,
-    **data_loading.CLASSES,
+    **data_loaders.CLASSES,
 }
 _CONSTRUCT = {
     **stdlib.CONSTRUCT,
     **pytorch.CONSTRUCT,
     **huggingface.CONSTRUCT,
     **lightning.CONSTRUCT,
-    **data_loading.CONSTRUCT,
+    **data_loaders.CONSTRUCT,
 }
 _METHODS = {
     **stdlib.METHODS,
@@ -255,8 +255,8 @@ class LibraryModel:
 
     def element(self, it: Interpreter, iterable: Value) -> Value:
         """Return what iterating over a value yields."""
-        if data_loading.may_draw(it, iterable):
-            data_loading.draw(it, iterable)
+        if data_loaders.may_draw(it, iterable):
+            data_loaders.draw(it, iterable)
             return join(self._yielded(it, item) for item in alternatives(iterable) if isinstance(item, Ref))
         if isinstance(iterable, Seq):
             values = join(iterable.items) if iterable.items else UNKNOWN

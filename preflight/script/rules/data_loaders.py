@@ -20,7 +20,7 @@ from preflight.script.interpreter.values import (
     place_of,
     truth,
 )
-from preflight.script.libraries.data_loading import divides
+from preflight.script.libraries.data_loaders import divides
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
