@@ -120,16 +120,16 @@ def _comparison(made: type, given: dict[str, Any]) -> tuple[Callable[..., bool],
 
 
 def _compile_init(made: type, given: dict[str, Any]) -> Callable[..., None]:
-    """Return `__init__(self, a, b=...)`, which sets each slot."""
-    scope: dict[str, Any] = {"absent": dataclasses.MISSING}
+    """Return `__init__(self, a, b=...)`, which sets each slot. No field has a name that it needs itself."""
+    scope: dict[str, Any] = {"__absent__": dataclasses.MISSING}
     head, body = ["self"], [" pass"]
     is_frozen = "__setattr__" in made.__dict__
     if is_frozen and len(given) >= _MANY:
         # While it is an object of a class that is not frozen, setting a slot takes a third of the time.
         plain = {"__slots__": made.__dict__["__slots__"], "__setattr__": object.__setattr__}
-        scope |= {"open_class": type(made.__name__, made.__bases__, plain), "made": made}
-        scope["set_class"] = _set_class
-        body = [" set_class(self, open_class)"]
+        scope |= {"__open__": type(made.__name__, made.__bases__, plain), "__made__": made}
+        scope["__set_class__"] = _set_class
+        body = [" __set_class__(self, __open__)"]
     for name, value in given.items():
         late = isinstance(value, Field)
         if late and not value.init:
@@ -137,22 +137,22 @@ def _compile_init(made: type, given: dict[str, Any]) -> Callable[..., None]:
         default = value.default if late else value
         taken = name
         if default is not dataclasses.MISSING:
-            scope[f"default_{name}"] = default
-            head.append(f"{name}=default_{name}")
+            scope[f"__default_{name}__"] = default
+            head.append(f"{name}=__default_{name}__")
         elif late and value.default_factory is not dataclasses.MISSING:
-            scope[f"new_{name}"] = value.default_factory
-            head.append(f"{name}=absent")
-            taken = f"new_{name}() if {name} is absent else {name}"
+            scope[f"__new_{name}__"] = value.default_factory
+            head.append(f"{name}=__absent__")
+            taken = f"__new_{name}__() if {name} is __absent__ else {name}"
         else:
             head.append(name)
         if is_frozen and len(given) < _MANY:
             # its own slot, or one of the record that it extends
-            scope[f"set_{name}"] = getattr(made, name).__set__
-            body.append(f" set_{name}(self, {taken})")
+            scope[f"__set_{name}__"] = getattr(made, name).__set__
+            body.append(f" __set_{name}__(self, {taken})")
         else:
             body.append(f" self.{name} = {taken}")
     if is_frozen and len(given) >= _MANY:
-        body.append(" self.__class__ = made")
+        body.append(" self.__class__ = __made__")
     if hasattr(made, "__post_init__"):
         body.append(" self.__post_init__()")
     exec(f"def __init__({', '.join(head)}):\n" + "\n".join(body), scope)  # noqa: S102 - names of our own fields

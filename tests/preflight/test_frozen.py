@@ -107,6 +107,18 @@ def test_a_record_extends_another_one() -> None:
     assert Late("a").sizes == ()
 
 
+@pytest.mark.parametrize("record", [dataclass(frozen=True, slots=True), dataclass(slots=True)])
+@pytest.mark.parametrize(
+    "called", ["absent", "made", "set_class", "open_class", "new_items", "default_few", "name"]
+)
+def test_a_field_may_be_called_as_what_makes_a_record(record: Any, called: str) -> None:
+    fields = {"items": list[int], called: int, "few": int, "last": int}
+    given = {"__annotations__": fields, "items": dataclasses.field(default_factory=list), called: 1}
+    made = record(type("Odd", (), {**given, "few": 2, "last": 3}))()
+    assert [getattr(made, name) for name in fields] == [[], 1, 2, 3]
+    assert type(made).__name__ == "Odd"
+
+
 def test_a_record_may_have_no_field() -> None:
     assert (Empty(), repr(Empty()), hash(Empty())) == (Empty(), "Empty()", hash(()))
 
