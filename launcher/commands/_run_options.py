@@ -17,8 +17,8 @@ from launcher.local.project import local_runs_dir
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.model import LAST, RemoteRun
 from launcher.runs.render import run_line
-from launcher.runs.scope import local_scope
 from launcher.runs.search import find_in_runs, search_hosts
+from launcher.runs.search_scope import local_scope
 from launcher.terminal.output import echo
 from launcher.text import one_line
 from launcher.transports.ssh.config_parser import is_named

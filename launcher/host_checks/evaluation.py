@@ -28,13 +28,14 @@ from preflight.job import Job
 
 @dataclass(frozen=True, slots=True)
 class LaunchPreview:
-    """What a launch on these hosts would take; `problem` says why none is possible."""
+    """What a launch on these hosts would take; `problem` says why none is possible, `fix` what to do then."""
 
     precision: str = ""
     why_precision: str = ""
     main_port: int = 0
     world_size: int = 0
     problem: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ def _would_use(
     try:
         settled = decide_launch(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
-        return LaunchPreview(problem=refusal.message), None
+        return LaunchPreview(problem=refusal.message, fix=refusal.fix), None
     because = settled.precision.reasons
     preview = LaunchPreview(
         precision=settled.precision.mixed_precision,

@@ -32,6 +32,7 @@ _ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
 _INFO_SHOWN = 3
 _SUBJECTS_SHOWN = 8
 _WIDTH = 9  # of the verdict column
+_FIX_INDENT = _WIDTH + 3
 _WORD = re.compile(r"[\w.-]+")
 _MOST_ROWS = 48  # two screens of a terminal
 _COLUMNS = 120
@@ -257,16 +258,16 @@ def _lines_by_group(
     for (fix, ignored), run in groupby(groups, key=lambda item: (item.fix, item.ignored)):
         alike = [[*_finding_lines(item, names, with_fix=False)] for item in run]
         if not ignored:
-            alike[-1] += _fix_lines(fix, len(alike))
+            alike[-1] += _fix_lines(fix, len(alike), _FIX_INDENT)
         lines += alike
     return lines
 
 
-def _fix_lines(fix: str, findings: int) -> Iterator[str]:
+def _fix_lines(fix: str, findings: int, indent: int) -> Iterator[str]:
     label = f"fix of these {findings}" if findings > 1 else "fix"
     for place, line in enumerate(sanitize(fix).splitlines()):
         head = f"{label}: " if place == 0 else " " * len("fix: ")
-        yield f"{'':{_WIDTH}}   {head}{line}"
+        yield f"{'':{indent}}{head}{line}"
 
 
 def _finding_lines(
@@ -278,7 +279,7 @@ def _finding_lines(
     about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
     yield [_label(word), ("", f" {codes} on {names(item.hosts)}{about}: {item.message}")]
     if with_fix and not item.ignored:
-        yield from _fix_lines(item.fix, 1)
+        yield from _fix_lines(item.fix, 1, _FIX_INDENT)
 
 
 def _would_use_lines(result: "PreflightResult") -> Iterator[str]:
@@ -287,6 +288,7 @@ def _would_use_lines(result: "PreflightResult") -> Iterator[str]:
         return
     if use.problem:
         yield sanitize(f"no launch on these hosts: {use.problem}", keep_lines=False)
+        yield from _fix_lines(use.fix, 1, 2)
         return
     port = f", main port {use.main_port}" if use.world_size > 1 else ""
     ranks = counted(use.world_size, "rank")

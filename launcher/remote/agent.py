@@ -22,7 +22,7 @@ from launcher.errors import (
     MalformedFacts,
     ProgramNotStarted,
 )
-from launcher.local.places import PROGRAM, released_place
+from launcher.local.host_places import PROGRAM, released_place
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout

@@ -12,7 +12,7 @@ from launcher.text import one_line
 from launcher.top.fleet import Fleet
 from launcher.top.frame import HELP, process_lines, render_frame, render_text_page, table_height
 from launcher.top.full_screen import FullScreen
-from launcher.top.navigation import Action, Position, press, settle
+from launcher.top.key_actions import Action, Position, press, settle
 from launcher.top.records import FleetView
 from launcher.top.rows import Row, build_rows
 

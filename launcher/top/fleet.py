@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
-from launcher.local.places import Places
+from launcher.local.host_places import Places
 from launcher.planning.run_record import RunRecord, saved_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout

@@ -8,7 +8,7 @@ from launcher.cleanup.render import render_named_pids, render_selection
 from launcher.terminal.cell_width import Span, truncate
 from launcher.text import counted, gib
 from launcher.top.host_monitor import HostState
-from launcher.top.navigation import Position
+from launcher.top.key_actions import Position
 from launcher.top.records import FleetView
 from launcher.top.rows import Row, Totals, count_totals
 from launcher.top.table import Line, gpu_lines, run_lines

@@ -15,7 +15,7 @@ from launcher.terminal.bottom_area import size_of
 from launcher.terminal.cell_width import Painted, styled
 from launcher.terminal.outlet import Outlet
 from launcher.text import supports_color
-from launcher.top.keys import decode_keys
+from launcher.top.key_decoder import decode_keys
 from launcher.top.table import Line
 
 _ENTER = "\x1b[?1049h\x1b[?7l\x1b[?25l\x1b[2J"

@@ -16,7 +16,7 @@ from launcher.follow.run_state import RunState
 from launcher.rundir.end_state import how_all_ended
 from launcher.rundir.log_store import LogStore
 from launcher.runs.render import runs_lines
-from launcher.runs.scope import SearchScope, local_scope
+from launcher.runs.search_scope import SearchScope, local_scope
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
 from tests.launcher.asked_runs import ended as ended_there

@@ -261,9 +261,10 @@ def test_names_that_are_no_node_set_stay_as_they_are() -> None:
 def test_an_error_is_short_only_where_the_report_above_holds_it(
     errors: dict[str, HostError], message: str, shown: str
 ) -> None:
-    preview = LaunchPreview(problem="its GPUs are not known")
+    preview = LaunchPreview(problem="its GPUs are not known", fix="name them with --gpus")
     result = replace(result_of({"titan": {}}, errors), would_use=preview)
     error = LaunchRefused(message)
     short = below_report(error, result)
     assert (short.message, short.summary, error.summary) == (message, shown, "")
     assert not shown or message.removeprefix("l40s-01: ") in text(result)
+    assert "no launch on these hosts: its GPUs are not known\n  fix: name them with --gpus\n" in text(result)

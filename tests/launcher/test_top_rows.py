@@ -6,8 +6,8 @@ import pytest
 
 from launcher.terminal.cell_width import styled, text_width
 from launcher.top.frame import render_frame, render_text_page, table_height
-from launcher.top.keys import decode_keys
-from launcher.top.navigation import Position, press, settle
+from launcher.top.key_actions import Position, press, settle
+from launcher.top.key_decoder import decode_keys
 from launcher.top.rows import RowOptions, build_rows, count_totals
 from launcher.top.table import Line, gpu_lines, run_lines
 from preflight.leftovers.classify import ProcessClass

@@ -91,7 +91,8 @@ def _head(result: PreflightResult) -> Iterator[str]:
     yield f'<p class="verdict {kind}">{text(verdict_sentence(result))}</p>'
     use = result.would_use
     if use is not None and use.problem:
-        yield f"<p>No launch on these hosts: {text(use.problem)}</p>"
+        fix = f" Fix: {text(use.fix)}" if use.fix else ""
+        yield f"<p>No launch on these hosts: {text(use.problem)}.{fix}</p>"
     elif use is not None:
         why = f" ({text(use.why_precision)})" if use.why_precision else ""
         port = f", main port {use.main_port}" if use.world_size > 1 else ""
