@@ -133,6 +133,7 @@ def _shows_a_free_host(inherited: Inherited) -> list[str]:
         "main_port": 29500,
         "world_size": 2,
         "problem": "",
+        "fix": "",
     }
     return [gpu["uuid"] for gpu in after["hosts"][inherited.host.name]["summary"]["gpus"]]
 
