@@ -55,6 +55,9 @@ def test_a_run_whose_directory_was_deleted_can_still_be_followed_and_stopped(run
     run.start(WAIT)
     up(run)
     delete(run)
+    run.until(
+        (run.run_dir / "state.json").exists
+    )  # before that, how a rank ends may be lost with the directory
     os.kill(pids_of(run.answer)[0], signal.SIGTERM)
     assert run.event("ended")["ranks"] == {"0": -15}
     run.until(lambda: run.end is not None)
