@@ -145,7 +145,7 @@ _LAUNCHES = (
 )
 
 
-def dropped(words: tuple[Word, ...], *, after: bool) -> str:
+def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other. `after`: behind it."""
     name = posixpath.basename(words[0].text)
     if after and name in _AFTER:
@@ -167,7 +167,7 @@ def dropped(words: tuple[Word, ...], *, after: bool) -> str:
     return ""
 
 
-def entered(words: tuple[Word, ...]) -> Environment | None:
+def find_environment(words: tuple[Word, ...]) -> Environment | None:
     """Return the Python environment that a command activates."""
     name, rest = words[0].text, words[1:]
     if name in ("source", ".") and rest:
@@ -191,7 +191,7 @@ class FoundCommand:
     in_loop: bool = False  # in a round of one whose words the text gives
 
 
-def needless(value: Word) -> str:
+def explain_needless(value: Word) -> str:
     """Return why no rank needs an exported variable whose value is not known; "" where one may.
 
     `$(scontrol show hostnames ...)` lists the nodes of a Slurm job, `$(hostname -i)` is an address of the
@@ -211,7 +211,7 @@ def is_of_shell(words: tuple[Word, ...]) -> bool:
     return name in _OF_SHELL or all(_ASSIGNMENT.match(word.text) for word in words)
 
 
-def refuse(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
+def refuse_undecided(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
     """Raise CommandRefused for a condition or a loop that the text does not decide.
 
     `before` are the commands in front of it; one that starts with an option is the rest of the line above.
@@ -243,7 +243,7 @@ def is_setup(words: Sequence[Word]) -> bool:
     return rest[:1] in tuple((part,) for part in _SETUP_PARTS.get(name, ()))
 
 
-def only_one(found: Sequence[FoundCommand]) -> tuple[str, ...]:
+def require_one_launch(found: Sequence[FoundCommand]) -> tuple[str, ...]:
     """Return what is said of commands that are left out beside the launch: the same one for other nodes.
 
     Raises CommandRefused for a text of several launches.
@@ -264,11 +264,11 @@ def only_one(found: Sequence[FoundCommand]) -> tuple[str, ...]:
             f"{_shown(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host",
         )
     if others[0].ended == "|" and _is_launch(first.words):
-        raise several(first.words, others[0].words, "|")
+        raise _several_commands(first.words, others[0].words, "|")
     if first.in_loop and all(one.in_loop for one in others):
         raise refusals.undecided_block("for")
     other = next((one for one in others if _is_launch(one.words)), others[0])
-    raise several(first.words, other.words, other.ended)
+    raise _several_commands(first.words, other.words, other.ended)
 
 
 def _without_setup(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
@@ -285,7 +285,7 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
             is_left_out = False
         elif is_fed and before is not None and not is_left_out:
             if _is_launch(one.words):
-                raise several(before.words, one.words, "|")
+                raise _several_commands(before.words, one.words, "|")
             is_left_out = True
         if not is_left_out:
             kept.append(one)
@@ -327,7 +327,7 @@ def _asks_settings(words: Sequence[Word]) -> bool:
     return texts[:2] in _SETTINGS or texts in _SETTINGS
 
 
-def several(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> CommandRefused:
+def _several_commands(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> CommandRefused:
     """Return the error for a text of two commands, `command` first."""
     if ended == "|":
         return CommandRefused(

@@ -183,7 +183,7 @@ class CommandReader:
             return self._for(words)
         if name in shell.functions:
             return self._call(words, runs)
-        if name in ("source", ".") and len(words) > 1 and not preparations.dropped(words, after=False):
+        if name in ("source", ".") and len(words) > 1 and not preparations.explain_drop(words, after=False):
             return self._source(words, runs)
         return None
 

@@ -109,7 +109,7 @@ class _Launches:
             self.is_left_out = is_behind and not (self.ended == "|" and words[0].text in ("tee", "cat"))
         elif is_behind or not shell.prepare(words):
             self.is_left_out = False
-            preparations.refuse(words, self.found)
+            preparations.refuse_undecided(words, self.found)
             self.found.append(preparations.FoundCommand(words, self.ended, shell.loops > 0))
             if self.launch is None and preparations.is_launch(words):
                 self.launch = self._line(words)
@@ -158,7 +158,7 @@ class _Launches:
             raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)
-        shell.dropped += preparations.only_one(found)
+        shell.dropped += preparations.require_one_launch(found)
         line = self.launch or self._line(found[0].words)
         _refuse_written(line, shell.written)
         for words, error in shell.doubtful:
@@ -199,7 +199,7 @@ def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool, is_behi
     name = words[0].text
     if ended == "|" and name in ("tee", "cat"):
         return f"| {name}: {_LOG}"
-    if sentence := preparations.dropped(words, after=after):
+    if sentence := preparations.explain_drop(words, after=after):
         return sentence
     if is_behind and preparations.is_of_shell(words):
         return f"{name}: {_AFTER}"

@@ -119,7 +119,7 @@ class ShellState:
             self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
         elif name in ("cd", "pushd", "source", "."):
             self.lack(refusals.undecided_block(self.blocks.kind))
-        elif not preparations.dropped(words, after=True):
+        elif not preparations.explain_drop(words, after=True):
             self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
 
     def lack(self, error: CommandRefused) -> None:
@@ -137,7 +137,7 @@ class ShellState:
     def prepare(self, words: tuple[Word, ...]) -> bool:
         """Take a command that only prepares the launch; return False for any other."""
         name, rest = words[0].text, words[1:]
-        environment = preparations.entered(words)
+        environment = preparations.find_environment(words)
         if name in ("cd", "pushd") and len(rest) <= 1:
             self._change_directory(rest[0] if rest else Word("~"))
         elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
@@ -288,7 +288,7 @@ class ShellState:
                 self.values[name] = assigned.text if assigned.is_known else assigned
             if is_exported:
                 self.visible.add(name)
-            if is_exported and (why := preparations.needless(assigned)):
+            if is_exported and (why := preparations.explain_needless(assigned)):
                 self.dropped.append(f"export {name}: {why}")
             elif is_exported and (equals or isinstance(before, str)):
                 self.exports[name] = assigned if equals else Word(str(before))
