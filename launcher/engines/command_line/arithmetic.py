@@ -28,7 +28,7 @@ _LARGEST = (1024, 63)
 """Base and exponent of a power: what a shell computes fits in 64 bits."""
 
 
-def arithmetic(text: str, values: Values) -> int | None:
+def evaluate_arithmetic(text: str, values: Values) -> int | None:
     """Return the number of an arithmetic expression, None where a variable of it has none."""
 
     def number(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ _MOST = 1000
 _LONGEST = 1000
 
 
-def expanded(word: str) -> tuple[str, ...]:
+def expand_braces(word: str) -> tuple[str, ...]:
     """Return the words that the braces of one make, as it is written: quotes and variables stay in them.
 
     A word without such braces, or that makes more than a command can have, is returned as it is.

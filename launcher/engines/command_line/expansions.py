@@ -6,9 +6,9 @@ text that is pasted has no arguments of its own, but for those that `set --` and
 
 import re
 
-from launcher.engines.command_line.arithmetic import arithmetic
-from launcher.engines.command_line.parameters import braced, expansion_of
-from launcher.engines.command_line.substitutions import printed_text
+from launcher.engines.command_line.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.parameters import expand_parameter, expand_value
+from launcher.engines.command_line.substitutions import substitute
 from launcher.engines.command_line.variables import Expansion, Split, Values, arguments, given_argument
 from launcher.errors import CommandRefused
 
@@ -34,7 +34,7 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
         return Expansion(simple.end(), text=str(len(given or ())), is_count=given is None)
     if simple["name"].isdecimal() and simple["name"] != "0" and given is not None:
         return given_argument(given, int(simple["name"]), simple.end())
-    return expansion_of(values.get(simple["name"]), simple[0], simple.end())
+    return expand_value(values.get(simple["name"]), simple[0], simple.end())
 
 
 def closing(text: str, at: int) -> int:
@@ -72,13 +72,13 @@ def no_end(quote: str, start: str) -> CommandRefused:
 def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
     """Return what `$(...)`, `$((...))`, `$[...]`, `${...}` or a command in backticks stands for."""
     if shown.startswith("${"):
-        return braced(shown, end, values, split, depth)
+        return expand_parameter(shown, end, values, split, depth)
     number = None
     if shown.startswith("$((") and shown.endswith("))"):
-        number = arithmetic(shown[3:-2], values)
+        number = evaluate_arithmetic(shown[3:-2], values)
     elif shown.startswith("$["):
-        number = arithmetic(shown[2:-1], values)
+        number = evaluate_arithmetic(shown[2:-1], values)
     if number is not None:
         return Expansion(end, text=str(number))
-    said = printed_text(shown, values, split, depth)
+    said = substitute(shown, values, split, depth)
     return Expansion(end, unresolved=shown) if said is None else Expansion(end, text=said)

@@ -3,7 +3,7 @@
 import fnmatch
 import re
 
-from launcher.engines.command_line.arithmetic import arithmetic
+from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.variables import (
     DEEPEST,
     Expansion,
@@ -13,7 +13,7 @@ from launcher.engines.command_line.variables import (
     Variables,
     arguments,
     given_argument,
-    joined,
+    join_tokens,
 )
 from launcher.engines.command_line.words import Word
 from preflight.frozen import dataclass
@@ -52,10 +52,10 @@ class _Place:
         return Expansion(self.end, unresolved=self.shown)
 
     def of(self, value: Value | None) -> Expansion:
-        return expansion_of(value, self.shown, self.end)
+        return expand_value(value, self.shown, self.end)
 
 
-def expansion_of(value: Value | None, shown: str, end: int) -> Expansion:
+def expand_value(value: Value | None, shown: str, end: int) -> Expansion:
     """Return what a variable of this value stands for."""
     if value is None:
         return Expansion(end, unresolved=shown)
@@ -66,7 +66,7 @@ def expansion_of(value: Value | None, shown: str, end: int) -> Expansion:
     return Expansion(end, text=value)
 
 
-def braced(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
+def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:
     """Return what `${...}` stands for; unresolved where only a running shell knows it."""
     inner, place = shown[2:-1], _Place(shown, end, values, split, depth)
     given = arguments(values)
@@ -122,7 +122,7 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
     if match["slice"] or index in "@*":
         return place.unresolved()
     if isinstance(value, tuple):
-        number = arithmetic(index, place.values)
+        number = evaluate_arithmetic(index, place.values)
         if number is None or not -len(value) <= number:
             return place.unresolved()
         chosen = value[number:][:1]
@@ -130,7 +130,7 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
         return _defaulted(match, found if chosen or match["mark"] else "", match["name"], place)
     if isinstance(value, str) and index == "0":
         return Expansion(place.end, text=value)
-    key, lacking = joined(place.split(index, place.depth + 1))
+    key, lacking = join_tokens(place.split(index, place.depth + 1))
     return (
         place.unresolved()
         if lacking
@@ -146,7 +146,7 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
     if mark.endswith("+") or (mark and not is_set):
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
-        text, lacking = joined(place.split(match["word"], place.depth + 1))
+        text, lacking = join_tokens(place.split(match["word"], place.depth + 1))
         if (
             mark.endswith("=")
             and name

@@ -19,7 +19,7 @@ _PLAIN_PATTERN = re.compile(r"[\w ,:;=@/%-]*")
 _MOST = 100_000
 
 
-def printed(commands: Sequence[Sequence[str]]) -> str | None:
+def predict_output(commands: Sequence[Sequence[str]]) -> str | None:
     """Return what commands print that are connected by pipes, without its last line ends.
 
     None for one that asks the machine, or that is written in a way that is not understood.

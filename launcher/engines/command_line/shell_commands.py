@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line import shell_redirections as redirections
-from launcher.engines.command_line.arithmetic import arithmetic
+from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell_extents import find_keyword
 from launcher.engines.command_line.shell_state import ShellState, Surroundings
@@ -263,11 +263,11 @@ class CommandReader:
         start, *rest = [part.strip() for part in expression.split(";")]
         values = self.shell.values
         found = re.fullmatch(r"([A-Za-z_]\w*)\s*=\s*(.+)", start)
-        first = arithmetic(found[2], values) if found is not None else None
+        first = evaluate_arithmetic(found[2], values) if found is not None else None
         if found is None or first is None or len(rest) != 2:
             return None
         name, (condition, step) = found[1], rest
-        if arithmetic(condition, {**values, name: str(first)}) is None:
+        if evaluate_arithmetic(condition, {**values, name: str(first)}) is None:
             return None
         body = self._loop_body()
         return None if body is None else self._counted(name, first, condition, step, body)
@@ -277,7 +277,7 @@ class CommandReader:
         shell.values[name] = str(first)
 
         def rounds() -> Iterator[Mapping[str, str]]:
-            while arithmetic(condition, shell.values):
+            while evaluate_arithmetic(condition, shell.values):
                 yield {}
                 self.replays.count(step)
                 if not shell.prepare((Word("let"), Word(step))):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
-from launcher.engines.command_line.arithmetic import arithmetic
+from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
@@ -225,7 +225,7 @@ class ShellState:
                 continue
             name, right = found["name"], found["expression"] or "1"
             mark = found["mark"] or (found["step"] or "")[:1]
-            number = arithmetic(f"{name} {mark} ({right})" if mark else right, self.values)
+            number = evaluate_arithmetic(f"{name} {mark} ({right})" if mark else right, self.values)
             if not is_certain:
                 self.forget(name, is_exported=False)
             elif number is None:

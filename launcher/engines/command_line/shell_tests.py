@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from launcher.engines.command_line.arithmetic import arithmetic
+from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.variables import Values
 from launcher.engines.command_line.words import Word
 
@@ -53,7 +53,7 @@ def decide(words: tuple[Word, ...], values: Values, files: Files | None = None) 
     is_opposite = words[0].text == "!"
     rest = words[1:] if is_opposite else words
     if rest[0].text == "((":
-        number = arithmetic(rest[1].text, values)
+        number = evaluate_arithmetic(rest[1].text, values)
         return None if number is None else (number != 0) is not is_opposite
     is_double = rest[0].text == "[["
     rest = rest[1:-1] if rest[-1].text in ("]", "]]") else rest[1:]

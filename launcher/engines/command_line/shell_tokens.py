@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from launcher.engines.command_line.braces import expanded
+from launcher.engines.command_line.braces import expand_braces
 from launcher.engines.command_line.expansions import closing, expand, no_end
 from launcher.engines.command_line.shell_extents import HereText, here_text, word_end
 from launcher.engines.command_line.variables import Values
@@ -137,7 +137,7 @@ def _written_words(text: str, at: int) -> tuple[int, tuple[str, ...]] | None:
     if not _HAS_BRACES.match(text, at) or _PLACEHOLDER.match(text, at) or _ASSIGNED.match(text, at):
         return None
     end = word_end(text, at)
-    parts = expanded(text[at:end])
+    parts = expand_braces(text[at:end])
     return (end, parts) if len(parts) > 1 else None
 
 

@@ -8,10 +8,10 @@ import posixpath
 import re
 import time
 
-from launcher.engines.command_line.arithmetic import arithmetic
-from launcher.engines.command_line.braces import expanded
-from launcher.engines.command_line.pipelines import printed
-from launcher.engines.command_line.variables import DEEPEST, Split, Values, joined
+from launcher.engines.command_line.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.braces import expand_braces
+from launcher.engines.command_line.pipelines import predict_output
+from launcher.engines.command_line.variables import DEEPEST, Split, Values, join_tokens
 from launcher.engines.command_line.words import Operator, Word
 
 _LOOKUP = re.compile(
@@ -33,7 +33,7 @@ _REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)"
 _FROM_TEXT = re.compile(r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s")
 
 
-def printed_text(shown: str, values: Values, split: Split, depth: int) -> str | None:
+def substitute(shown: str, values: Values, split: Split, depth: int) -> str | None:
     """Return what `$(...)` or a command in backticks prints; None where the text does not say it."""
     written = (shown[1:-1] if shown.startswith("`") else shown[2:-1]).strip()
     command = " ".join(written.split())
@@ -62,7 +62,7 @@ def _named(command: str, values: Values) -> str | None:
         return (posixpath.dirname(own) or ".") if isinstance(own, str) else "."
     expression = _EXPR.fullmatch(command)
     if expression is not None:
-        number = arithmetic(expression[1].replace("\\*", "*"), values)
+        number = evaluate_arithmetic(expression[1].replace("\\*", "*"), values)
         return None if number is None else str(number)
     date = _DATE.fullmatch(command)
     if date is not None and isinstance(now, str) and now.isdecimal():
@@ -77,15 +77,15 @@ def _computed_path(command: str, values: Values, split: Split, depth: int) -> st
         return None
     entered = _ENTERED.fullmatch(command)
     if entered is not None and isinstance(here, str):
-        folder, lacking = joined(split(entered["folder"], depth + 1))
+        folder, lacking = join_tokens(split(entered["folder"], depth + 1))
         return None if lacking else posixpath.normpath(posixpath.join(here, folder))
     named = _PATH_PART.fullmatch(command)
     if named is not None:
-        path, lacking = joined(split(named["path"], depth + 1))
+        path, lacking = join_tokens(split(named["path"], depth + 1))
         return None if lacking else _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
     real = _REAL_PATH.fullmatch(command)
     if real is not None:
-        path, lacking = joined(split(real["path"], depth + 1))
+        path, lacking = join_tokens(split(real["path"], depth + 1))
         return None if lacking else posixpath.normpath(path)
     return None
 
@@ -94,9 +94,8 @@ def _again(tokens: tuple[Word | Operator, ...]) -> tuple[Word | Operator, ...]:
     """Return words as `eval` reads them once more: `{$FIRST..$LAST}` is a range by then."""
     found: list[Word | Operator] = []
     for token in tokens:
-        braces = (
-            expanded(token.text) if isinstance(token, Word) and not re.search(r"[$`]", token.text) else ()
-        )
+        is_plain = isinstance(token, Word) and not re.search(r"[$`]", token.text)
+        braces = expand_braces(token.text) if is_plain else ()
         found += [Word(part) for part in braces] if braces and braces != (token.text,) else [token]
     return tuple(found)
 
@@ -115,7 +114,7 @@ def _printed_by(tokens: tuple[Word | Operator, ...]) -> str | None:
         elif isinstance(token, Operator) and token.text != "2>":
             return None
         is_target = isinstance(token, Operator) and token.text == "2>"
-    return printed(commands)
+    return predict_output(commands)
 
 
 def _path_part(part: str, path: str, suffix: str) -> str:

@@ -40,7 +40,7 @@ Split: TypeAlias = Callable[[str, int], tuple[Word | Operator, ...]]
 """Reads a text, at a depth, as words and operators."""
 
 
-def joined(tokens: tuple[Word | Operator, ...]) -> tuple[str, tuple[str, ...]]:
+def join_tokens(tokens: tuple[Word | Operator, ...]) -> tuple[str, tuple[str, ...]]:
     """Return words as one text, and what of it is unresolved."""
     lacking = (one.unresolved if isinstance(one, Word) else (one.text,) for one in tokens)
     return " ".join(one.text for one in tokens), tuple(part for parts in lacking for part in parts)
