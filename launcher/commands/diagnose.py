@@ -8,8 +8,9 @@ from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
 from launcher.local.own_modules import own_modules
 from launcher.report.diagnosis import diagnosis_json, render_diagnosis
-from launcher.rundir.log_files import LAST, find_local_run, read_logs
+from launcher.rundir.log_files import LAST, find_local_run, read_logs, runs_without_end
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.text import one_line
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 
@@ -35,8 +36,14 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     if LAST in logs and not Path(LAST).exists():
         echo(f"last is {find_local_run(LAST, runs).name}", err=True)
     read = read_logs(logs, runs)
+    open_ended = runs_without_end(logs, runs)
     found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))
     if as_json:
-        echo_json({**diagnosis_json(found, read), "exit_code": int(ExitCode.OK)})
+        echo_json({**diagnosis_json(found, read), "without_end": open_ended, "exit_code": int(ExitCode.OK)})
         return
+    for name in open_ended:
+        echo(
+            f"{one_line(name)}: no end of it is kept locally: it is live, or ended when no client followed"
+            f" it; the rest of its logs: gpulaunch fetch {one_line(name)}"
+        )
     echo_lines(render_diagnosis(found))

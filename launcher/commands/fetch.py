@@ -22,6 +22,7 @@ from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
+from launcher.runs.search import format_hosts
 from launcher.text import counted, one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -82,8 +83,11 @@ def command(run: str, **given: Any) -> int:
     if options.host:
         nodes = [pair for pair in nodes if options.host in (pair[0].host, pair[1].name)]
         if not nodes:
+            names = [
+                node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)
+            ]
             raise BadInput(
-                f"{plan.run_id} has no node called {options.host}", "gpulaunch ps --json names them"
+                f"{plan.run_id} has no node called {options.host}", f"it ran on {format_hosts(names)}"
             )
     directory = options.to or run_directory(local_runs_dir(), plan.run_id)
 

@@ -104,7 +104,7 @@ def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
 
 
 def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
-    ends = ends_by_rank(run.outcome)
+    ends = ends_by_rank(run)
     codes = {rank: end.get("code") for rank, end in ends.items()}
     hosts = {rank: end.get("host") for rank, end in ends.items()}
     used = {series.rank: series for series in run.usage}

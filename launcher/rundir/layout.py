@@ -18,6 +18,7 @@ OUTCOME = "outcome.json"
 """The file that keeps it, beside the local logs."""
 
 
+PLAN = "plan.json"
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20
 
@@ -60,7 +61,7 @@ class RunFiles:
 
 def read_run(directory: Path) -> RunFiles:
     """Read what exists. Raises BadInput when it is not a run's directory."""
-    plan = _document(directory / "plan.json")
+    plan = _document(directory / PLAN)
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
     outcome = _document(directory / OUTCOME)
@@ -79,12 +80,22 @@ def read_run(directory: Path) -> RunFiles:
     )
 
 
+def is_run(directory: Path) -> bool:
+    """Return whether a launch has kept its plan in a directory."""
+    return (directory / PLAN).is_file()
+
+
+def has_end(directory: Path) -> bool:
+    """Return whether it is kept how a run ended: its client saw it, or `gpulaunch fetch` brought it."""
+    return (directory / OUTCOME).is_file() or any(True for _ in _ends(directory))
+
+
 def _ends(directory: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the `exit` of every node that has ended."""
+    """Yield the `exit` of every node that has ended, with the name of its directory as `host`."""
     for path in sorted(directory.glob("*/state.json")):
         state = _document(path)
         if state.get("phase") == "ended" and not validate_state(state):
-            yield state.get("exit") or {}
+            yield {**(state.get("exit") or {}), "host": path.parent.name}
 
 
 def _document(path: Path) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
+from launcher.rundir.layout import has_end, is_run
 from launcher.rundir.run_id import names_run, started_text
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
@@ -43,14 +44,24 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
 def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
         return [read_log(sys.stdin.buffer, Log("", STDIN))]
+    directory = _directory_of(word, runs)
+    return [_of_file(Path(word), word)] if directory is None else _of_run(directory)
+
+
+def _directory_of(word: str, runs: Path) -> Path | None:
+    """Return the directory that a word means, None for a file. Raises BadInput."""
     path = Path(word)
-    if not word:
-        return _of_run(find_local_run(word, runs))
-    if path.is_dir():
-        return _of_run(path)
-    if path.exists() or path.is_symlink():
-        return [_of_file(path, word)]
-    return _of_run(find_local_run(word, runs))
+    if word and path.is_dir():
+        return path
+    if word and (path.exists() or path.is_symlink()):
+        return None
+    return find_local_run(word, runs)
+
+
+def runs_without_end(words: Sequence[str], runs: Path) -> list[str]:
+    """Return the names of the runs among the words whose end is not kept locally: their logs may continue."""
+    found = (_directory_of(word, runs) for word in words if word != "-")
+    return [path.name for path in found if path is not None and is_run(path) and not has_end(path)]
 
 
 def find_local_run(word: str, runs: Path) -> Path:

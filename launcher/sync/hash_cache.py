@@ -19,7 +19,7 @@ from launcher.errors import GpulaunchError
 from launcher.local.home import user_cache_dir
 from launcher.local.safe_paths import write_below
 
-SCHEMA = "gpulaunch.tree-hashes/1"
+SCHEMA = "gpulaunch.tree-hashes/2"
 _SETTLED_NS = 2 * 10**9
 _LARGEST = 64 << 20
 """Bytes of a cache: a tree of 400,000 files."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +25,8 @@ MAX_DEPTH = 200
 """Directories that a path goes through; a deeper tree was made by a mistake, or to break something."""
 MAX_CHECKOUTS = 200
 MAX_IGNORE = 1 << 20
+_PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----|PuTTY-User-Key-File-")
+"""The first bytes of a private key: PEM (RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""
 _BIGGEST = 3
 
 _Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
@@ -90,9 +93,11 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     found = [pair for name in names if not _is_out(root, name, out) and (pair := look.at(name))]
     _refuse_too_large(root, found, max_mib)
     cache = HashCache(root)
-    entries = tuple(_entry(root, name, status, cache) for name, status in found)
+    entries = [(name, _entry(root, name, status, cache)) for name, status in found]
     cache.save()
-    return SourceTree(root, entries, by_git, tuple(look.notes), checkouts)
+    keys = [f"{name} is a private key: it is not sent" for name, entry in entries if entry is None]
+    sent = tuple(entry for _, entry in entries if entry is not None)
+    return SourceTree(root, sent, by_git, (*keys, *look.notes), checkouts)
 
 
 def _excluded(patterns: tuple[str, ...]) -> Ignore:
@@ -277,21 +282,26 @@ def _refuse_too_large(root: Path, found: list[tuple[str, os.stat_result]], max_m
     )
 
 
-def _entry(root: Path, name: str, status: os.stat_result, cache: HashCache) -> TreeEntry:
+def _entry(root: Path, name: str, status: os.stat_result, cache: HashCache) -> TreeEntry | None:
+    """Return what is to be sent of a name; None for a private key, which mostly opens these very hosts."""
     if stat.S_ISLNK(status.st_mode):
         return TreeEntry(name, "l", 0, 0, os.readlink(root / name))  # noqa: PTH115 - Path would normalise it
     known, size = cache.find(name, status), status.st_size
     if known is None:
         known, size = _hash(root / name, name, cache)
+    if not known:
+        return None
     return TreeEntry(name, "f", stat.S_IMODE(status.st_mode) & 0o777, size, known)
 
 
 def _hash(path: Path, name: str, cache: HashCache) -> tuple[str, int]:
-    """Return the SHA-256 of a file and how many bytes were read. Raises SyncFailed."""
+    """Return the SHA-256 of a file and how many bytes were read; "" of a private key. Raises SyncFailed."""
     digest, size = hashlib.sha256(), 0
     try:
         with path.open("rb", buffering=0) as file:
             while data := file.read(CHUNK):
+                if not size and _PRIVATE_KEY.match(data):
+                    return "", 0  # not kept, so that it is looked at again
                 digest.update(data)
                 size += len(data)
             found = os.fstat(file.fileno())

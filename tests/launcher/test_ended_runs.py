@@ -70,11 +70,19 @@ def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> N
 def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path: Path) -> None:
     from click.testing import CliRunner  # noqa: PLC0415 - only here
 
+    from launcher.commands.diagnose import command as diagnose  # noqa: PLC0415 - only here
     from launcher.commands.report import command  # noqa: PLC0415 - only here
 
     host = tmp_path / "r-1" / "a"
     host.mkdir(parents=True)
     (host / "rank-0.log").write_text("line\n")
+    (tmp_path / "r-1" / "plan.json").write_text(json.dumps({"run_id": "r-1"}))
+    rest = "r-1: no end of it is kept locally: it is live, or ended when no client followed it"
+    done = CliRunner().invoke(diagnose, ["r-1", "--logs", str(tmp_path)])
+    assert done.output.splitlines() == [
+        f"{rest}; the rest of its logs: gpulaunch fetch r-1",
+        "no failure found",
+    ]
     end = {
         "ranks": {"0": -15},
         "why": "no client has followed this attached run for 60 s",
@@ -83,6 +91,9 @@ def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path
     (host / "state.json").write_text(json.dumps({"phase": "ended", "exit": end}))
     done = CliRunner().invoke(command, ["r-1", "--logs", str(tmp_path)])
     assert done.output.splitlines()[0] == "r-1: stopped: no client has followed this attached run for 60 s"
+    assert done.output.splitlines()[-1].split()[:3] == ["0", "a", "SIGTERM"]
+    done = CliRunner().invoke(diagnose, ["r-1", "--logs", str(tmp_path), "--json"])
+    assert json.loads(done.output)["without_end"] == []
 
 
 def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None:

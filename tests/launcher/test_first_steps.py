@@ -70,7 +70,7 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
         (
             "fetch train-20261122-100001-aaaaaa --host b",
             2,
-            "train-20261122-100001-aaaaaa has no node called b\n  fix: gpulaunch ps --json names them\n",
+            "train-20261122-100001-aaaaaa has no node called b\n  fix: it ran on localhost\n",
         ),
         (
             "stop train-20261122-100001-aaaaaa --grace nan",

@@ -17,7 +17,12 @@ FETCH = f"gpulaunch fetch {RUN_ID}"
     [
         (("a", "b"), "~/out", "~/p", ["output: ~/out on a,b", f"to copy it to this machine: {FETCH}"]),
         (("a", "b"), "", "~/p", [f"to copy what the script wrote in ~/p on a,b: {FETCH} --path PATH"]),
-        (("a", "b"), "", "", [f"to copy what the script wrote in ~ on a,b: {FETCH} --path PATH"]),
+        (  # as a run found on its hosts, whose record names no directory
+            ("a", "b"),
+            "",
+            "",
+            [f"to copy what the script wrote on a,b: {FETCH} (--path PATH if its config names no output)"],
+        ),
         (("localhost",), "/out", "", ["output: /out"]),
         (("localhost",), "", "", []),
         (("a",), "{run_dir}/o", "", ["output: /runs/a/o on a", f"to copy it to this machine: {FETCH}"]),

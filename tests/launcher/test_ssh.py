@@ -191,4 +191,6 @@ def test_an_endpoint_without_a_key_says_so(sshd: Sshd, tmp_path: Path) -> None:
     assert "does not exist: correct identity_file" in raised.value.fix
     with pytest.raises(AuthenticationFailed, match="tried nothing: no agent, no key file") as raised:
         SshOpener(OpenOptions())(replace(endpoint, identity_files=()))
-    assert f"ssh-copy-id -p {endpoint.port}" in raised.value.fix
+    assert raised.value.fix.startswith(f"is {endpoint.user} the right user? ")
+    assert "ssh-copy-id" not in raised.value.fix  # which would be refused as well: no password counts
+    assert raised.value.fix.endswith(f"added to ~{endpoint.user}/.ssh/authorized_keys on the host")

@@ -86,6 +86,25 @@ def test_what_is_neither_file_nor_link_is_told_and_not_sent(tmp_path: Path) -> N
     assert tree.notes == ("pipe is not a regular file and is not sent",)
 
 
+@pytest.mark.parametrize(
+    "first_line",
+    [
+        "-----BEGIN OPENSSH PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----",
+        "PuTTY-User-Key-File-3: ssh-ed25519",
+    ],
+)
+def test_a_private_key_stays_on_this_machine(tmp_path: Path, first_line: str) -> None:
+    write(
+        tmp_path, {"a.py": "", "key.pem": f"{first_line}\nb3BlbnNzaC1rZXk\n", "key.pub": "ssh-ed25519 AAAA\n"}
+    )
+    for _ in range(2):  # what is kept of the first reading changes nothing
+        tree = read(tmp_path)
+        assert paths(tree) == ["a.py", "key.pub"]
+        assert tree.notes == ("key.pem is a private key: it is not sent",)
+
+
 def test_a_name_of_any_bytes_is_sent(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9")).write_text("x")
     git(tmp_path, "init", "-q")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from launcher.rundir.layout import RunFiles
 from launcher.safe_json import mappings_of
 from launcher.text import sanitize
 
@@ -55,7 +56,15 @@ def _cell(value: object) -> str:
     return f"<td{kind}>{text(value)}</td>"
 
 
-def ends_by_rank(outcome: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Return how each rank ended; an end whose rank is not a number is a damaged document's."""
-    ends = mappings_of(outcome.get("ranks"))
+def ends_by_rank(run: RunFiles) -> dict[int, Mapping[str, Any]]:
+    """Return how each rank ended, by the run's outcome or by what its nodes kept.
+
+    An end whose rank is not a number is a damaged document's.
+    """
+    fetched = [
+        {"rank": int(rank), "host": end["host"], "code": code}
+        for end in run.ends
+        for rank, code in (end.get("ranks") or {}).items()
+    ]
+    ends = mappings_of(run.outcome.get("ranks")) or fetched
     return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}

@@ -126,7 +126,7 @@ def _events(run: RunFiles) -> Iterator[str]:
 
 
 def _ranks(run: RunFiles) -> Iterator[str]:
-    ends = ends_by_rank(run.outcome)
+    ends = ends_by_rank(run)
     logs = {log.rank: log for log in run.logs if log.rank is not None}
     devices = dict(_devices(run.plan))
     used = {series.rank: series for series in run.usage}

@@ -27,6 +27,7 @@ from preflight.frozen import dataclass
 
 DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
+_BY_SECRET = ("password", "keyboard-interactive")
 _PASSWORD_TRIES = 3
 
 _CERTIFICATE = "-cert.pub"
@@ -305,7 +306,7 @@ def _none(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts
 def _by_password(
     transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing, attempts: _Attempts
 ) -> bool:
-    method = next((m for m in ("password", "keyboard-interactive") if m in attempts.methods), "")
+    method = next((m for m in _BY_SECRET if m in attempts.methods), "")
     if not method:
         return False
     # A code may be good for one login only.
@@ -355,13 +356,20 @@ def _still_there(transport: paramiko.Transport, endpoint: Endpoint, attempts: _A
     raise ConnectionLost(endpoint.name, "the connection ended during authentication")
 
 
+def _add_key(endpoint: Endpoint, attempts: _Attempts) -> str:
+    """Return what adds a key to the account; ssh-copy-id itself logs in, by a password."""
+    if attempts.methods and not set(_BY_SECRET).intersection(attempts.methods):
+        return f"have yours added to ~{endpoint.user}/.ssh/authorized_keys on the host"
+    return f"add yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+
+
 def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:
     tried = "; ".join(attempts.tried) or "nothing: no agent, no key file"
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
     fix = (
-        "name a key that the host knows (--identity-file, identity_file in hosts.yaml, IdentityFile in"
-        f" ~/.ssh/config), or add yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+        f"is {endpoint.user} the right user? Else name a key that the host knows (--identity-file,"
+        f" identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or {_add_key(endpoint, attempts)}"
     )
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
     locked = next(
