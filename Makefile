@@ -10,7 +10,7 @@
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # make bench  the short form of every benchmark that has a goal, as a table; build/bench.md keeps it
 # make coverage  branch coverage of the tests of make fast; MARK="not lab" for more of them
-# make mutants   how many small changes of the code its tests notice; ONLY='rank_assignment leftovers' SAMPLE=300 SEED=2 JOBS=4
+# make mutants   how many small changes of the code its tests notice; ONLY='gpu_assignment leftovers' SAMPLE=300 SEED=2 JOBS=4
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
 
 unexport PYTHONDONTWRITEBYTECODE  # the tests start some thousand processes: each would compile everything again

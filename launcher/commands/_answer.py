@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from launcher.commands._confirm import confirm
 from launcher.errors import ConfirmationRequired, GpulaunchError, HostError
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json
+from launcher.text import sanitize
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -46,3 +46,8 @@ def error_json(error: GpulaunchError | None) -> dict[str, Any] | None:
         return None
     message = error.detail if isinstance(error, HostError) else error.message
     return {"code": error.code, "message": message, "fix": error.fix}
+
+
+def confirm(question: str, *, err: bool = False) -> bool:
+    """Ask the person; no is the answer of who only presses Enter. `err` asks on stderr."""
+    return click.confirm(sanitize(question, keep_lines=False), err=err)

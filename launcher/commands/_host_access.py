@@ -12,7 +12,7 @@ from launcher.config.inventory import HostEntry, Inventory
 from launcher.config.inventory_file import load_inventory
 from launcher.follow.job_end import JobEndNotice
 from launcher.remote.shards.access import ShardAccess
-from launcher.remote.shards.questions import SharedAnswers
+from launcher.remote.shards.terminal_questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import opener_for

@@ -15,7 +15,7 @@ from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.restart.decision import RunFailure, classify_failure
 from launcher.restart.replacement import HostAssignment, host_faults
-from launcher.slurm.allocation import Allocation
+from launcher.slurm.jobs import Allocation
 from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is, save_record
 from launcher.text import duration
 

@@ -11,7 +11,7 @@ from launcher.commands._host_access import HostAccess
 from launcher.commands._host_options import SRUN, SSH, Transport
 from launcher.config.inventory import HostEntry, local_python
 from launcher.errors import BadInput
-from launcher.slurm.allocation import Allocation, is_inside, read_allocation, read_job
+from launcher.slurm.jobs import Allocation, is_inside, read_allocation, read_job
 from launcher.transports.base import Connection
 
 

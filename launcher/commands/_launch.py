@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
-from launcher.commands._confirm import confirm
+from launcher.commands._answer import confirm
 from launcher.commands._end_notice import deliver, new_notice
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
@@ -167,7 +167,7 @@ def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Check
     if job is None or spec is None or not spec.resume_args:
         return prepared
     from launcher.commands._job_end import keep_first_start, record_path  # noqa: PLC0415 - only in such a job
-    from launcher.restart.after_requeue import resume_after_requeue  # noqa: PLC0415 - as above
+    from launcher.restart.checkpoints import resume_after_requeue  # noqa: PLC0415 - as above
     from launcher.slurm.requeue import read_began  # noqa: PLC0415 - as above
 
     if not (job.restarts or job.resubmits):
@@ -184,7 +184,7 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
     """Return the outcome with the checkpoint that the run wrote when it was stopped, and keep it so."""
     if outcome.verdict != "interrupted" or config.disconnect.before_stop is None:
         return outcome
-    from launcher.restart.stop_checkpoint import find_stop_checkpoint  # noqa: PLC0415 - most runs do without it
+    from launcher.restart.checkpoints import find_stop_checkpoint  # noqa: PLC0415 - most runs do without it
 
     found = find_stop_checkpoint(outcome, launch, config.restart, time.monotonic())
     outcome = replace(outcome, stop_checkpoint=found)
@@ -277,7 +277,7 @@ def _check_first(
     """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
     if what.slurm_job is None or not what.spares:
         return preflight_or_raise(launch, on_result), {}
-    from launcher.restart.first_hosts import check_with_spares  # noqa: PLC0415 - most launches do without it
+    from launcher.restart.host_set import check_with_spares  # noqa: PLC0415 - most launches do without it
 
     prepared, lineup = check_with_spares(launch, what.spares, on_result)
     return prepared, lineup.excluded

@@ -15,7 +15,7 @@ from launcher.config.restart_options import RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import choose_code_transfer, config_for_script, lone_command
 from launcher.errors import BadInput
-from launcher.slurm.allocation import Allocation
+from launcher.slurm.jobs import Allocation
 from preflight.frozen import dataclass
 from preflight.job import Job
 

@@ -13,7 +13,7 @@ from launcher.planning.run_record import saved_run_records
 from launcher.report.outcome import outcome_json
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import KnownHosts, RunAccess, access_run
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import search
 from launcher.terminal.screen import Screen
 from launcher.transports.ssh.config_parser import is_named

@@ -16,8 +16,8 @@ from launcher.error_codes import read_codes
 from launcher.errors import BadInput
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.live_table import HostTable
-from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import preflight, reachability_probe
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.local.atomic_write import check_writable
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_lines

@@ -8,7 +8,7 @@ from launcher.exit_codes import ExitCode
 from launcher.planning.end_notice import delete_notice
 from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import Open
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.stop import remove_run
 from launcher.text import counted, one_line
 

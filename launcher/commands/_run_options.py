@@ -7,18 +7,18 @@ from functools import partial
 
 import click
 
+from launcher.commands._answer import confirm
 from launcher.commands._completion import complete_hosts, complete_runs
-from launcher.commands._confirm import confirm
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
 from launcher.local.project import local_runs_dir
 from launcher.runs.access import KnownHosts, RunAccess, access_run
-from launcher.runs.model import LAST, RemoteRun
+from launcher.runs.last_run import local_scope
+from launcher.runs.remote_run import LAST, RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts
-from launcher.runs.search_scope import local_scope
 from launcher.terminal.output import echo
 from launcher.text import one_line
 from launcher.transports.ssh.config_parser import is_named

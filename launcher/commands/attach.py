@@ -28,10 +28,10 @@ from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
-from preflight.checks.helpers import format_duration
+from preflight.checks.message_text import format_duration
 from preflight.frozen import dataclass
 
 

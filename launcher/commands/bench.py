@@ -16,8 +16,8 @@ from launcher.commands._host_options import (
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
-from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import preflight
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_text import finding_lines
 from launcher.report.deep import deep_json, deep_lines
 from launcher.terminal.output import echo_json, echo_lines, no_utf8

@@ -28,7 +28,7 @@ from launcher.cleanup.render import (
     render_result,
     render_selection,
 )
-from launcher.commands._confirm import confirm
+from launcher.commands._answer import confirm
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from launcher.commands._answer import confirm
 from launcher.commands._completion import complete_configs
-from launcher.commands._confirm import confirm
 from launcher.commands._param_types import PrecisionParam
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput

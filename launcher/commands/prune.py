@@ -12,7 +12,7 @@ from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, errors_json, remove_runs
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts
 from launcher.text import counted

@@ -11,8 +11,8 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.inventory import LOCALHOST
-from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import preflight
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.local.atomic_write import write_atomic
 from launcher.remote.recording import record_json
 from preflight.job import Job

@@ -11,7 +11,7 @@ from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.runs.model import LAST
+from launcher.runs.remote_run import LAST
 from launcher.runs.render import run_line
 from preflight.frozen import dataclass
 

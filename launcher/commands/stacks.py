@@ -10,7 +10,7 @@ from launcher.commands._run_options import FoundRunOptions, find_run, open_run, 
 from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line

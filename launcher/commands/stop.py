@@ -16,7 +16,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
-from launcher.runs.model import LAST, MAX_GRACE_S
+from launcher.runs.remote_run import LAST, MAX_GRACE_S
 from launcher.runs.search import format_hosts
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting

@@ -15,8 +15,7 @@ from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.slurm.commands import local_commands
-from launcher.slurm.sbatch_text import sbatch_text
-from launcher.slurm.submit import submit_job
+from launcher.slurm.submit import sbatch_text, submit_job
 from launcher.terminal.output import echo_lines
 from preflight.frozen import dataclass
 

@@ -29,9 +29,9 @@ from launcher.top.fleet import Fleet
 from launcher.top.frame import summary
 from launcher.top.full_screen import FullScreen, TerminalClosed, can_take_terminal
 from launcher.top.prometheus import write_metrics
-from launcher.top.records import FleetView
 from launcher.top.rows import RowOptions, build_rows, count_totals
 from launcher.top.table import gpu_lines, run_lines
+from launcher.top.views import FleetView
 from preflight.frozen import dataclass
 
 Answer = TypeVar("Answer")

@@ -11,8 +11,8 @@ from launcher import safe_json
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
 from launcher.safe_json import mapping_of, number_of
+from preflight.deep.measurements import Former
 from preflight.deep.readings import Reading
-from preflight.deep.records import Former
 
 SCHEMA = 2
 FILE = "best.json"

@@ -27,7 +27,7 @@ from launcher.terminal.screen import Screen
 from launcher.text import one_line
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.checks.runner import check_deep
-from preflight.deep.records import DeepRun, RankDeep, Unmeasured
+from preflight.deep.measurements import DeepRun, RankDeep, Unmeasured
 from preflight.deep.reports import add_reports
 from preflight.frozen import dataclass
 from preflight.job import Expect

@@ -10,9 +10,9 @@ from launcher.host_checks.evaluation import PreflightResult
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
 from preflight.checks.holders import describe_holder, is_classified, what_to_do
-from preflight.decide.gpu_selection import select_gpus
-from preflight.decide.rank_assignment import map_ranks, resolve_gpus
-from preflight.deep.records import Unmeasured
+from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
+from preflight.decide.usable_gpus import select_gpus
+from preflight.deep.measurements import Unmeasured
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

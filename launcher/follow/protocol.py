@@ -13,8 +13,7 @@ from typing import Any
 from launcher import safe_json
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
-from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.restart_spec import RestartSpec
+from launcher.planning.plan import NodePlan, Plan, RestartSpec
 from launcher.planning.run_record import build_record_head, build_record_nodes
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from preflight.frozen import dataclass

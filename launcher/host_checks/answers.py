@@ -9,7 +9,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
-from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import host_json, merged_json
 from launcher.host_checks.render_text import summary
 from launcher.remote.agent import GatherResult

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, LaunchRefused
-from launcher.planning.network import LOOPBACK, choose_main_address
+from launcher.planning.main_address_and_port import LOOPBACK, choose_main_address
 from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, OpenConnection, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierOf

@@ -11,14 +11,14 @@ from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
-from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.plan import ScriptFile
 from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import GatherResult
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import CHECKS, ClockOffset
 from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, checks_without_facts
-from preflight.decide.rank_assignment import resolve_gpus
+from preflight.decide.gpu_assignment import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import evaluate_facts
-from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import agent_request
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.remote.agent import OpenConnection, gather_facts
 from launcher.text import counted, one_line
 from preflight.checks.finding import Finding, Severity

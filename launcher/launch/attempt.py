@@ -13,7 +13,7 @@ from launcher.config.inventory import HostEntry
 from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
-from launcher.follow.client_timeout import ClientTimeout
+from launcher.follow.client_deadlines import ClientTimeout, StopDeadline
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
 from launcher.follow.events import Interrupted, JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
@@ -24,7 +24,6 @@ from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
-from launcher.follow.stop_deadline import StopDeadline
 from launcher.follow.ticker import TickerQueue
 from launcher.launch.reporter import RunReporter
 from launcher.launch.request import LaunchRequest

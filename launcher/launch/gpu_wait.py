@@ -19,8 +19,8 @@ from launcher.text import duration
 from launcher.transports.base import Closing
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.checks.runner import check_host
-from preflight.decide.gpu_selection import select_gpus
-from preflight.decide.rank_assignment import resolve_gpus
+from preflight.decide.gpu_assignment import resolve_gpus
+from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass

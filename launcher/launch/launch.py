@@ -9,10 +9,10 @@ from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress
 from launcher.follow.phases import Phase
-from launcher.host_checks.options import PreflightOptions
 from launcher.host_checks.preflight import preflight
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.request import LaunchRequest
-from launcher.planning.network import choose_main_address
+from launcher.planning.main_address_and_port import choose_main_address
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
 from launcher.rundir.run_id import new_run_id

@@ -10,9 +10,8 @@ from launcher.follow.job_end import JobEndNotice
 from launcher.follow.phases import Phase
 from launcher.host_checks.fact_cache import FactCache
 from launcher.launch.signals import InterruptChoice
-from launcher.planning.network import choose_main_address
-from launcher.planning.plan import ScriptFile
-from launcher.planning.restart_spec import RestartSpec
+from launcher.planning.main_address_and_port import choose_main_address
+from launcher.planning.plan import RestartSpec, ScriptFile
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.reachability import StartProgram, probe_reachability
 from launcher.remote.shards.access import ShardAccess

@@ -3,6 +3,10 @@
 What `--dry-run` prints is this very object, and it is what runs.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from launcher.engines.base import opens_port
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
@@ -71,3 +75,15 @@ class ScriptFile:
 
     name: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSpec:
+    """`known` is in spec.json on every host; `order` has values of the environment: in memory, on one."""
+
+    known: Mapping[str, Any]
+    order: str
+
+    def after_start(self, run_id: str) -> "RestartSpec":
+        """Return it for a start that follows that one."""
+        return replace(self, known={**self.known, "after": run_id})

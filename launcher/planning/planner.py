@@ -21,12 +21,17 @@ from launcher.engines.base import (
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
 from launcher.planning.default_config import effect_on_cpu, take_default_config
-from launcher.planning.network import MainPort, choose_interface, choose_main_address, choose_main_port
+from launcher.planning.main_address_and_port import (
+    MainPort,
+    choose_interface,
+    choose_main_address,
+    choose_main_port,
+)
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
+from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
 from preflight.decide.precision import decide, fp8_backend
-from preflight.decide.rank_assignment import map_ranks, resolve_gpus
 from preflight.decide.script_args import align_args
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

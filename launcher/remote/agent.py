@@ -22,7 +22,7 @@ from launcher.errors import (
     MalformedFacts,
     ProgramNotStarted,
 )
-from launcher.local.host_places import PROGRAM, released_place
+from launcher.local.fanout_patience import PROGRAM, released_place
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
@@ -30,7 +30,7 @@ from launcher.remote.programs import agent_source, bootstrap_argv, compress_prog
 from launcher.remote.shell_errors import no_answer, no_python
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
-from preflight.checks.shell_words import ssh_command
+from preflight.checks.message_text import ssh_command
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass

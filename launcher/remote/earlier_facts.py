@@ -1,7 +1,7 @@
-"""Facts of an earlier answer that a host need not send again; `preflight/probes/known.py` says why they hold.
+"""Facts of an earlier answer that a host need not send again.
 
-The host decides: it gets what is known, as a key, and leaves out what still holds. A host that leaves out
-what was not known to it has sent no facts.
+The host decides: it gets what is known, as a key, and leaves out what still holds, for the reasons in
+`preflight/probes/earlier_facts.py`. A host that leaves out what was not known to it has sent no facts.
 """
 
 from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
-from launcher.local.host_places import PROGRAM, released_place
+from launcher.local.fanout_patience import PROGRAM, released_place
 from launcher.remote.programs import command_with_stdin, program_source
 from launcher.remote.shell_errors import no_answer
 from launcher.text import last_lines, one_line

@@ -6,7 +6,7 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
 from launcher.text import last_lines, one_line
-from preflight.checks.shell_words import ssh_command
+from preflight.checks.message_text import ssh_command
 
 _CANNOT_START = (126, 127)
 _WRONG_USAGE = 2

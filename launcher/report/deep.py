@@ -9,8 +9,8 @@ from launcher.text import duration, one_line
 from preflight.checks.finding import Finding, finding_json
 from preflight.deep.margins import median
 from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
+from preflight.deep.measurements import DeepRun, RankDeep
 from preflight.deep.readings import Reading, read_values
-from preflight.deep.records import DeepRun, RankDeep
 from preflight.frozen import dataclass
 
 SCHEMA = "gpulaunch.deep/1"

@@ -1,12 +1,18 @@
-"""The checkpoint that a run continues from: asked of its hosts, then chosen. The choice is pure."""
+"""The checkpoint that a run, or a requeued job, continues from, and the one of a run that was stopped."""
 
 import posixpath
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import CHECKPOINT, RestartOptions
-from launcher.errors import AgentProtocolError, GpulaunchError
+from launcher.config.restart_options import CHECKPOINT, CHECKPOINTS, RestartOptions
+from launcher.errors import AgentProtocolError, GpulaunchError, LaunchRefused
+from launcher.follow.outcome import Outcome, StopCheckpoint
+from launcher.follow.phases import END
+from launcher.launch.launch import CheckedLaunch
+from launcher.launch.request import LaunchRequest
 from launcher.remote import rpc
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
@@ -138,3 +144,54 @@ def resume_args(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -
     in_home = job.output.startswith("~")  # no script is sure to know what ~ is
     path = checkpoint.path_on_host if in_home else posixpath.join(job.output, checkpoint.path)
     return (*job.args, *(word.replace(CHECKPOINT, path) for word in spec.resume_args))
+
+
+def resume_after_requeue(
+    prepared: CheckedLaunch, spec: RestartOptions, began: float, say: Callable[[str], None]
+) -> CheckedLaunch:
+    """Return the launch with the arguments that resume it. `began`: when the job began the first time.
+
+    Raises HostError of a host that cannot be asked, and LaunchRefused where hosts have different checkpoints.
+    """
+    launch = prepared.launch
+    writers = launch.entries if spec.checkpoint_on == "every" else launch.entries[:1]
+    age_s = time.time() - began
+    seen = list_checkpoints(writers, launch.job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+    chosen = choose_checkpoint(seen, launch.entries[0].name, spec)
+    for note in chosen.notes:
+        say(note)
+    if chosen.refused:
+        raise LaunchRefused(chosen.refused)
+    if chosen.checkpoint is None:
+        say("Slurm has started this job again; there is no checkpoint of it yet: it starts anew")
+        return prepared
+    say(f"Slurm has started this job again; it continues from {chosen.checkpoint.path}")
+    job = replace(launch.job, args=resume_args(launch.job, spec, chosen.checkpoint))
+    return replace(prepared, launch=replace(launch, job=job))
+
+
+_SLACK_S = 1.0
+
+
+def find_stop_checkpoint(
+    outcome: Outcome, launch: LaunchRequest, spec: RestartOptions | None, ended_at: float
+) -> StopCheckpoint:
+    """Return the last whole checkpoint on the main host that was written to since the stop began.
+
+    `ended_at` is when the run had ended, by time.monotonic().
+    """
+    stopping_s = sum(phase.seconds for phase in outcome.measurements.phases if phase.name == END)
+    age_s = stopping_s + time.monotonic() - ended_at + _SLACK_S
+    main = launch.entries[:1]
+    patterns = spec.checkpoints if spec is not None else CHECKPOINTS
+    try:
+        found = list_checkpoints(main, launch.job, patterns, launch.connections.borrow, age_s=age_s)[
+            main[0].name
+        ]
+    except GpulaunchError as error:
+        return StopCheckpoint(known=False, why=error.message)
+    newest = next((each for each in found if each.complete), None)
+    if newest is not None:
+        return StopCheckpoint(newest.path, newest.step)
+    partial = next((f"{each.path} {each.why}" for each in found), "")
+    return StopCheckpoint(why=partial)

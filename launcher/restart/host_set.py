@@ -1,4 +1,4 @@
-"""The hosts of the next start: the last one is over on each, and a preflight of all of them is fine."""
+"""The hosts of a start: spares in place of bad ones, a fine preflight, and on each the last start is over."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.launch.launch import preflight_hosts
+from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import Plan
 from launcher.restart.decision import RunFailure
@@ -15,6 +15,7 @@ from launcher.restart.replacement import (
     HostAssignment,
     HostFault,
     exclude_faulty,
+    host_faults,
     rank_counts_after,
     replace_host,
 )
@@ -123,3 +124,26 @@ def _gpu_of(plan: Plan, rank: int) -> tuple[str, str, int] | None:
             if node.first_rank + slot.local_rank == rank and slot.gpu_uuid and slot.gpu_index is not None:
                 return node.host, slot.gpu_uuid, slot.gpu_index
     return None
+
+
+def check_with_spares(
+    launch: LaunchRequest, spares: tuple[HostEntry, ...], on_result: Callable[[PreflightResult], None]
+) -> tuple[CheckedLaunch, HostAssignment]:
+    """Preflight until nothing more is to be replaced. Raises the HostError of a host that has no spare.
+
+    What all hosts have in common condemns none of them: a script that no host has, say.
+    """
+    lineup = HostAssignment(launch.entries, spares)
+    job = launch.job
+    while True:
+        result = preflight_hosts(launch)
+        on_result(result)
+        found = host_faults(lineup, result)
+        if not found or not lineup.spares or len(found) == len(lineup.entries) > 1:
+            break
+        for fault in found:
+            lineup = replace_host(lineup, fault.host, fault.why) if lineup.spares else lineup
+        launch = replace(launch, entries=lineup.entries, job=rank_counts_after(job, lineup))
+    for error in result.errors.values():
+        raise error
+    return CheckedLaunch(launch, result, result.script), lineup

@@ -20,12 +20,12 @@ from launcher.launch.signals import InterruptChoice
 from launcher.local.safe_paths import write_below
 from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.restart.order import RestartOrder, read_order
+from launcher.restart.restart_order import RestartOrder, read_order
 from launcher.restart.restarter import RestartLoop
 from launcher.restart.start_chain import FollowContext, restart_loop
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.attach import AttachedRun
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import find_in_runs
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Closing, Connection, Endpoint

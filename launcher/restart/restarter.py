@@ -18,14 +18,14 @@ from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
 from launcher.report.outcome import outcome_json
 from launcher.report.restarts import restart_json
-from launcher.restart.changes import describe_changes
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.host_set import SparePolicy, select_hosts
 from launcher.restart.kernel_log import kernel_logs, refine_with_kernel_log
-from launcher.restart.order import LoopHistory, RestartOrder, build_spec
+from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
+from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen

@@ -9,7 +9,7 @@ from launcher.errors import HostNotContacted
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import Open
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
 from launcher.transports.base import Connection
 from preflight.frozen import dataclass

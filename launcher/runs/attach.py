@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from launcher.follow.client_deadlines import StopDeadline
 from launcher.follow.detach_policy import ACK_TIMEOUT_S
 from launcher.follow.events import HostStarted, Interrupted, LogOutput, RunEvent
 from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
@@ -16,7 +17,6 @@ from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, Resum
 from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
-from launcher.follow.stop_deadline import StopDeadline
 from launcher.follow.ticker import TickerQueue
 from launcher.launch.reporter import RunReporter
 from launcher.launch.signals import (
@@ -33,7 +33,7 @@ from launcher.report.outcome import outcome_json
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.access import RunAccess
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.screen import Screen
 
 HISTORY_BYTES = 10 << 10

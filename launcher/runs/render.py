@@ -7,9 +7,9 @@ from typing import Any
 
 from launcher.config.host_sets import host_range
 from launcher.rundir.end_state import describe_end
-from launcher.runs.model import NodeRun, RemoteRun
+from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import counted, gib, one_line, sanitize, table_lines
-from preflight.checks.helpers import format_duration
+from preflight.checks.message_text import format_duration
 
 SCHEMA = "gpulaunch.runs/1"
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")

@@ -11,11 +11,10 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.planning.run_record import saved_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
-from launcher.rundir.run_id import is_run_suffix, names_run
+from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import valid_runs
-from launcher.runs.model import LAST, RemoteRun, merge_node_runs, select_run
+from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs, select_run
 from launcher.runs.request import send_request
-from launcher.runs.shared_home import runs_of_other_hosts
 from launcher.text import one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -130,3 +129,25 @@ def find_in_runs(
 def format_hosts(names: Sequence[str]) -> str:
     """Return hosts as one names them in a sentence."""
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
+
+
+_MOST = 1000
+
+
+def runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return {host: run ids} of hosts whose own answers are not among these; how they are is theirs to say.
+
+    A host that reports runs under its own name means a container of it, or another host that has its name.
+    """
+    all_answers = list(answers)
+    answering = {str(answer.get("host") or "") for answer in all_answers}
+    found: dict[str, set[str]] = {}
+    for answer in all_answers:
+        for host, run_ids in (answer.get("other_hosts") or {}).items():
+            if host not in answering:
+                found.setdefault(host, set()).update(run_ids)
+            elif host == answer.get("host"):
+                name = f"{host} (a container, or another host of this name)"
+                found.setdefault(name, set()).update(run_ids)
+    names = {host: sorted(filter(is_run_id, run_ids))[:_MOST] for host, run_ids in sorted(found.items())}
+    return {host: tuple(run_ids) for host, run_ids in names.items() if run_ids}

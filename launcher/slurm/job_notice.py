@@ -7,8 +7,8 @@ import time
 
 from launcher.errors import GpulaunchError
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
-from launcher.slurm.allocation import Allocation
 from launcher.slurm.commands import local_commands, run_slurm
+from launcher.slurm.jobs import Allocation
 
 TO_THE_STEP = "Slurm has sent {} to the job's step"
 _TIMEOUT_S = 10.0

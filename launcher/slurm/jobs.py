@@ -1,9 +1,133 @@
-"""What is done to a job of Slurm from outside."""
+"""Jobs of Slurm: the one that we are in, or one by its id; why one is pending, and how one is cancelled."""
 
+import os
+import re
 import time
+from collections.abc import Mapping
 
-from launcher.slurm.allocation import job_state
-from launcher.slurm.commands import local_commands, run_slurm
+from launcher.config.host_names import is_plain_host
+from launcher.errors import BadInput, SlurmError
+from launcher.slurm.commands import local_commands, run_slurm, step_environment
+from launcher.text import one_line
+from preflight.frozen import dataclass
+
+JOB_ID = "SLURM_JOB_ID"
+RESUBMITS = "GPULAUNCH_RESUBMITS"
+"""How many jobs before this one were given up for a new one: each starts with no restarts of its own."""
+_DOWN = ("down", "fail", "unknown", "powered", "rebooting")
+_GONE = re.compile(r"invalid job id", re.IGNORECASE)
+_REASON = re.compile(r"\bReason=(\S+)")
+_OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A job that runs, and its nodes in Slurm's order. `environ` is what its commands get."""
+
+    job: str
+    nodes: tuple[str, ...]
+    environ: Mapping[str, str]
+    restarts: int = 0  # how often Slurm has started it again
+    began: float = 0.0  # when this process read it, by the wall clock
+    resubmits: int = 0  # how many jobs before it were given up for a new one
+
+
+def is_inside(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether this process belongs to a job of Slurm."""
+    return bool(environ.get(JOB_ID, ""))
+
+
+def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
+    """Return the job that we are in. Raises BadInput where we are in none, or in one that is over."""
+    job = environ.get(JOB_ID, "")
+    if not job.isdecimal():
+        raise BadInput(
+            "this is not a job of Slurm: SLURM_JOB_ID is not set",
+            "start gpulaunch inside salloc or sbatch, or let it write the job: gpulaunch submit -c NAME",
+        )
+    if environ.get("SLURM_HET_SIZE") or environ.get("SLURM_PACK_SIZE"):
+        raise BadInput(
+            f"Slurm job {job} is heterogeneous: it consists of several jobs, and one step cannot span them",
+            "ask for all nodes in one job, or name the nodes: --hosts NODES --transport ssh",
+        )
+    state, nodelist = job_state(job, environ)
+    if state != "RUNNING":
+        raise BadInput(
+            f"Slurm job {job} does not run: {_described(state)}; this shell has outlived it",
+            "leave the shell (or `unset SLURM_JOB_ID`), and ask for a new job",
+        )
+    return _running(job, nodelist, environ)
+
+
+def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
+    """Return a job that runs, by its id. Raises BadInput for one that does not."""
+    state, nodelist = job_state(job, environ)
+    if state == "RUNNING":
+        return _running(job, nodelist, environ)
+    if state == "PENDING":
+        why = f" ({reason})" if (reason := _shown(_REASON, job, environ)) not in ("", "None") else ""
+        fix = f"`squeue -j {job} --start` says when it may start; `gpulaunch stop {job}` cancels it"
+        raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
+    fix = (
+        "`squeue -u $USER` lists your jobs; gpulaunch-runs, where it was submitted, has the logs of its runs"
+    )
+    if state and (path := _shown(_OUTPUT, job, environ)):
+        fix = f"its output is in {path}; gpulaunch-runs, where it was submitted, has the logs of its runs"
+    raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
+
+
+def job_state(job: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """Return the state of a job and its nodes as Slurm writes them; "" where Slurm knows no such job."""
+    argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
+    try:
+        output = run_slurm(local_commands(step_environment(environ)), argv).strip()
+    except SlurmError as failure:
+        if not _GONE.search(failure.message):
+            raise
+        output = ""
+    state, _, nodelist = output.partition("|")
+    return state, nodelist
+
+
+def _described(state: str) -> str:
+    return f"it is {state}" if state else "Slurm does not know it any more"
+
+
+def _running(job: str, nodelist: str, environ: Mapping[str, str]) -> Allocation:
+    clean = step_environment(environ)
+    names = run_slurm(local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
+    if not names or not all(map(is_plain_host, names)):
+        raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
+    restarts, resubmits = (_count(environ, name) for name in ("SLURM_RESTART_COUNT", RESUBMITS))
+    return Allocation(job, tuple(names), clean, restarts, time.time(), resubmits)
+
+
+def usable_nodes(allocation: Allocation) -> tuple[str, ...]:
+    """Return the nodes of a job that Slurm does not call down; all of them where it does not say."""
+    argv = ("sinfo", "-h", "-N", "-n", ",".join(allocation.nodes), "-o", "%N|%T")
+    try:
+        output = run_slurm(local_commands(allocation.environ), argv)
+    except SlurmError:
+        return allocation.nodes
+    rows = [line.partition("|") for line in output.splitlines()]
+    down = {name for name, _, state in rows if state.startswith(_DOWN)}
+    return tuple(node for node in allocation.nodes if node not in down)
+
+
+def _count(environ: Mapping[str, str], name: str) -> int:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _shown(field: "re.Pattern[str]", job: str, environ: Mapping[str, str]) -> str:
+    """Return a field of what `scontrol show job` says, "" where it says nothing."""
+    try:
+        output = run_slurm(local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
+    except SlurmError:
+        return ""
+    found = field.search(output)
+    return one_line(found[1], 400) if found else ""
+
 
 _LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 _WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 from launcher import safe_json
 from launcher.errors import GpulaunchError, SlurmError
 from launcher.local.atomic_write import write_atomic
-from launcher.slurm.allocation import RESUBMITS, Allocation
 from launcher.slurm.commands import local_commands, run_slurm
-from launcher.slurm.sbatch_text import read_job_id
+from launcher.slurm.jobs import RESUBMITS, Allocation
+from launcher.slurm.submit import read_job_id
 from launcher.text import one_line
 from preflight.frozen import dataclass
 

@@ -8,9 +8,9 @@ from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.config.visible_devices import CUDA_VISIBLE_DEVICES, parse_visible_devices
 from launcher.errors import BadInput, HostError, StepEnded
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
-from launcher.slurm.allocation import Allocation, usable_nodes
 from launcher.slurm.commands import missing_command
 from launcher.slurm.job_notice import JobNotice
+from launcher.slurm.jobs import Allocation, usable_nodes
 from launcher.transports.base import Connection
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep

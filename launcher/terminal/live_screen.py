@@ -13,8 +13,7 @@ from launcher.terminal.colours import spans_of
 from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import Screen
-from launcher.terminal.status_line import StatusValues, render_status
-from launcher.terminal.step_age import StepAge
+from launcher.terminal.status_line import StatusValues, StepAge, render_status
 from launcher.text import sanitize
 
 FRAME_S = 0.1

@@ -1,13 +1,14 @@
-"""The status line: what continues, how far it is, how good, how fast, and what it uses. Pure."""
+"""The status line: what continues, how far, how good and how fast, since when no step, what it uses. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field
 
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, text_width
 from launcher.terminal.progress import ProgressValues
 from launcher.text import clock, counted, gib
-from preflight.checks.helpers import format_duration
+from preflight.checks.message_text import format_duration
 from preflight.frozen import dataclass
 
 FEW_RANKS = 4
@@ -126,3 +127,33 @@ def _short(value: float) -> str:
         if value >= size:
             return f"{value / (1e6 if unit == 'M' else 1e3):.3g}{unit}"
     return f"{value:.3g}"
+
+
+QUIET_S = 20.0
+FIRST_QUIET_S = 60.0
+"""As long as no two steps were seen: how long one takes is not known yet."""
+_GAPS = 20
+_FACTOR = 2.0
+"""A pause is worth a word when it is this many times the longest of the last ones."""
+
+
+class StepAge:
+    """Notes when steps come, by whatever shows them: a log, the guard."""
+
+    def __init__(self) -> None:
+        self._seen: Hashable = None
+        self._at: float | None = None
+        self._gaps: deque[float] = deque(maxlen=_GAPS)
+
+    def update(self, now: float, seen: Hashable | None) -> float | None:
+        """Take what shows the step now, None before the first; return how long it is ago if that is long."""
+        if seen is None:
+            return None
+        if seen != self._seen or self._at is None:
+            if self._at is not None:
+                self._gaps.append(now - self._at)
+            self._seen, self._at = seen, now
+            return None
+        limit_s = max(QUIET_S, _FACTOR * max(self._gaps)) if self._gaps else FIRST_QUIET_S
+        age_s = now - self._at
+        return age_s if age_s > limit_s else None

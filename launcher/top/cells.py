@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from launcher.text import one_line
-from launcher.top.records import SERIOUS_THROTTLE, GpuView, Holder, HostView, RunView
-from preflight.checks.helpers import format_duration
+from launcher.top.views import SERIOUS_THROTTLE, GpuView, Holder, HostView, RunView
+from preflight.checks.message_text import format_duration
 from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ProcessClass
 
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"

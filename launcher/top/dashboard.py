@@ -13,8 +13,8 @@ from launcher.top.fleet import Fleet
 from launcher.top.frame import HELP, process_lines, render_frame, render_text_page, table_height
 from launcher.top.full_screen import FullScreen
 from launcher.top.key_actions import Action, Position, press, settle
-from launcher.top.records import FleetView
 from launcher.top.rows import Row, build_rows
+from launcher.top.views import FleetView
 
 _FIRST_S, _FIRST_REFRESH_S = 5.0, 0.3
 """At the start hosts come one by one: the screen is drawn more often, for so long."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from launcher.text import sanitize
-from launcher.top.records import FleetView, GpuView, Holder, HostView, RunView
+from launcher.top.views import FleetView, GpuView, Holder, HostView, RunView
 
 SCHEMA = "gpulaunch.top/1"
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
-from launcher.local.host_places import Places
+from launcher.local.fanout_patience import Places
 from launcher.planning.run_record import RunRecord, saved_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.runs.model import MergedRuns, merge_node_runs
+from launcher.runs.remote_run import MergedRuns, merge_node_runs
 from launcher.top.fleet_view import build_view
 from launcher.top.host_monitor import HostMonitor, HostState
-from launcher.top.records import FleetView
+from launcher.top.views import FleetView
 from launcher.transports.base import Closing, Connection
 
 _CLOSE_S = 1.0

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from launcher.runs.model import MergedRuns, RemoteRun
+from launcher.runs.remote_run import MergedRuns, RemoteRun
 from launcher.terminal.progress import ProgressValues
 from launcher.text import one_line
 from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostState
 from launcher.top.monitor_answer import GpuSample
-from launcher.top.records import FleetView, GpuView, Holder, HostPhase, HostView, RunView
-from preflight.decide.rank_assignment import reason_unusable
+from launcher.top.views import FleetView, GpuView, Holder, HostPhase, HostView, RunView
+from preflight.decide.gpu_assignment import reason_unusable
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
 

@@ -9,9 +9,9 @@ from launcher.terminal.cell_width import Span, truncate
 from launcher.text import counted, gib
 from launcher.top.host_monitor import HostState
 from launcher.top.key_actions import Position
-from launcher.top.records import FleetView
 from launcher.top.rows import Row, Totals, count_totals
 from launcher.top.table import Line, gpu_lines, run_lines
+from launcher.top.views import FleetView
 from preflight.leftovers.selection import CleanFilter
 
 _HEADER = 2

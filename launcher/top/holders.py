@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from launcher.text import one_line
-from launcher.top.records import Holder
+from launcher.top.views import Holder
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

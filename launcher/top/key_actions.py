@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from launcher.top.records import HostView
 from launcher.top.rows import SORT_KEYS, Row, RowOptions
+from launcher.top.views import HostView
 from preflight.frozen import dataclass
 
 Page = Literal["table", "processes", "help"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from launcher.local.atomic_write import write_atomic
 from launcher.text import sanitize
-from launcher.top.records import FleetView, GpuView, HostView, RunView
+from launcher.top.views import FleetView, GpuView, HostView, RunView
 from preflight.frozen import dataclass
 
 _MIB = 1 << 20

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, get_args
 
-from launcher.top.records import FleetView, GpuView, HostView
+from launcher.top.views import FleetView, GpuView, HostView
 from preflight.frozen import dataclass
 
 SortKey = Literal["host", "use", "memory", "user"]

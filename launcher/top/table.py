@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from launcher.terminal.cell_width import Span, text_width, truncate
 from launcher.text import console, one_line
 from launcher.top import cells
-from launcher.top.records import HostView, RunView
 from launcher.top.rows import Row, RowOptions
+from launcher.top.views import HostView, RunView
 from preflight.frozen import dataclass
 
 if TYPE_CHECKING:

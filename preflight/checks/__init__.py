@@ -1,1 +1,1 @@
-"""One module per topic, one function per check; `table` lists the modules."""
+"""One module per topic, one function per check; `runner` lists the modules."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import of_each_gpu, unreadable
 from preflight.checks.holders import describe_holder, is_classified, same_process, what_to_do
 from preflight.checks.registry import host_check
-from preflight.decide.gpu_selection import GpuSelection
+from preflight.checks.unread_facts import of_each_gpu, unreadable
+from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.gpu import ComputeProcess, Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

@@ -6,7 +6,7 @@ from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import ClockOffset, cluster_check
 from preflight.checks.versions import release
-from preflight.decide.gpu_selection import select_gpus
+from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job

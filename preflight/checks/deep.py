@@ -8,10 +8,10 @@ from preflight.deep.culprits import Culprit, find_culprits, has_reported, hung_s
 from preflight.deep.digests import judge_digests
 from preflight.deep.margins import FADE
 from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
+from preflight.deep.measurements import STEP_CODES, DeepRun, RankDeep
 from preflight.deep.pairs import Pair
+from preflight.deep.rate_text import describe_sensors, describe_shortfall, describe_waits, fade_of, plain
 from preflight.deep.readings import Reading, read_values
-from preflight.deep.records import STEP_CODES, DeepRun, RankDeep
-from preflight.deep.words import describe_sensors, describe_shortfall, describe_waits, fade_of, plain
 
 _SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL, "unknown": Severity.UNKNOWN}
 _BUSY_FIX = "measure again when the host is idle"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, name_of
+from preflight.checks.message_text import gib, shell_word
 from preflight.checks.registry import cluster_check
-from preflight.checks.shell_words import shell_word
+from preflight.checks.unread_facts import name_of
 from preflight.decide.batch_sizes import BatchSizes, nearest_multiples
 from preflight.decide.decision import NodeRanks
 from preflight.decide.deepspeed_config import block, offload_devices, offload_path, read_deepspeed

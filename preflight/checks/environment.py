@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
+from preflight.checks.message_text import shell_word
 from preflight.checks.registry import host_check
-from preflight.checks.shell_words import shell_word
 from preflight.checks.versions import compare, release
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import format_duration, missing_fix
+from preflight.checks.message_text import format_duration
 from preflight.checks.registry import host_check
+from preflight.checks.unread_facts import missing_fix
 from preflight.facts.gpu import Gpu, GpuClaim
 from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Missing

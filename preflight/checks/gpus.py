@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import name_of, of_each_gpu, required_unreadable
 from preflight.checks.install import install_command
+from preflight.checks.message_text import shell_word
 from preflight.checks.registry import host_check
-from preflight.checks.shell_words import shell_word
+from preflight.checks.unread_facts import name_of, of_each_gpu, required_unreadable
 from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
-from preflight.decide.gpu_selection import GpuSelection
+from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.gpu import Gpu, PciGpu
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import of_each_gpu, shorten, unreadable
+from preflight.checks.message_text import shorten
 from preflight.checks.registry import host_check
+from preflight.checks.unread_facts import of_each_gpu, unreadable
 from preflight.facts.gpu import Ecc, Fabric, Gpu, NvLink, PcieLink, RetiredPages, RowRemap
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

@@ -1,6 +1,6 @@
 """Who holds what a job needs: whose it is, since when, whether it lives, and what can be done about it."""
 
-from preflight.checks.helpers import format_duration, shorten
+from preflight.checks.message_text import format_duration, shorten
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Identity, Process
 from preflight.facts.missing import Missing

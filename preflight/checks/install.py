@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from preflight.checks.shell_words import shell_word
+from preflight.checks.message_text import shell_word
 from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, index_for
 from preflight.facts.host import HostFacts, PythonEnv

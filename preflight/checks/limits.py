@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, is_started_with_options, missing_fix
+from preflight.checks.message_text import gib
 from preflight.checks.registry import host_check
-from preflight.decide.gpu_selection import GpuSelection
+from preflight.checks.unread_facts import is_started_with_options, missing_fix
+from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.host import HostFacts, IbPort, Limits
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import is_started_with_options
 from preflight.checks.registry import cluster_check, host_check
+from preflight.checks.unread_facts import is_started_with_options
 from preflight.facts.host import HostFacts, Interface, Network, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, missing_fix
+from preflight.checks.message_text import gib, shell_word
 from preflight.checks.registry import host_check
-from preflight.checks.shell_words import shell_word
+from preflight.checks.unread_facts import missing_fix
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job

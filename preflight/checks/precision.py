@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import required_unreadable
 from preflight.checks.registry import cluster_check, host_check
-from preflight.decide.gpu_selection import GpuSelection, select_gpus
+from preflight.checks.unread_facts import required_unreadable
 from preflight.decide.precision import hardware_limit
+from preflight.decide.usable_gpus import GpuSelection, select_gpus
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, of_each_gpu, unreadable
 from preflight.checks.holders import (
     LEFT_OVER,
     command_of,
@@ -12,7 +11,9 @@ from preflight.checks.holders import (
     same_process,
     what_to_do,
 )
+from preflight.checks.message_text import gib
 from preflight.checks.registry import host_check
+from preflight.checks.unread_facts import of_each_gpu, unreadable
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuMemory
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing

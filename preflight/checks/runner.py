@@ -6,13 +6,13 @@ its place. A crash inside a check becomes an UNKNOWN finding too.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from preflight.checks.finding import Finding, Problem, Severity
-from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
-from preflight.checks.table import load_deep_checks
+from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
 from preflight.decide.decision import NodeRanks
-from preflight.decide.gpu_selection import GpuSelection, select_gpus
+from preflight.decide.usable_gpus import GpuSelection, select_gpus
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
@@ -20,7 +20,41 @@ from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest, Job
 
 if TYPE_CHECKING:
-    from preflight.deep.records import DeepRun
+    from preflight.deep.measurements import DeepRun
+
+
+MODULES = (
+    "environment",
+    "driver",
+    "gpus",
+    "compute_mode",
+    "processes",
+    "gpu_claims",
+    "ports",
+    "precision",
+    "network",
+    "limits",
+    "paths",
+    "gpu_faults",
+    "health",
+    "consistency",
+    "script",
+    "deepspeed",
+    "fsdp",
+    "deep",
+)
+"""The modules of this package that hold checks; a module of new checks is one more row."""
+_NAMES = tuple(f"{__package__}.{name}" for name in MODULES)
+
+for _name in _NAMES[:-1]:
+    import_module(_name)
+sort_by_module(_NAMES)
+
+
+def load_deep_checks() -> None:
+    """Add the deep checks: few launches measure anything, and all would wait for their modules."""
+    import_module(_NAMES[-1])
+
 
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
 
@@ -34,7 +68,7 @@ class PlannedLaunch:
 
 
 def all_checks() -> dict[str, Check]:
-    """Return all checks, in the order of `preflight.checks.table`. An empty table would pass every host."""
+    """Return all checks, in the order of `preflight.checks.runner`. An empty table would pass every host."""
     load_deep_checks()
     return CHECKS
 

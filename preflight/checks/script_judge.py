@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.precision import decide
-from preflight.decide.rank_assignment import map_ranks
 from preflight.decide.script_args import align_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
-from preflight.decide.rank_assignment import map_ranks
+from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.script_args import precision_in_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability, Gpu

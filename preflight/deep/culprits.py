@@ -1,6 +1,6 @@
 """Which rank a run of the deep checks hung or failed at. Pure."""
 
-from preflight.deep.records import STEP_CODES, DeepRun, RankDeep
+from preflight.deep.measurements import STEP_CODES, DeepRun, RankDeep
 from preflight.frozen import dataclass
 
 _COLLECTIVE = ("all_reduce", "batch_isend_irecv", "exchange", "barrier", "all_gather", "init_process_group")

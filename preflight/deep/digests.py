@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from preflight.deep.records import RankDeep
+from preflight.deep.measurements import RankDeep
 from preflight.frozen import dataclass
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from preflight.deep.margins import PATH, median
+from preflight.deep.measurements import DeepRun, RankDeep, Transfer
 from preflight.deep.pairs import Pair, PairVerdict, judge_pairs
-from preflight.deep.records import DeepRun, RankDeep, Transfer
 from preflight.frozen import dataclass
 
 

@@ -5,7 +5,7 @@ whitepapers: 512 for 7.0, 7.5, 8.6, 8.9 and 12.0, 1024 for 8.0, 2048 for 9.0, 40
 8.6 and later have half of it. It gives 312 TFLOPS for an A100, 989 for an H100 SXM, 121 for an L4.
 """
 
-from preflight.deep.records import DeviceFacts
+from preflight.deep.measurements import DeviceFacts
 
 FMA_PER_CLOCK = {
     "7.0": 512,

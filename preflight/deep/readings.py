@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins, median
+from preflight.deep.measurements import DeepRun, Former, RankDeep, Waits
 from preflight.deep.peak import is_power_bound, peak_gbs, peak_tflops
-from preflight.deep.records import DeepRun, Former, RankDeep, Waits
 from preflight.frozen import dataclass
 
 Verdict: TypeAlias = Literal["ok", "warning", "critical", "unknown"]

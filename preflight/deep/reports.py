@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from preflight.deep.records import (
+from preflight.deep.measurements import (
     STEP_CODES,
     Copies,
     DeviceFacts,

@@ -4,9 +4,9 @@ import os
 import re
 import time
 
+from .earlier_facts import BOOT_ID, nvidia_module
 from .fact import Json
 from .files import link_target, read_text, text_or
-from .known import BOOT_ID, nvidia_module
 from .namespaces import own_namespace
 from .users import user_name
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from .bus_ids import pci_bus_id
 from .fact import Json, missing, truncate
+from .pci import pci_bus_id
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(.*)")
 _OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from .earlier_facts import packages_stamp
 from .fact import Emit, Json, fact, missing
 from .files import read_text, text_or
-from .known import packages_stamp
 from .request import ProbeRequest
 from .script_imports import absent_modules
 

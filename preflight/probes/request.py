@@ -3,8 +3,8 @@
 import os
 from typing import NamedTuple
 
+from .earlier_facts import Known, read_known
 from .fact import Json
-from .known import Known, read_known
 
 _DEADLINE_S = 20.0  # when the request names none
 _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload")

@@ -123,7 +123,7 @@ def _answers(_: Path) -> Read:
     from launcher import safe_json as hostjson
     from launcher.config.inventory import HostEntry
     from launcher.rundir.state_schema import valid_runs
-    from launcher.runs.model import merge_node_runs
+    from launcher.runs.remote_run import merge_node_runs
     from launcher.runs.render import runs_json, runs_lines
 
     titan, volta = HostEntry("titan", address="10.0.0.7"), HostEntry("volta", address="10.0.0.8")
@@ -282,7 +282,7 @@ def _deep(_: Path) -> Read:
     from launcher.report.preflight_page.deep_section import render_deep
     from preflight.checks.finding import finding_json
     from preflight.checks.runner import check_deep
-    from preflight.deep.records import DeepRun, RankDeep
+    from preflight.deep.measurements import DeepRun, RankDeep
     from preflight.deep.reports import add_reports
 
     def read(data: bytes) -> None:

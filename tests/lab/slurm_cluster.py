@@ -37,7 +37,7 @@ time.sleep(120)
 THROUGH_SRUN = """
 import hashlib, os, sys, threading
 from launcher.config.inventory import HostEntry
-from launcher.slurm.allocation import read_allocation
+from launcher.slurm.jobs import read_allocation
 from launcher.slurm.step_hosts import StepHosts
 job = read_allocation()
 hosts = StepHosts(job, sys.executable)

@@ -13,7 +13,7 @@ from launcher.errors import BadInput, ConnectionTimedOut
 from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
 from launcher.host_checks.collection import name_awaited_hosts
 from launcher.host_checks.evaluation import evaluate_facts
-from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.remote.agent import GatherResult
 from preflight.job import Job
 from tests.preflight.golden_cases import host

@@ -12,7 +12,7 @@ from launcher.errors import BadInput, CommandRefused
 from launcher.host_checks.preflight import agent_request
 from launcher.restart.checkpoints import checkpoint_dir
 from preflight.checks.deepspeed import deepspeed_batch_sizes_fit
-from preflight.decide.rank_assignment import map_ranks
+from preflight.decide.gpu_assignment import map_ranks
 from preflight.job import DeepSpeedConfig
 from tests.hardware import l40s, titan
 from tests.launcher.command_plans import plan, planned, read

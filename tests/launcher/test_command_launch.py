@@ -16,7 +16,7 @@ from launcher.errors import BadInput, CommandRefused
 from launcher.planning.planner import build_plan
 from launcher.report.command import command_lines, correction
 from launcher.report.plan import plan_text
-from preflight.decide.gpu_selection import select_gpus
+from preflight.decide.usable_gpus import select_gpus
 from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
 from tests.launcher.command_plans import busy_titan, plan, planned, ranks, read

@@ -24,8 +24,8 @@ from launcher.follow.run_state import RunState
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.deep import DeepReport, deep_json, deep_lines
 from preflight.checks.runner import check_deep
+from preflight.deep.measurements import Unmeasured
 from preflight.deep.readings import read_values
-from preflight.deep.records import Unmeasured
 from preflight.facts.host import HostFacts
 from preflight.job import Job
 from tests.launcher.run_plans import NOWHERE, plan

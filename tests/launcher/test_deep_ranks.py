@@ -11,7 +11,7 @@ from launcher.follow.deep_reports import DeepReports
 from launcher.rundir.event_schema import validate_event
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
-from preflight.deep.records import DeepRun, RankDeep
+from preflight.deep.measurements import DeepRun, RankDeep
 from preflight.deep.reports import add_reports
 from tests.launcher.sources import ROOT
 

@@ -13,7 +13,7 @@ from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import ConfigError, ConnectionLost
 from launcher.follow import protocol
 from launcher.follow.awake_clock import SLEEP_S, AwakeClock
-from launcher.follow.client_timeout import ClientTimeout
+from launcher.follow.client_deadlines import ClientTimeout
 from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S, DetachPolicy, DetachPromise
 from launcher.follow.events import (
     Disconnected,

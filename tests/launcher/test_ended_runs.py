@@ -15,8 +15,8 @@ from launcher.follow.phases import Phases
 from launcher.follow.run_state import RunState
 from launcher.rundir.end_state import how_all_ended
 from launcher.rundir.log_store import LogStore
+from launcher.runs.last_run import SearchScope, local_scope
 from launcher.runs.render import runs_lines
-from launcher.runs.search_scope import SearchScope, local_scope
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
 from tests.launcher.asked_runs import ended as ended_there

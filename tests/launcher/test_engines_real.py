@@ -88,7 +88,7 @@ def loopback_plan(job: Job, sizes: Sequence[int]) -> Plan:
 
 def _resized(made: Plan, job: Job, nodes: Sequence[tuple[HostEntry, object, int]]) -> Plan:
     """A config gives every host as many CPU ranks; give each node its own count, as GPUs would."""
-    from preflight.decide.rank_assignment import map_ranks  # noqa: PLC0415 - only this helper goes below the planner
+    from preflight.decide.gpu_assignment import map_ranks  # noqa: PLC0415 - only this helper goes below the planner
 
     size = sum(count for _, _, count in nodes)
     world = World("run-7", len(nodes), size, made.main_address, made.main_port, "no")

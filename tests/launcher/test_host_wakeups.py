@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from launcher.onhost import procfs
-from launcher.onhost.gauge import process_trees
-from launcher.onhost.gauge.process_trees import ProcessTrees
+from launcher.onhost.gauge import ranks
+from launcher.onhost.gauge.ranks import ProcessTrees
 from launcher.onhost.supervisor.daemon.ranks import RankTable
 from launcher.onhost.supervisor.daemon.wakeup import Wakeup
 from launcher.onhost.supervisor.requests.run_watch import RunWatch
@@ -189,7 +189,7 @@ def test_the_gauge_reads_processes_of_others_once(
         read.append(set(wanted))
         return procfs.read_stats(read[-1])
 
-    monkeypatch.setattr(process_trees, "read_stats", note)
+    monkeypatch.setattr(ranks, "read_stats", note)
     trees = ProcessTrees()
     trees.look_for_new()
     assert trees.table(1.0) == {}  # as before its rank has registered: the child counts as another's

@@ -18,7 +18,7 @@ from launcher.onhost import find_interpreters
 from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
 from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
 from launcher.scaffold.sbatch_reader import read_batch_script
-from launcher.slurm.sbatch_text import sbatch_text
+from launcher.slurm.submit import sbatch_text
 
 CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")

@@ -43,7 +43,7 @@ from launcher.rundir.layout import read_run
 from launcher.rundir.log_store import LogStore
 from launcher.rundir.state_schema import valid_runs, validate_state
 from launcher.runs.fetch import FileReceiver, _receive
-from launcher.runs.model import merge_node_runs, select_run
+from launcher.runs.remote_run import merge_node_runs, select_run
 from launcher.runs.render import runs_json, runs_lines
 from launcher.runs.request import request_state, send_request
 from launcher.runs.stacks import request_stacks

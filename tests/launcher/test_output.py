@@ -24,7 +24,7 @@ from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.runs.access import RunAccess
 from launcher.runs.fetch import FetchResult
 from launcher.runs.logs import LogsResult
-from launcher.runs.model import RemoteRun, merge_node_runs
+from launcher.runs.remote_run import RemoteRun, merge_node_runs
 from launcher.runs.search import SearchResult
 from launcher.terminal.cell_width import styled
 from launcher.terminal.colours import spans_of
@@ -48,7 +48,7 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 BIDI = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI")
 DOOR = "launcher/terminal/output.py"
 OTHER_DOORS = {
-    "launcher/commands/_confirm.py": {"click.confirm"},
+    "launcher/commands/_answer.py": {"click.confirm"},
     "launcher/text.py": {"Console"},  # of the table that host_checks/live_table.py fills with cleaned words
     "launcher/terminal/outlet.py": {"self._stream.write"},  # what screens have painted
 }

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import LaunchRefused
-from launcher.planning.network import choose_interface, choose_main_port
+from launcher.planning.main_address_and_port import choose_interface, choose_main_port
 from launcher.planning.plan import Plan, ScriptFile
 from launcher.planning.planner import build_plan
 from launcher.planning.run_record import build_run_record

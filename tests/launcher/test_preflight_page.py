@@ -15,7 +15,7 @@ from launcher.commands.preflight import command
 from launcher.config.inventory import HostEntry
 from launcher.config.templates import templates_dir
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
-from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import preflight_json
 from launcher.remote.agent import GatherResult
 from launcher.report.preflight_page.deep_section import render_deep
@@ -23,7 +23,7 @@ from launcher.report.preflight_page.differences import differences
 from launcher.report.preflight_page.findings import anchors_of, code_sections
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.gpu_map import gpu_rows
-from launcher.report.preflight_page.heat_rows import families, heat_rows
+from launcher.report.preflight_page.heat_map import families, heat_rows
 from launcher.report.preflight_page.page import render_preflight_page, verdict_sentence
 from launcher.report.preflight_page.reach_matrix import reach_columns, reach_rows
 from preflight.facts.host import HostFacts, Reach

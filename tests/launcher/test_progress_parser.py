@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.terminal.progress import ProgressParser, ProgressValues
-from launcher.terminal.status_line import StatusValues, render_status
-from launcher.terminal.step_age import StepAge
+from launcher.terminal.status_line import StatusValues, StepAge, render_status
 from launcher.text import clock
 
 TRAINER = b"{'loss': '5.048', 'grad_norm': '2.697', 'learning_rate': '2e-05', 'epoch': '0.03'}\n"

@@ -8,7 +8,7 @@ from launcher.config.inventory_file import load_inventory
 from launcher.config.rank_counts import resolve_rank_counts
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
-from preflight.decide.rank_assignment import RanksRefused, map_ranks
+from preflight.decide.gpu_assignment import RanksRefused, map_ranks
 from preflight.job import Job
 from tests.hardware import cpu_host
 

@@ -17,8 +17,8 @@ from launcher.local.user import user_name
 from launcher.planning.plan import Plan
 from launcher.planning.run_record import RunRecord, build_run_record, read_record
 from launcher.runs.access import Consent, KnownHosts, RunAccess, access_run, is_this_machine
-from launcher.runs.model import MergedRuns, RemoteRun, merge_node_runs, select_run
-from launcher.runs.search_scope import SearchScope
+from launcher.runs.last_run import SearchScope
+from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs, select_run
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from tests.launcher.run_plans import plan, run_id

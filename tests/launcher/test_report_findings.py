@@ -13,7 +13,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionTimedOut, HostError, LaunchRefused, NameNotResolved
 from launcher.host_checks.evaluation import LaunchPreview, PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
-from launcher.host_checks.options import PreflightOptions
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import preflight_json, verdict
 from launcher.host_checks.render_text import finding_lines, group_findings, report_lines
 from launcher.remote.agent import GatherResult

@@ -31,7 +31,7 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import restarter
 from launcher.restart.decision import NoRestart
 from launcher.restart.hold import OtherStart
-from launcher.restart.order import LoopHistory, RestartOrder, build_spec, known_history, read_order
+from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Connection

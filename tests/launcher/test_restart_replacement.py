@@ -8,7 +8,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.planner import build_plan
-from launcher.restart.changes import describe_changes
+from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import (
     HostAssignment,
     HostFault,

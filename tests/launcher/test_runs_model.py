@@ -11,8 +11,8 @@ from launcher.planning.run_record import build_run_record, read_record
 from launcher.rundir.run_id import names_run, new_run_id
 from launcher.rundir.state_schema import valid_runs
 from launcher.runs.logs import LogSelection, parse_since
-from launcher.runs.model import merge_node_runs, select_run
 from launcher.runs.progress import PrintedProgress, read_progress
+from launcher.runs.remote_run import merge_node_runs, select_run
 from launcher.runs.render import runs_json, runs_lines
 from preflight.errors import BadInput
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over

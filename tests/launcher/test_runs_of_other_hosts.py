@@ -10,7 +10,7 @@ from launcher.follow import protocol
 from launcher.rundir.state_schema import valid_runs
 from launcher.runs import search
 from launcher.runs.render import runs_json
-from launcher.runs.shared_home import runs_of_other_hosts
+from launcher.runs.search import runs_of_other_hosts
 from preflight.errors import BadInput
 
 RUN = "train-20261122-110000-abcdef"

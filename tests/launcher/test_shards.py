@@ -27,7 +27,7 @@ from launcher.remote.shards import client, worker
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import shard_count
 from launcher.remote.shards.frames import FrameWriter, ShardRequest
-from launcher.remote.shards.questions import CLIENT, SharedAnswers
+from launcher.remote.shards.terminal_questions import CLIENT, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from preflight.facts.host import HostFacts

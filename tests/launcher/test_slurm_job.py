@@ -11,11 +11,10 @@ from launcher.config.inventory import HostEntry, local_python
 from launcher.config.run_config import load_run_config
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import ConfigError, SlurmError
-from launcher.slurm.allocation import Allocation
-from launcher.slurm.commands import local_commands, run_slurm
-from launcher.slurm.environment import step_environment
+from launcher.slurm.commands import local_commands, run_slurm, step_environment
+from launcher.slurm.jobs import Allocation
 from launcher.slurm.requeue import read_began, resource_options
-from launcher.slurm.sbatch_text import read_job_id, sbatch_text
+from launcher.slurm.submit import read_job_id, sbatch_text
 
 FULL = """\
 script: train.py

@@ -15,8 +15,8 @@ from launcher.follow.events import Interrupted, JobEnds
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
 from launcher.follow.run_state import RunState, StopHosts
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
-from launcher.slurm.allocation import Allocation
 from launcher.slurm.job_notice import JobNotice, describe_end
+from launcher.slurm.jobs import Allocation
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep
 from tests.launcher.run_events import CPU, come_to, ended, host_report, replay, said, stops

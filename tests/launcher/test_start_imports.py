@@ -29,7 +29,7 @@ ONLY_SOME_RUNS = (
     "launcher.transports.end_command",  # `on_end:`
     "click.shell_completion",  # a person who types
     "preflight.checks.deep",  # --deep
-    "preflight.deep.records",
+    "preflight.deep.measurements",
     "preflight.diagnosis.lines",  # a failure
     "preflight.diagnosis.stack_analysis",  # a hang
     "preflight.diagnosis.signatures.table",

@@ -26,7 +26,7 @@ from launcher.errors import (
     PrefixFailed,
 )
 from launcher.exit_codes import ExitCode
-from launcher.slurm.allocation import Allocation
+from launcher.slurm.jobs import Allocation
 from launcher.slurm.step_hosts import StepHosts, node_entries
 from launcher.transports.prefix import prefix_of
 from launcher.transports.ssh.endpoint import endpoint_for

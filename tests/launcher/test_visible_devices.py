@@ -4,7 +4,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.config.visible_devices import limit_to_visible, parse_visible_devices
-from preflight.decide.rank_assignment import RanksRefused, map_ranks
+from preflight.decide.gpu_assignment import RanksRefused, map_ranks
 from preflight.job import GpuRequest, Job
 from tests.hardware import gpu, host
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from launcher.top.records import FleetView, GpuView, Holder, HostView, RunView
+from launcher.top.views import FleetView, GpuView, Holder, HostView, RunView
 from preflight.leftovers.classify import ProcessClass
 
 GPU = GpuView(

@@ -21,8 +21,8 @@ CRITICAL = {
     "preflight/leftovers/process_tree.py": _LEFTOVERS,
     "preflight/leftovers/reapers.py": _LEFTOVERS,
     "preflight/leftovers/selection.py": _LEFTOVERS,
-    "preflight/decide/rank_assignment.py": (
-        "tests/preflight/test_rank_assignment.py",
+    "preflight/decide/gpu_assignment.py": (
+        "tests/preflight/test_gpu_assignment.py",
         "tests/launcher/test_visible_devices.py",
     ),
     "preflight/decide/precision.py": (
@@ -31,8 +31,8 @@ CRITICAL = {
         "tests/preflight/test_script_args.py",
         "tests/preflight/test_precision_script.py",
     ),
-    "preflight/decide/gpu_selection.py": (
-        "tests/preflight/test_gpu_selection.py",
+    "preflight/decide/usable_gpus.py": (
+        "tests/preflight/test_usable_gpus.py",
         "tests/preflight/test_registry.py",
     ),
     "launcher/planning/planner.py": (

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from preflight.deep.records import DeepRun
+from preflight.deep.measurements import DeepRun
 from preflight.facts.json_codec import decode
 
 

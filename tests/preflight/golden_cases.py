@@ -11,7 +11,7 @@ import yaml
 
 from preflight.checks.finding import Finding
 from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_deep, check_host
-from preflight.decide.rank_assignment import map_ranks
+from preflight.decide.gpu_assignment import map_ranks
 from preflight.errors import GpulaunchError
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from preflight.checks.helpers import missing_fix
 from preflight.checks.runner import all_checks, check_host
+from preflight.checks.unread_facts import missing_fix
 from preflight.checks.wheels import WHEELS, Wheel, runs_on
 from preflight.decide.script_args import get_option
 from preflight.facts.missing import Missing

@@ -19,9 +19,9 @@ from launcher.onhost.deep.schedule import (
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.culprits import find_culprits
+from preflight.deep.measurements import DeviceFacts, RankDeep
 from preflight.deep.pairs import PairVerdict, judge_pairs
 from preflight.deep.peak import peak_gbs, peak_tflops
-from preflight.deep.records import DeviceFacts, RankDeep
 from preflight.deep.reports import add_reports
 from tests.preflight.deep_runs import deep_run
 

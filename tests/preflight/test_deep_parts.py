@@ -8,10 +8,10 @@ import pytest
 
 from preflight.deep.culprits import find_culprits, has_reported, hung_step, takes_part
 from preflight.deep.digests import judge_digests
+from preflight.deep.measurements import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
 from preflight.deep.pairs import judge_pairs
 from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, is_power_bound, peak_gbs, peak_tflops
 from preflight.deep.readings import VALUES, Expectation
-from preflight.deep.records import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
 from tests.preflight.deep_runs import deep_run
 
 GPU = DeviceFacts("gpu", "NVIDIA H100 80GB HBM3", "2.9.0", 0, capability="9.0")

@@ -13,9 +13,9 @@ from launcher.remote.earlier_facts import fill_in, parts_to_keep
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
-from preflight.probes import known
+from preflight.probes import earlier_facts
+from preflight.probes.earlier_facts import packages_stamp, read_known
 from preflight.probes.files import text_or
-from preflight.probes.known import packages_stamp, read_known
 from preflight.probes.nvml.fields import FIXED_FIELDS
 from tests.hardware import gpus_of
 from tests.lab.silicon import load_profile, stage
@@ -73,8 +73,8 @@ def test_another_boot_or_driver_makes_nothing_known(monkeypatch: pytest.MonkeyPa
     boot, module = tmp_path / "boot_id", tmp_path / "version"
     boot.write_text("a-boot\n")
     module.write_text("580.65.06\n")
-    monkeypatch.setattr(known, "BOOT_ID", str(boot))
-    monkeypatch.setattr(known, "_MODULE_VERSION", str(module))
+    monkeypatch.setattr(earlier_facts, "BOOT_ID", str(boot))
+    monkeypatch.setattr(earlier_facts, "_MODULE_VERSION", str(module))
     told = {"boot_id": "a-boot", "nvidia_module": "580.65.06", "driver": "d", "packages": "s", "gpus": ["u"]}
     assert read_known(told) == ("d", "s", frozenset({"u"}))
     assert read_known({}) is None
@@ -95,7 +95,7 @@ def _ask(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
 def test_an_agent_leaves_out_what_is_known_and_reads_the_rest_again(tmp_path: Path) -> None:
-    machine = {"boot_id": text_or(known.BOOT_ID), "nvidia_module": known.nvidia_module()}
+    machine = {"boot_id": text_or(earlier_facts.BOOT_ID), "nvidia_module": earlier_facts.nvidia_module()}
     uuids = [gpu.values["uuid"] for gpu in load_profile(PROFILE).gpus]
     raw, size = _ask(
         tmp_path, {"known": {**machine, "driver": "another", "packages": "another", "gpus": uuids}}

@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from preflight.probes import identity, network, sockets, system
-from preflight.probes.bus_ids import pci_bus_id
 from preflight.probes.fact import missing
 from preflight.probes.marks import parse_mark
 from preflight.probes.namespaces import namespace_pids, own_namespace
 from preflight.probes.nvidia_smi.capability import capability
+from preflight.probes.pci import pci_bus_id
 from preflight.probes.processes.proc_pid import ProcessStat, gpu_devices, open_files, read_stat
 from preflight.probes.processes.selection import select_pids
 from preflight.probes.processes.table import _supervisors, process_table

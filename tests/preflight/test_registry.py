@@ -9,7 +9,7 @@ from preflight.checks.registry import CHECKS, host_check
 from preflight.checks.runner import all_checks, check_host, checks_without_facts
 from preflight.checks.versions import check_specifier, release, satisfies
 from preflight.checks.wheels import driver_floor, find_wheel, runs_on
-from preflight.decide.gpu_selection import select_gpus
+from preflight.decide.usable_gpus import select_gpus
 from preflight.errors import BadInput
 from preflight.facts.gpu import Capability
 from preflight.job import Expect, Job

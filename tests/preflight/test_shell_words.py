@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from launcher.remote.shell_errors import no_answer
+from preflight.checks.message_text import shell_word, ssh_command
 from preflight.checks.paths import the_paths_can_be_written
-from preflight.checks.shell_words import shell_word, ssh_command
 from preflight.facts.host import PathFacts
 from preflight.facts.missing import Missing
 

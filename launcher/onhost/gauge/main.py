@@ -34,8 +34,7 @@ import time
 from typing import Any
 
 from ..nvml import GpuSampler
-from .idle_timer import QUIET_S, IdleTimer
-from .liveness import activity_reason
+from .liveness import QUIET_S, IdleTimer, activity_reason
 from .ranks import RankSampler
 from .steps import StepReader
 

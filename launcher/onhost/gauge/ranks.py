@@ -1,11 +1,10 @@
-"""Resource usage of each rank with all its descendants."""
+"""Process trees of the ranks, and the resource usage of each rank with all its descendants."""
 
 import os
 import time
 
-from ..procfs import ProcStat
+from ..procfs import ProcStat, children_of, is_alive, pids, read_stats
 from .io_activity import IoActivity
-from .process_trees import ProcessTrees
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -49,3 +48,65 @@ def ticks_used(process: ProcStat, before: tuple[int, int] | None, elapsed: float
         return process.cpu - before[1]
     uptime_ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS
     return process.cpu if process.start_ticks > uptime_ticks - elapsed * TICKS else 0
+
+
+SCAN_SHARE = 0.001  # of a core, for scans for new processes: a crowded host is scanned less often
+AFRESH_S = 300.0  # after this a pid that was not a rank's may belong to another process
+
+
+class ProcessTrees:
+    """Processes of the registered ranks; `rank_of` is by pid."""
+
+    def __init__(self) -> None:
+        self.rank_of: dict[int, int] = {}
+        self._ranks: dict[int, tuple[int, int]] = {}  # by rank: pid, start ticks
+        # Processes of others. None of them becomes a rank's descendant, so each is read once.
+        self._others: set[int] = set()
+        self._next_scan = self._afresh_at = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._ranks)
+
+    def add(self, rank: int, pid: int, started: int) -> None:
+        """Watch a rank that has registered itself."""
+        self._ranks[rank] = (pid, started)
+        self._afresh_at = 0.0  # it may count as another's so far
+        self.look_for_new()
+
+    def look_for_new(self) -> None:
+        """Scan /proc for new processes the next time, whatever it costs."""
+        self._next_scan = 0.0
+
+    def alive_ranks(self, table: dict[int, ProcStat]) -> list[int]:
+        """Return the ranks that are alive."""
+        return [rank for rank, (pid, started) in self._ranks.items() if is_alive(table.get(pid), started)]
+
+    def table(self, now: float) -> dict[int, ProcStat]:
+        """Return the processes of all ranks; /proc is scanned for new ones as often as that is cheap."""
+        if now < self._next_scan:
+            return read_stats(self.rank_of)
+        began = time.thread_time()  # CPU time of the scan: its wall time is much longer on a busy host
+        table = self._scan(now)
+        self._next_scan = now + (time.thread_time() - began) / SCAN_SHARE
+        return table
+
+    def _scan(self, now: float) -> dict[int, ProcStat]:
+        if now >= self._afresh_at:
+            self._afresh_at = now + AFRESH_S
+            self._others = set()
+        found = pids()
+        table = read_stats(found - self._others)
+        self._find(table)
+        self._others = found - self.rank_of.keys()
+        return {pid: stat for pid, stat in table.items() if pid in self.rank_of}
+
+    def _find(self, table: dict[int, ProcStat]) -> None:
+        children = children_of(table)
+        self.rank_of = {}
+        for rank, (pid, started) in self._ranks.items():
+            todo = [pid] if is_alive(table.get(pid), started) else []
+            while todo:
+                member = todo.pop()
+                if member not in self.rank_of:
+                    self.rank_of[member] = rank
+                    todo.extend(children.get(member, ()))

@@ -1,4 +1,4 @@
-"""Report of the script's end, and the exit of the interpreter as without rank.py."""
+"""Report of the script's end and of what the rank used, and an exit as without rank.py."""
 
 import atexit
 import os
@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Callable
 
 from .context import TEXT_LIMIT, RankContext, run_safely
+from .setup import start_ticks
 from .tracebacks import innermost, location, strip_own_frames
-from .usage import used
 
 TAIL_LINES = 30
 GLOO_SETTLE_S = 0.3
@@ -94,3 +94,20 @@ def join_gloo() -> None:
     if "nccl" not in str(dist.get_backend()):
         dist.destroy_process_group()
         time.sleep(GLOO_SETTLE_S)
+
+
+def used() -> dict[str, float]:
+    """Return the rank's peak memory, its CPU time with that of its children, and its age.
+
+    VmHWM belongs to the current program; getrusage would report the peak of the launcher that was forked.
+    """
+    found: dict[str, float] = {}
+    with open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"VmHWM:"):
+                found["rss_peak_mib"] = round(int(line.split()[1]) / 1024.0, 1)
+    times = os.times()
+    found["cpu_s"] = round(times.user + times.system + times.children_user + times.children_system, 3)
+    began = start_ticks() / os.sysconf("SC_CLK_TCK")
+    found["lived_s"] = round(time.clock_gettime(time.CLOCK_BOOTTIME) - began, 3)
+    return found

@@ -1,4 +1,4 @@
-"""Installation of staged entries, each by one rename, with a backup of files that no sync wrote."""
+"""Installation of staged entries, each by one rename."""
 
 import errno
 import os
@@ -8,20 +8,6 @@ from contextlib import suppress
 from .errors import SyncRefused
 from .staging import Staging
 from .target_state import TargetState
-
-
-def back_up(here: TargetState, path: str, kept_in: str) -> bool:
-    """Copy a file that is about to be replaced, unless a sync wrote it; return whether one existed."""
-    current = here.identity(path)
-    if current in ("", "d") or here.was_synced(path):
-        return False
-    root = here.directory.root
-    flat = os.path.join(kept_in, path)
-    os.makedirs(os.path.dirname(flat), exist_ok=True)
-    if current == "?":
-        raise SyncRefused("%s in %s is not a regular file" % (path, root), "move it away on the host")
-    copy(os.path.join(root, path), flat)
-    return True
 
 
 def install(here: TargetState, incoming: Staging, index: int, path: str) -> None:

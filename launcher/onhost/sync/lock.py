@@ -7,8 +7,7 @@ import time
 from contextlib import suppress
 
 from .errors import SyncRefused
-from .paths import STATE
-from .safe_dir import SafeDirectory
+from .safe_dir import STATE, SafeDirectory
 from .staging import remove_tree
 
 LOCK_WAIT_S = 60.0

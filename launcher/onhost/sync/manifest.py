@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from .paths import is_inside
+from .safe_dir import is_inside
 
 
 class Manifest:

@@ -5,12 +5,11 @@ import time
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
-from .deletions import drop_stale
 from .errors import SyncRefused
-from .install import back_up, install, set_mode
+from .host_edits import back_up, drop_stale
+from .install import install, set_mode
 from .lock import boot_id, remove_stale, take_lock
-from .paths import STATE, parts_of
-from .safe_dir import SafeDirectory
+from .safe_dir import STATE, SafeDirectory, parts_of
 from .staging import Staging
 from .target_state import SentEntry, TargetState
 

@@ -6,9 +6,8 @@ import stat
 from typing import BinaryIO
 
 from .errors import SyncRefused
-from .paths import STATE, parts_of
 from .protocol import chunks
-from .safe_dir import CHUNK, SafeDirectory
+from .safe_dir import CHUNK, STATE, SafeDirectory, parts_of
 from .target_state import SentEntry
 
 TREE = "tree"

@@ -1,7 +1,7 @@
 """What opening connections takes, as a value for other processes. Imports little: every command does."""
 
 from launcher.config.inventory import Inventory
-from launcher.remote.shards.questions import SharedAnswers
+from launcher.remote.shards.terminal_questions import SharedAnswers
 from preflight.frozen import dataclass
 
 

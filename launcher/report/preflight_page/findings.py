@@ -7,7 +7,7 @@ from launcher.host_checks.evaluation import PreflightResult
 from launcher.host_checks.render_text import FindingGroup, group_findings
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix
-from launcher.report.preflight_page.heat_rows import CRITICAL, INFO, UNKNOWN, WARNING
+from launcher.report.preflight_page.heat_map import CRITICAL, INFO, UNKNOWN, WARNING
 from launcher.report.preflight_page.host_names import host_list
 from launcher.text import counted
 from preflight.checks.finding import Severity

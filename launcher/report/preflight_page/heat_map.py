@@ -4,19 +4,127 @@ from collections.abc import Iterator
 
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.heat_rows import (
-    CRITICAL,
-    NOT_ASKED,
-    PASS,
-    STATE_WORDS,
-    STATES,
-    UNKNOWN,
-    HeatCell,
-    HeatRow,
-    families,
-    heat_rows,
-)
 from launcher.report.preflight_page.host_names import row_head
+from preflight.checks.finding import Finding, Severity
+from preflight.checks.registry import Check, family_of
+from preflight.checks.runner import all_checks
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+
+PASS, INFO, NOT_ASKED, WARNING, UNKNOWN, CRITICAL = STATES = "PINWUC"
+"""The letter of a cell, in rising order of how much it matters."""
+
+STATE_WORDS = {
+    CRITICAL: "critical",
+    UNKNOWN: "unknown, could not be checked",
+    WARNING: "warning",
+    NOT_ASKED: "not asked of this source",
+    INFO: "information",
+    PASS: "passed",
+}
+_OF_SEVERITY = {
+    Severity.PASS: PASS,
+    Severity.INFO: INFO,
+    Severity.WARNING: WARNING,
+    Severity.UNKNOWN: UNKNOWN,
+    Severity.CRITICAL: CRITICAL,
+}
+_HOST, _DEEP = "HOST", "DEEP"
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """What one family of checks says of a host: the worst verdict, and the codes that say something."""
+
+    state: str
+    codes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """Hosts of which all families say the same."""
+
+    hosts: tuple[str, ...]
+    cells: tuple[HeatCell, ...]
+
+
+def families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:
+    """Return the columns: the families that were judged, in the order of the table of checks.
+
+    `deep`: the deep checks have run.
+    """
+    judged = [
+        family_of(check.code) for check in all_checks().values() if _was_judged(check, result, deep=deep)
+    ]
+    reported = [family_of(finding.code) for finding in result.findings]
+    rest = [family for family in reported if family != _HOST]
+    return tuple(dict.fromkeys([*([_HOST] if result.errors else []), *judged, *rest]))
+
+
+def heat_rows(
+    result: PreflightResult, columns: tuple[str, ...], *, measured: frozenset[str] = frozenset()
+) -> tuple[HeatRow, ...]:
+    """Return a row for each kind of host, those with the most and worst verdicts first.
+
+    `measured` are the hosts of the deep checks; they say nothing of another one.
+    """
+    without = _unasked(result)
+    groups: dict[tuple[HeatCell, ...], list[str]] = {}
+    for entry in result.entries:
+        answered = entry.name in result.facts
+        unasked = without if entry.name in measured else without | {_DEEP}
+        cells = tuple(_cells(result.of(entry.name), columns, unasked, answered=answered))
+        groups.setdefault(cells, []).append(entry.name)
+    rows = (HeatRow(tuple(hosts), cells) for cells, hosts in groups.items())
+    return tuple(sorted(rows, key=_weight, reverse=True))
+
+
+def _was_judged(check: Check, result: PreflightResult, *, deep: bool) -> bool:
+    if check.gpu_only and not result.job.wants_gpus:
+        return False
+    if check.scope != "cluster":
+        return check.scope == "host" or deep
+    if result.would_use is None:  # the hosts were judged each for itself
+        return False
+    if family_of(check.code) == "SCR":
+        return result.script is not None or bool(result.job.script or result.job.module)
+    if family_of(check.code) == "SHARD":
+        return result.job.deepspeed is not None or bool(result.job.accelerate_config)
+    return len(result.entries) > 1
+
+
+def _unasked(result: PreflightResult) -> frozenset[str]:
+    """Return the families of which a check has had no facts to judge."""
+    codes = list(result.not_collected)
+    main = result.facts.get(result.entries[0].name) if result.entries else None
+    if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
+        codes.append("SCR001")
+    return frozenset(map(family_of, codes))
+
+
+def _cells(
+    findings: tuple[Finding, ...], columns: tuple[str, ...], unasked: frozenset[str], *, answered: bool
+) -> Iterator[HeatCell]:
+    by_family: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_family.setdefault(family_of(finding.code), []).append(finding)
+    for family in columns:
+        of_family = by_family.get(family, ())
+        states = [INFO if each.ignored else _OF_SEVERITY[each.severity] for each in of_family]
+        if not answered and family != _HOST:
+            states.append(UNKNOWN)
+        elif family in unasked:
+            states.append(NOT_ASKED)
+        worst = max(states, key=STATES.index, default=PASS)
+        codes = sorted(of_family, key=lambda each: -STATES.index(_OF_SEVERITY[each.severity]))
+        yield HeatCell(worst, tuple(dict.fromkeys(each.code for each in codes)))
+
+
+def _weight(row: HeatRow) -> tuple[int, ...]:
+    """Return how many cells a row has of each state, the worst first."""
+    states = [cell.state for cell in row.cells]
+    return tuple(states.count(state) for state in reversed(STATES[2:]))
+
 
 _NAMES = {
     "HOST": "whether the host can be used",

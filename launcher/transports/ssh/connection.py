@@ -21,7 +21,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.local.descriptors import is_exhausted, raise_if_exhausted
-from launcher.local.host_places import SESSION, released_place
+from launcher.local.fanout_patience import SESSION, released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
 from launcher.transports.command import run_to_completion
 from launcher.transports.quoting import quoted

@@ -13,7 +13,7 @@ from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
 from launcher.local.descriptors import is_exhausted, raise_if_exhausted
-from launcher.local.host_places import CONNECTION, released_place
+from launcher.local.fanout_patience import CONNECTION, released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.lookups import Address, Lookups

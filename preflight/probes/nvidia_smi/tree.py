@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..bus_ids import pci_bus_id
 from ..fact import Json, missing
 from ..gpu_enums import NO_RESERVE
+from ..pci import pci_bus_id
 from .capability import capability
 from .health import ecc, recovery, remap, retired, throttle
 from .links import fabric, pcie

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..bus_ids import pci_bus_id
 from ..fact import Json, missing
 from ..gpu_enums import NO_RESERVE
+from ..pci import pci_bus_id
 from .answers import as_text
 from .health import ecc, recovery, remap, retired, throttle
 from .links import fabric, nvlinks, pcie

@@ -1,4 +1,4 @@
-"""Which GPU each local rank of a host gets, by UUID. Pure."""
+"""Which GPU each local rank of a host gets, by UUID, and in which order. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,8 +1,8 @@
-"""Measured values in words."""
+"""Measured rates as text, beside what is expected of them."""
 
 from preflight.deep.margins import median
+from preflight.deep.measurements import RankDeep
 from preflight.deep.readings import Reading
-from preflight.deep.records import RankDeep
 
 _SOURCES = {
     "peers": "that its peers in this run reach",

@@ -16,8 +16,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.launch.request import FollowOptions, LaunchRequest
-from launcher.planning.plan import ScriptFile
-from launcher.planning.restart_spec import RestartSpec
+from launcher.planning.plan import RestartSpec, ScriptFile
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.text import one_line
 from preflight.errors import BadInput, MalformedFacts

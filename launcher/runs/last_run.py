@@ -6,7 +6,7 @@ from pathlib import Path
 from launcher.config.run_config import local_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
-from launcher.runs.model import RemoteRun
+from launcher.runs.remote_run import RemoteRun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 

@@ -1,4 +1,4 @@
-"""How hosts are asked and judged."""
+"""How a preflight asks hosts and judges them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -1,9 +1,25 @@
-"""Files of former syncs that the tree no longer has."""
+"""Files that were written or edited on the host: kept when the tree replaces or no longer has them."""
 
 import os
 from contextlib import suppress
 
+from .errors import SyncRefused
+from .install import copy
 from .target_state import TargetState
+
+
+def back_up(here: TargetState, path: str, kept_in: str) -> bool:
+    """Copy a file that is about to be replaced, unless a sync wrote it; return whether one existed."""
+    current = here.identity(path)
+    if current in ("", "d") or here.was_synced(path):
+        return False
+    root = here.directory.root
+    flat = os.path.join(kept_in, path)
+    os.makedirs(os.path.dirname(flat), exist_ok=True)
+    if current == "?":
+        raise SyncRefused("%s in %s is not a regular file" % (path, root), "move it away on the host")
+    copy(os.path.join(root, path), flat)
+    return True
 
 
 def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[str, list[str]]:

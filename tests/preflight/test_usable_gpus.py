@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.decide.gpu_selection import GpuSelection, select_gpus
+from preflight.decide.usable_gpus import GpuSelection, select_gpus
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, GpuRequest, Job
 from tests.hardware import gpu, host

@@ -1,4 +1,4 @@
-"""Small helpers that checks share: what to say when a value inside a fact is absent."""
+"""What checks say of a value that could not be read, and how they judge a fact GPU by GPU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -75,24 +75,6 @@ def missing_fix(missing: Missing) -> str:
 def name_of(gpu: Gpu) -> str:
     """Return the model, for messages."""
     return "a GPU of unknown model" if isinstance(gpu.name, Missing) else gpu.name
-
-
-def format_duration(seconds: float) -> str:
-    """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
-
-
-def gib(mib: float) -> str:
-    """Return MiB as GiB, for messages."""
-    return f"{mib / 1024:.1f} GiB"
-
-
-def shorten(text: str, length: int) -> str:
-    """Return a text of at most this many characters; "..." replaces what is left out."""
-    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 _RUNTIMES = ("docker", "podman", "libpod", "containerd")

@@ -1,0 +1,36 @@
+"""Pieces of messages: durations, sizes, and paths as words of commands that a person pastes into a shell."""
+
+import shlex
+
+
+def shell_word(path: str) -> str:
+    """Return a path as one word of a shell; `~/` stays, because a shell replaces it only unquoted."""
+    if path == "~":
+        return path
+    home, path = ("~/", path[2:]) if path.startswith("~/") else ("", path)
+    return home + (shlex.quote(path) if path else "")
+
+
+def ssh_command(host: str, *words: str) -> str:
+    """Return `ssh HOST WORDS`; two shells read it, the local one and the one of the host."""
+    there = " ".join(map(shell_word, words))
+    plain = all(shell_word(word) == word for word in words)
+    return f"ssh {shlex.quote(host)} {there if plain else shlex.quote(there)}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def gib(mib: float) -> str:
+    """Return MiB as GiB, for messages."""
+    return f"{mib / 1024:.1f} GiB"
+
+
+def shorten(text: str, length: int) -> str:
+    """Return a text of at most this many characters; "..." replaces what is left out."""
+    return text if len(text) <= length else text[: length - 3] + "..."
