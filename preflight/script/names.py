@@ -59,13 +59,23 @@ KNOWN_ROOTS = frozenset(
 
 QUIET_ROOTS = frozenset(
     {
-        "PIL", "click", "cv2", "dacite", "datasets", "diffusers", "dotenv", "einops", "evaluate", "fire",
-        "gin", "hydra", "jsonlines", "jsonschema", "lightning", "loguru", "matplotlib", "mlflow",
-        "ml_collections", "nltk", "numpy", "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow",
-        "pydantic", "regex", "requests", "rich", "rouge_score", "sacrebleu", "safetensors", "scipy",
-        "seaborn", "sentencepiece", "seqeval", "sklearn", "tensorboard", "tensorboardX", "tiktoken",
-        "tokenizers", "torchinfo", "torchmetrics", "tqdm", "trl", "typing_extensions", "wandb",
-        "webdataset", "yaml",
+        "absl", "addict", "aim", "albumentations", "attr", "attrs", "audiomentations", "beartype", "boto3",
+        "bs4", "chz", "clearml", "click", "cloudpickle", "colorama", "comet_ml", "configargparse", "cv2",
+        "dacite", "datasets", "decouple", "diffusers", "dill", "dotenv", "draccus", "easydict", "einops",
+        "emoji", "environs", "evaluate", "filelock", "fire", "fsspec", "ftfy", "g2p_en", "gin", "git",
+        "GPUtil", "gym", "gymnasium", "h5py", "humanize", "hydra", "hydra_zen", "imageio", "inflect",
+        "IPython", "jaxtyping", "jieba", "jiwer", "joblib", "jsonargparse", "jsonlines", "jsonschema",
+        "kornia", "librosa", "lightning", "lion_pytorch", "lmdb", "loguru", "lxml", "marshmallow",
+        "matplotlib", "ml_collections", "mlflow", "msgspec", "munch", "neptune", "networkx", "nibabel",
+        "nltk", "numpy", "omegaconf", "orjson", "packaging", "pandas", "peft", "PIL", "plotly", "polars",
+        "prettytable", "psutil", "pyarrow", "pycocotools", "pydantic", "pydicom", "pyloudnorm", "pynvml",
+        "pypinyin", "pyrallis", "pytorch_lightning", "regex", "requests", "resampy", "rich", "rouge_score",
+        "ruamel", "s3fs", "sacrebleu", "sacred", "safetensors", "schedulefree", "scipy", "seaborn",
+        "sentencepiece", "seqeval", "setproctitle", "shapely", "simple_parsing", "SimpleITK", "six",
+        "skimage", "sklearn", "soundfile", "statsmodels", "submitit", "swanlab", "tabulate", "tap",
+        "tensorboard", "tensorboardX", "termcolor", "tiktoken", "tokenizers", "toml", "tomli", "torchaudio",
+        "torchdata", "torchinfo", "torchmetrics", "tqdm", "trl", "typer", "typing_extensions", "tyro",
+        "ujson", "unidecode", "visdom", "wandb", "webdataset", "yacs", "yaml", "zarr",
     }
 )  # fmt: skip
 """Libraries of training scripts that create no CUDA context, neither when imported nor by themselves."""

@@ -291,6 +291,7 @@ def _yield_from(it: "Interpreter", node: ast.YieldFrom) -> Value:
     value = it.evaluate(node.value)
     if it.yields is not None:
         it.yields.append(it.library.element(it, value))
+        it.yielded_drawn = it.drawn
     return UNKNOWN
 
 

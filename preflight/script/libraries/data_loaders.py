@@ -12,6 +12,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
     Const,
+    Element,
     HeapObject,
     OneOf,
     Ref,
@@ -54,6 +55,11 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     rank = call.get("rank", 2) or (UNKNOWN if call.open else NONE)
     shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, divides=TRUE, reshuffles=shuffle, rank=rank)
+
+
+def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    it.emit(ScriptEvent("epoch set", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+    return NONE
 
 
 def draw(it: Interpreter, iterable: Value) -> None:
@@ -103,4 +109,8 @@ CLASSES = {
 CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
     "loader": _loader,
     "sampler": _sampler,
+}
+
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    ("sampler", "set_epoch"): _set_epoch,
 }

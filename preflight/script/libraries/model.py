@@ -128,6 +128,7 @@ _METHODS = {
     **huggingface.METHODS,
     **lightning.METHODS,
     **collectives.METHODS,
+    **data_loaders.METHODS,
 }
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 

@@ -121,11 +121,10 @@ def _note_step(it: Interpreter, optimizer: Ref) -> None:
 
 
 def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    del name
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
         enabled = FALSE
-    it.change(ref.id, enabled=enabled)
+    it.change(ref.id, enabled=enabled, init_scale=call.get("init_scale", int(".cuda." not in name)) or NONE)
     it.emit(ScriptEvent("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
 
 
@@ -151,6 +150,11 @@ def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=FALSE)
             _note_step(it, optimizer)
+    return NONE
+
+
+def _scaler_update(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    it.emit(ScriptEvent("scaler update", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
     return NONE
 
 
@@ -347,6 +351,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("scaler", "scale"): _scaler_scale,
     ("scaler", "unscale_"): _scaler_unscale,
     ("scaler", "step"): _scaler_step,
+    ("scaler", "update"): _scaler_update,
 }
 
 

@@ -21,6 +21,8 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries.data_loaders import divides
+from preflight.script.rules.certainty import doubted, doubts_of
+from preflight.script.rules.method_calls import called_of_the_unknown, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -161,7 +163,7 @@ def _given(value: Value) -> bool | None:
     return None if NONE in items else True
 
 
-@rule("R403", *_STEPS)
+@rule("R403", *_STEPS, "epoch set", "end")
 def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A DistributedSampler shuffles, and set_epoch is never called in the loop over epochs.
 
@@ -169,16 +171,30 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
     batches in the same order. accelerate, Lightning and the Trainer call it themselves.
     Source: torch.utils.data.distributed's documentation.
     """
-    del event
-    if not any(map(_goes_over_again, it.drawn)) or "no_grad" in it.contexts:
-        return
-    samplers = [thing for drawn in it.drawn for thing in _reshuffled(it, drawn)]
-    if not samplers or any("set_epoch" in source.text for source in it.sources.files()):
-        return
-    for sampler in samplers:
-        message = "set_epoch is never called: this sampler shuffles every epoch alike"
-        fix = "sampler.set_epoch(epoch) at the start of each epoch"
-        yield RuleHit(sampler.place, message, fix, Level.WARNING)
+    if event.name == "epoch set":
+        sampler = it.thing(event.ref)
+        note_call(it, "set_epoch", sampler.place if sampler is not None else None, event.place)
+    elif event.name == "end":
+        yield from _shuffled_alike(it)
+    elif any(map(_goes_over_again, it.drawn)) and "no_grad" not in it.contexts:
+        for sampler in (thing for drawn in it.drawn for thing in _reshuffled(it, drawn)):
+            doubt = doubted(RuleHit(sampler.place, "", "", Level.WARNING), "R403", doubts_of(it, event.place))
+            note_call(it, f"{_ALIKE} {doubt.level.value}", sampler.place, event.place)
+
+
+def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
+    for level in (Level.WARNING, Level.INFO):
+        samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
+        if not samplers or called_of_the_unknown(it, "set_epoch", _SET_EPOCH):
+            continue
+        for place in sorted(samplers, key=str):
+            message = "set_epoch is never called: this sampler shuffles every epoch alike"
+            fix = "sampler.set_epoch(epoch) at the start of each epoch"
+            yield RuleHit(place, message, fix, level)
+
+
+_ALIKE = "shuffles alike"
+_SET_EPOCH = re.compile(r"\bset_epoch\b")
 
 
 def _goes_over_again(drawn: Draw) -> bool:

@@ -20,17 +20,11 @@ from preflight.script.interpreter.values import (
     alternatives,
     truth,
 )
+from preflight.script.rules.gradient_exchange import exchanges_gradients
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
-
-_EXCHANGES = re.compile(
-    r"DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|reduce|gather|broadcast|\bi?send\(|\bi?recv"
-    r"|\brpc\b|horovod|hvd|deepspeed|apex|[Pp]ipeline|\bPipe\b|DTensor|parallelize|average_|sync_|_sync"
-    r"|Zero|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate|all_to_all"
-)
-"""What a script writes that exchanges gradients or weights between ranks, or leaves that to a library."""
 
 
 @rule("R406", "process group", "step", "scaler step", "end")
@@ -47,13 +41,12 @@ def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         it.notes.setdefault("group of ranks", []).append(event.place)
     elif event.name != "end":
         it.notes.setdefault("steps of ranks", []).append(event.place)
-    elif it.notes.get("group of ranks") and it.notes.get("steps of ranks") and not it.sources.unread():
-        texts = (re.sub(r"#[^\n]*", "", source.text) for source in it.sources.files())
-        if not any(_EXCHANGES.search(text) for text in texts):
-            step = it.notes["steps of ranks"][0]
-            message = "ranks make a group, and nothing exchanges the gradients of this step between them"
-            fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
-            yield RuleHit(step, message, fix, Level.WARNING, (it.notes["group of ranks"][0],))
+        return
+    groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
+    if event.name == "end" and groups and steps and not (it.sources.unread() or exchanges_gradients(it)):
+        message = "ranks make a group, and nothing exchanges the gradients of this step between them"
+        fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
+        yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
 
 
 _REPLACES = re.compile(r"\[[\"']params[\"']\] *=|add_param_group")

@@ -4,9 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.values import TRUE, truth
+from preflight.script.interpreter.values import TRUE, Const, Ref, alternatives, truth
 from preflight.script.rules.certainty import doubts_of
+from preflight.script.rules.method_calls import (
+    UNSEEN,
+    called_of_the_unknown,
+    calls_by_owner,
+    note_call,
+    owners_of,
+)
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -36,12 +44,22 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
     if not (sure or doubtful) or any("scaler" in text.lower() and _SCALES.search(text) for text in texts):
         return
     message = "this scaler steps an optimizer, and scale(loss) is never called"
+    fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
+    yield from _unless_elsewhere(it, sure, doubtful, message, fix)
+
+
+def _unless_elsewhere(
+    it: "Interpreter",
+    sure: list[CodeLocation],
+    doubtful: list[CodeLocation],
+    message: str,
+    fix: str,
+) -> Iterator[RuleHit]:
+    """Yield what is missing, as an error where no module that could not be read may have it."""
     unread = it.sources.unread()
-    if unread:
-        message += ", unless a module that could not be read does it"
+    message += ", unless a module that could not be read does it" if unread else ""
     for place in dict.fromkeys((*sure, *doubtful)):
         level = Level.ERROR if place in sure and not unread else Level.WARNING
-        fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
         yield RuleHit(place, message, fix, level)
 
 
@@ -54,36 +72,39 @@ _UPDATES = re.compile(
 _STEPS = re.compile(
     r"scal\w*(?:\[[^\]\n]*\])?\s*\.\s*step\b|\.step\(\s*\w*(?:opt|solver|optim)|get_scale\(|\.unscale_?\("
 )
+_LEFT = "steps without update"
 _UNSCALES = "scaled loss, plain step"
 
 
-@rule("P128", "scaler step", "end")
+@rule("P128", "scaler step", "scaler update", "end")
 def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """scaler.step(optimizer) in a loop, with a GradScaler whose update() is never called.
 
     The second step stops: "step() has already been called since the last update()."
     Source: torch/amp/grad_scaler.py; reproduced with torch 2.13.
     """
-    if event.name == "scaler step":
-        scaler = it.thing(event.ref)
-        if scaler is None or scaler.get("touched") == TRUE or truth(scaler.get("enabled")) is not True:
+    scaler = it.thing(event.ref)
+    if event.name == "scaler update" and scaler is not None:
+        note_call(it, "update", scaler.place, event.place)
+    elif event.name == "scaler step" and scaler is not None:
+        if scaler.get("touched") == TRUE or truth(scaler.get("enabled")) is not True:
             return
         if it.loop_depth:
             prefix = "perhaps " if doubts_of(it, event.place) else ""
-            it.notes.setdefault(f"{prefix}steps without update", []).append(event.place)
-        return
-    sure, doubtful = (it.notes.get(f"{word}steps without update", []) for word in ("", "perhaps "))
-    if not (sure or doubtful) or any(_UPDATES.search(source.text) for source in it.sources.files()):
-        return
-    unread = it.sources.unread()
-    message = "this scaler steps an optimizer in a loop, and update() is never called"
-    message += ", unless a module that could not be read does it" if unread else ""
-    for place in dict.fromkeys((*sure, *doubtful)):
-        level = Level.ERROR if place in sure and not unread else Level.WARNING
-        yield RuleHit(place, message, "scaler.update() after it", level)
+            note_call(it, f"{prefix}{_LEFT}", scaler.place, event.place)
+    elif event.name == "end":
+        sure, doubtful = (_never_updated(it, f"{prefix}{_LEFT}") for prefix in ("", "perhaps "))
+        if (sure or doubtful) and not called_of_the_unknown(it, "update", _UPDATES):
+            message = "this scaler steps an optimizer in a loop, and update() is never called"
+            yield from _unless_elsewhere(it, sure, doubtful, message, "scaler.update() after it")
 
 
-@rule("P129", "step", "end")
+def _never_updated(it: "Interpreter", steps: str) -> list[CodeLocation]:
+    updated = set(owners_of(it, "update"))
+    return [place for scaler, place in calls_by_owner(it, steps) if scaler not in updated]
+
+
+@rule("P129", "step", "scaler step", "unscale", "backward", "end")
 def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """optimizer.step() on gradients of a loss that a GradScaler has scaled.
 
@@ -91,13 +112,34 @@ def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Ite
     scaler.step(optimizer) would leave out the step, makes the weights NaN.
     Source: torch.amp's documentation; torch/amp/grad_scaler.py.
     """
-    if event.name == "step":
-        if it.state.scaled and it.loop_depth and it.notes.get("scaler"):
-            it.notes.setdefault(_UNSCALES, []).append(event.place)
+    if event.name in ("scaler step", "unscale"):
+        for item in alternatives(event.values["optimizer"]):
+            known = it.thing(item) if isinstance(item, Ref) else None
+            note_call(it, "step", known.place if known is not None else None, event.place)
+    elif event.name == "step":
+        optimizer = it.thing(event.ref)
+        if optimizer is not None and it.state.scaled and it.loop_depth and it.notes.get("scaler"):
+            note_call(it, _UNSCALES, optimizer.place, event.place)
+    elif event.name == "backward":
+        it.notes.setdefault("backward of no scaler", []).append(event.place)
+    elif event.name == "end" and calls_by_owner(it, _UNSCALES):
+        yield from _stepped_plainly(it)
+
+
+def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
+    """Yield the plain steps of optimizers that no scaler steps, where each is of a scaled loss.
+
+    Where some loss is not scaled, which of the optimizers steps its gradients is not known.
+    """
+    stepped = owners_of(it, "step")
+    if UNSEEN in stepped or called_of_the_unknown(it, "step", _STEPS):
         return
-    places = it.notes.get(_UNSCALES, ())
-    if not places or any(_STEPS.search(source.text) for source in it.sources.files()):
+    if stepped and it.notes.get("backward of no scaler"):
         return
+    scalers = [thing for thing in it.state.heap.values() if thing.kind == "scaler"]
+    if any(scaler.get("init_scale") == Const(1) for scaler in scalers):
+        return
+    places = (place for optimizer, place in calls_by_owner(it, _UNSCALES) if optimizer not in stepped)
     for place in dict.fromkeys(places):
         message = "this steps with gradients that the scaler's scale() has multiplied"
         fix = "scaler.step(optimizer); scaler.update()"

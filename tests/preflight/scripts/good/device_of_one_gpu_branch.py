@@ -8,5 +8,7 @@ elif not torch.cuda.is_available():
 else:
     dist.init_process_group("nccl"); device = torch.device("cuda", int(os.environ["LOCAL_RANK"])); torch.cuda.set_device(device)
 model = torch.nn.Linear(4, 1).to(device)
+if dist.is_initialized():
+    model = DDP(model, device_ids=[device.index])
 opt = torch.optim.SGD(model.parameters(), lr=0.1)
 loss = model(torch.randn(2, 4).to(device)).mean(); loss.backward(); opt.step()
