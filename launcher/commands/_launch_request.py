@@ -56,6 +56,7 @@ class LaunchOptions(HostOptions):
     detach: bool = False
     restarts: str = ""
     no_restart: bool = False
+    launch: int | None = None  # which command of a text of several
     pasted: bool = False  # the words are a command such as `torchrun ... train.py`, not a script
 
 
@@ -89,6 +90,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         disconnect_timeout=options.disconnect_timeout,
         grace=options.grace,
         sync=options.sync,
+        launch=str(options.launch or ""),
         is_plan=options.dry_run,
         extra_args=() if options.pasted else extra,
     )

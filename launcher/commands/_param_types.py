@@ -38,6 +38,14 @@ def config_option(text: str) -> Callable[[Function], Function]:
     return click.option("-c", "--config", metavar="NAME", shell_complete=complete_configs, help=text)
 
 
+launch_option = click.option(
+    "--launch",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Which command of a COMMAND that is a text of several; without it they are listed.",
+)
+
+
 def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]:
     """Return the option --logs, which is given to the command as `name`; `text` is its help."""
     kind = click.Path(file_okay=False, path_type=Path)

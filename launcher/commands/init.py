@@ -11,6 +11,7 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._argv import is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._param_types import launch_option
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
 from launcher.config.script_config import lone_command, refuse_shell_script, require_directory
@@ -49,6 +50,7 @@ class _Run:
     name: str
     script: str = ""
     command: str = ""  # in place of a script
+    launch: int | None = None  # which of several commands of it
     batch: BatchScript | None = None  # of Slurm, in place of both
     hosts: tuple[str, ...] = ()  # that the command names
 
@@ -56,9 +58,12 @@ class _Run:
 @click.command("init", epilog=_EXAMPLES, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="")
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
+@launch_option
 @json_option
 @host_access_options
-def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(
+    words: tuple[str, ...], *, hosts: tuple[str, ...], launch: int | None, as_json: bool, **given: Any
+) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
     Of a batch script of Slurm the command becomes `command:` and its #SBATCH lines become `slurm:`.
@@ -67,7 +72,7 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
     shown. Exit code 3: a host did not answer, and nothing was written.
     """
     options = HostOptions(**given)
-    run = _run(words) if words else None
+    run = _run(words, launch) if words else None
     ways = open_host_access(options)
     entries = ways.inventory.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
     found = _found(entries, list_interpreters(entries, ways.open, width=ways.width))
@@ -94,20 +99,22 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
 
 def _config_text(run: _Run, rows: Sequence[HostDraft]) -> str:
     if run.batch is not None:
-        return render_job_config(run.name, run.batch)
-    return render_run_config(run.script, rows, Path.cwd().name, name=run.name, command=run.command)
+        return render_job_config(run.name, run.batch, run.launch)
+    return render_run_config(
+        run.script, rows, Path.cwd().name, name=run.name, command=run.command, launch=run.launch
+    )
 
 
-def _batch_run(text: str, stem: str) -> _Run | None:
+def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
     """Return what a batch script of Slurm starts, None for any other text. Raises BadInput."""
     script = read_batch_script(text)
     if script is None:
         return None
-    config = lone_command((script.command,), Overrides())
-    return _Run(stem or config.name, batch=script)
+    config = lone_command((script.command,), Overrides(launch=str(launch or "")))
+    return _Run(stem or config.name, launch=launch, batch=script)
 
 
-def _run(words: tuple[str, ...]) -> _Run:
+def _run(words: tuple[str, ...], launch: int | None) -> _Run:
     """Return what the words start. Raises BadInput where it is neither a local script nor a command."""
     script = words[0]
     if len(words) == 1 and Path(script).is_dir():
@@ -117,15 +124,18 @@ def _run(words: tuple[str, ...]) -> _Run:
             require_directory(script)
             fix = "gpulaunch init train.py" if script.endswith(".py") else "gpulaunch init job.sbatch"
             raise BadInput(f"{script}: no such script locally", fix)
-        if not script.endswith(".py") and (job := _batch_run(_head(script), Path(script).stem)) is not None:
+        if (
+            not script.endswith(".py")
+            and (job := _batch_run(_head(script), Path(script).stem, launch)) is not None
+        ):
             return job
         refuse_shell_script(script, "init")
         return _Run(Path(script).stem, script=Path(script).as_posix())
-    if len(words) == 1 and (job := _batch_run(words[0], "")) is not None:
+    if len(words) == 1 and (job := _batch_run(words[0], "", launch)) is not None:
         return job
-    config = lone_command(words, Overrides())
+    config = lone_command(words, Overrides(launch=str(launch or "")))
     line = words[0] if len(words) == 1 else shlex.join(words)
-    return _Run(config.name, command=line, hosts=config.hosts if config.names_hosts else ())
+    return _Run(config.name, command=line, launch=launch, hosts=config.hosts if config.names_hosts else ())
 
 
 def _head(path: str) -> str:

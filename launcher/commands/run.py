@@ -14,6 +14,7 @@ from launcher.commands._param_types import (
     all_ranks_option,
     config_option,
     gpus_option,
+    launch_option,
     logs_option,
     plain_option,
     set_option,
@@ -69,6 +70,7 @@ MOST_WAIT_S = 7 * 86400.0
     "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."
 )
 @set_option
+@launch_option
 @click.option(
     "--ignore",
     multiple=True,

@@ -44,11 +44,12 @@ COMMAND_SOURCE = "command"
 """Where keys are from that a command has said."""
 
 
-def read_command(words: Sequence[str]) -> ParsedCommand:
+def read_command(words: Sequence[str], number: int | None = None) -> ParsedCommand:
     """Return a command, given as words or as one text that holds all of them. Raises CommandRefused.
 
-    Local files that it names are relative to this directory in the result, also where it enters another. What
-    its launch needs and it does not say is in `unknown`.
+    `number` chooses one of several commands of the text, from 1. Local files that it names are relative to
+    this directory in the result, also where it enters another. What its launch needs and it does not say is
+    in `unknown`.
     """
     from launcher.engines.command_line.parse import (  # noqa: PLC0415 - most runs have a config
         parse_command,
@@ -57,7 +58,9 @@ def read_command(words: Sequence[str]) -> ParsedCommand:
 
     known = {**os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
     is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
-    parsed = parse_line(words[0], known, _text_beside) if is_text else parse_command(words, known)
+    parsed = (
+        parse_line(words[0], known, _text_beside, number) if is_text else parse_command(words, known, number)
+    )
     return _from_this_directory(parsed) if parsed.directory else parsed
 
 

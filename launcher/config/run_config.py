@@ -27,7 +27,7 @@ from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST
 from launcher.config.rendezvous_imports import refuse_other_rendezvous
 from launcher.config.restart_options import RestartOptions
-from launcher.config.schema import CONFIG, CONFIG_KEYS
+from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
@@ -57,6 +57,7 @@ class Overrides:
     disconnect_timeout: str = ""
     grace: str = ""
     sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
+    launch: str = ""  # which of the commands of `command:`
     extra_args: tuple[str, ...] = ()  # after --; appended to args
     is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
 
@@ -117,8 +118,10 @@ def command_config(words: Sequence[str], overrides: Overrides | None = None) -> 
     """
     items = tuple(YamlNode(word, COMMAND_SOURCE, key="command") for word in words)
     root = YamlNode({"command": YamlNode(items, COMMAND_SOURCE, key="command")}, COMMAND_SOURCE)
-    path = Path(command_name(read_command(words)))
-    return _validated(_ConfigSource(path, Path(), root, ConfigIssues()), overrides or Overrides())
+    source = _ConfigSource(Path(COMMAND_SOURCE), Path(), root, ConfigIssues())
+    found = _validated(source, overrides or Overrides())
+    path = Path(command_name(cast("ParsedCommand", found.command)))
+    return replace(found, name=path.stem, path=path, job=replace(found.job, name=path.stem))
 
 
 def _with_command(root: YamlNode, folder: Path) -> tuple[YamlNode, ParsedCommand | None]:
@@ -128,8 +131,15 @@ def _with_command(root: YamlNode, folder: Path) -> tuple[YamlNode, ParsedCommand
     if item is None or item.value is None or isinstance(item.value, dict):
         return root, None
     words = (item.value,) if isinstance(item.value, str) else tuple(str(each.value) for each in item.value)
-    parsed = with_file_request(read_command(words), folder)
+    parsed = with_file_request(read_command(words, _launch_number(entries.get("launch"))), folder)
     return replace(root, value=missing_keys(entries, command_keys(parsed).items())), parsed
+
+
+def _launch_number(item: YamlNode | None) -> int | None:
+    """Return which command of the text is the launch; None where `launch:` says nothing, or no number."""
+    text = str(item.value) if item is not None else ""
+    is_number = text.isdecimal() and len(text) <= len(str(MOST_COMMANDS)) and int(text) > 0
+    return int(text) if is_number else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +199,7 @@ def _job(
 ) -> Job:
     """Return the job of what is left of a run config, with what its command and local files add to it."""
     data.pop("command", None)  # its words: `command` has what they ask for
+    data.pop("launch", None)
     engine = data.pop("engine", "auto")
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     if command is not None:
@@ -284,6 +295,8 @@ def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
         yield "guard", YamlNode(overrides.guard, "--guard")
     if overrides.restarts:
         yield "restart.max", YamlNode(overrides.restarts, "--restarts")
+    if overrides.launch:
+        yield "launch", YamlNode(overrides.launch, "--launch")
     for key in ("hang_timeout", "on_disconnect", "disconnect_timeout", "grace"):
         if text := getattr(overrides, key):
             yield key, YamlNode(text, f"--{key.replace('_', '-')}")
@@ -331,6 +344,8 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
                 mistakes.add(entries[key], "the command says it; keep one of them")
     elif "script" not in entries and "module" not in entries:
         mistakes.add(root, "nothing to run: expected script: PATH, module: NAME or command: WORDS")
+    if "launch" in entries and "command" not in entries:
+        mistakes.add(entries["launch"], "only for a command: it chooses one of several commands of its text")
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
         processes = entries["processes_per_host"]
         if _is_override(entries.get("gpus")) and not _is_override(processes):

@@ -59,6 +59,9 @@ def _read_code(item: YamlNode) -> str:
     return code
 
 
+MOST_COMMANDS = 99_999
+"""Of one text."""
+
 _CODE = Custom(
     "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
 )
@@ -199,6 +202,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
         _COMMAND,
         "A command that starts such a training today, instead of script or module; see docs/coming-from.md.",
         "torchrun --nproc_per_node 4 train.py",
+    ),
+    Field(
+        "launch",
+        Integer(1, MOST_COMMANDS),
+        "Which command of `command:` is the launch, where its text has several: a loop, alternatives.",
+        "2",
     ),
     Field(
         "args",

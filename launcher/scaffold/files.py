@@ -89,11 +89,12 @@ def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
         yield f"# also on the host: {each.path}   {each.describe}"
 
 
-def render_job_config(name: str, script: BatchScript) -> str:
+def render_job_config(name: str, script: BatchScript, launch: int | None = None) -> str:
     """Return a run config of a batch script: the command that it starts, and the job that it asks for."""
     rows = [
         f"# gpulaunch submit --config {name}. Every key: docs/configuration.md, or gpulaunch schema config.",
         *_command_lines(script.command),
+        *_launch_line(launch),
         *([f"before_stop: {{signal: {script.before_stop}}}"] if script.before_stop else []),
         "slurm:",
         *(f"  # {note}" for note in script.notes),
@@ -105,6 +106,10 @@ def render_job_config(name: str, script: BatchScript) -> str:
     return "\n".join(rows) + "\n"
 
 
+def _launch_line(launch: int | None) -> list[str]:
+    return [f"launch: {launch}   # of the commands of that text"] if launch is not None else []
+
+
 def _command_lines(command: str) -> list[str]:
     """Return `command:` as lines that people can read, where YAML keeps such lines as they are."""
     lines = command.split("\n")
@@ -114,7 +119,13 @@ def _command_lines(command: str) -> list[str]:
 
 
 def render_run_config(
-    script: str, hosts: Sequence[HostDraft], project: str, *, name: str = "", command: str = ""
+    script: str,
+    hosts: Sequence[HostDraft],
+    project: str,
+    *,
+    name: str = "",
+    command: str = "",
+    launch: int | None = None,
 ) -> str:
     """Return a run config of a local script for hosts, or of a command that starts one today.
 
@@ -128,6 +139,7 @@ def render_run_config(
     rows = [
         f"# gpulaunch run --config {stem}. Every key: docs/configuration.md, or gpulaunch schema config.",
         program,
+        *_launch_line(launch),
         f"hosts: [{', '.join(_scalar(host.name) for host in hosts)}]",
         *gpus,
         "# args: [--lr, 1e-4]     # arguments that every launch gets",

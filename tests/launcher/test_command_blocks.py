@@ -9,6 +9,9 @@ from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
 LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
+NONE = "it has no effect after the launch"
+AFTER = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
+BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,28 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
     ("text", "message", "fix"),
     [
         (f"if [ -d d ]; then {LAUNCH}; fi", "loop or condition (if)", "bash SCRIPT"),
-        (f"for X in 1 2; do {LAUNCH}; done", "loop or condition (for)", "bash SCRIPT"),
+        (f"for X in 1 2; do {LAUNCH}; done", "2 commands, torchrun a.py with 1: 1; 2: 2", "--launch 1"),
+        (
+            "for L in 1 2; do for S in 3 4 5 6; do torchrun a.py --lr $L --s $S --x; done; done",
+            "8 commands, torchrun a.py with 1: --lr 1 --s 3; 2: --lr 1 --s 4; 3: --lr 1 --s 5; 4",
+            "--launch 1 (launch: 1 in a run config)",
+        ),
+        ("export A=1; python a.py; A=2; python a.py", "1: A=1 python a.py; 2: A=2 python a.py", "--launch 1"),
+        (
+            "python a.py; cd d; python a.py --eval",
+            "python a.py with 1: nothing more; 2: --eval",
+            "--launch 1",
+        ),
+        (
+            "make x; bash y.sh; torchrun a.py",
+            "3 commands, 1: make x; 2: bash y.sh; 3: torchrun",
+            "--launch 3",
+        ),
+        (
+            "make x; python a.py",
+            "1: make x; 2: python a.py",
+            "--launch 2 (launch: 2 in a run config); do what",
+        ),
         (f"[ -d d ] && {LAUNCH}", "loop or condition ([)", "bash SCRIPT"),
         (f"[[ -d d ]] && {{ {LAUNCH}; }}", "loop or condition ({)", "bash SCRIPT"),
         (f"case $X in a) {LAUNCH};; esac", "loop or condition (case)", "bash SCRIPT"),
@@ -102,13 +126,13 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
         ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
         (
             "cat > c.yaml <<EOF\na: 1\nEOF\ntorchrun a.py --c=c.yaml",
-            "writes a file in place",
-            "write the file",
+            "reads c.yaml, which the text writes, and it is not written yet",
+            "write it as the text does",
         ),
         (
             "echo h slots=2 > hosts\ndeepspeed --hostfile hosts a.py",
-            "writes a file in place",
-            "write the file",
+            "reads hosts, which the text writes",
+            "write it as the text does",
         ),
         ("python prepare.py | torchrun a.py", "pipes into torchrun", "leave the pipe out"),
         ("curl URL | python a.py", "pipes into python", "leave the pipe out"),
@@ -125,7 +149,7 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
             "loop or condition (if)",
             "bash SCRIPT",
         ),
-        ("n=0\nwhile [ $n -lt 2 ]; do\ntorchrun a.py\nn=$((n + 1))\ndone", "condition (for)", "one launch"),
+        ("n=0\nwhile [ $n -lt 2 ]; do\ntorchrun a.py $n\nn=$((n + 1))\ndone", "2 commands", "--launch 1"),
         ("command -v gcc > /dev/null || (echo no; exit 1;)", "no command", "paste it"),
         ("if [ -d d ]; then python b.py; fi; python a.py", "loop or condition (if)", "bash SCRIPT"),
         ('if [ -z "$TOKEN" ]; then echo no; exit 1; fi\ntorchrun a.py', "ends with exit 1", "a value"),
@@ -248,3 +272,99 @@ def test_a_function_that_launches_nothing_is_left_out_with_its_calls() -> None:
         'log() {\n  echo "$1"\n}\nfunction note {\n  echo 1\n}\nlog "a \\\n b"\nnote\ntorchrun a.py\nlog end'
     )
     assert parse_line(text).args == ()
+
+
+SEVERAL = """export A=1
+python prepare.py
+cd d
+for L in 1 2; do torchrun a.py --lr $L; done
+pip install b
+export A=2
+eval "torchrun b.py; torchrun c.py"
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "program", "args", "directory", "a"),
+    [
+        (1, "prepare.py", [], "", "1"),
+        (2, "a.py", ["--lr", "1"], "d", "1"),
+        (3, "a.py", ["--lr", "2"], "d", "1"),
+    ],
+)
+def test_a_number_chooses_one_of_several_launches(
+    number: int, program: str, args: list[str], directory: str, a: str
+) -> None:
+    parsed = parse_line(SEVERAL, number=number)
+    assert (parsed.program, list(parsed.args), parsed.directory) == (program, args, directory)
+    assert parsed.env == {"A": a}
+    assert f"{number} of the 4 commands of the text: the others are left out" in parsed.dropped
+
+
+def test_what_is_said_of_a_command_is_by_the_launch_that_is_chosen() -> None:
+    text = "torchrun a.py\npip install x\nexport A=1\ntorchrun b.py\nunset A"
+    first, second = parse_line(text, number=1).dropped, parse_line(text, number=2).dropped
+    assert first[1:] == tuple(
+        f"{one}: {why}" for one, why in (("pip", AFTER), ("export", NONE), ("unset", NONE))
+    )
+    assert second[1:] == (f"pip: {BEFORE}", f"unset: {NONE}")
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "message"),
+    [
+        (
+            "torchrun a.py; torchrun b.py",
+            3,
+            "no launch 3, but 2 commands, 1: torchrun a.py; 2: torchrun b.py",
+        ),
+        ("torchrun a.py", 2, "one command, and no launch 2"),
+        ("yes | torchrun a.py; python b.py", 2, "pipes into torchrun"),
+        ("python b.py; yes | torchrun a.py", 3, "pipes into torchrun"),
+        ("python b.py; torchrun a.py | sort", 2, "pipes into sort"),
+    ],
+)
+def test_a_number_that_names_no_launch_is_refused(text: str, number: int, message: str) -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(text, number=number)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["torchrun a.py\ntorchrun a.py", "for i in 1 2 3; do torchrun a.py; done"])
+def test_a_launch_that_is_repeated_is_one(text: str) -> None:
+    parsed = parse_line(text)
+    assert parsed.program == "a.py"
+    assert any(sentence.endswith("times, and gpulaunch once") for sentence in parsed.dropped)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "program"),
+    [("eval 'python b.py; python c.py'", 2, "c.py"), ("bash -c 'python b.py; python c.py'", 1, "b.py")],
+)
+def test_a_number_chooses_in_a_text_within_the_text(text: str, number: int, program: str) -> None:
+    assert parse_line(text, number=number).program == program
+
+
+WRITES = "cat > ds.json <<EOT\n{'a': 1}\nEOT\ndeepspeed a.py --deepspeed ds.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "local", "unknown"),
+    [
+        (WRITES, "{'a': 1}\n", ()),
+        (
+            WRITES,
+            "{'a': 2}\n",
+            ("reads ds.json, which the text writes, and it is another one on this machine",),
+        ),
+        (WRITES, None, ("reads ds.json, which the text writes, and it is not written yet",)),
+        (WRITES.replace("cat > ds.json <<EOT", "cat <<EOT > ds.json"), "{'a': 1}", ()),
+        ("envsubst < t > ds.json\ndeepspeed a.py --deepspeed ds.json", "{}", ()),
+    ],
+)
+def test_a_file_that_the_text_writes_is_the_one_on_this_machine(
+    text: str, local: str | None, unknown: tuple[str, ...]
+) -> None:
+    parsed = parse_line(text, files=lambda name: local if name == "ds.json" else None)
+    assert tuple(one.message for one in parsed.unknown) == tuple(f"the launch {what}" for what in unknown)
+    assert ("ds.json: taken as it is on this machine" in parsed.dropped) is (not unknown)

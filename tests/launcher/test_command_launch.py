@@ -11,8 +11,8 @@ import pytest
 from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
 from launcher.config.line_python import local_python
-from launcher.config.run_config import Overrides, command_config
-from launcher.errors import BadInput, CommandRefused
+from launcher.config.run_config import Overrides, command_config, config_from_script
+from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.planning.planner import build_plan
 from launcher.report.command import command_lines, correction
 from launcher.report.plan import plan_text
@@ -309,6 +309,17 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
     assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
     assert "--nnodes 1 -> 2: the hosts are those of --hosts" in text
     assert "--rdzv_backend c10d -> (dropped): every host joins a static rendezvous" in text
+
+
+def test_one_of_several_launches_is_chosen_by_option_and_by_key() -> None:
+    text = "for L in 1 2; do python train.py --lr $L; done"
+    for overrides in (Overrides(launch="2"), Overrides(key_values=("launch=2",))):
+        config = command_config([text], overrides)
+        assert (config.name, config.job.name, config.job.args) == ("train", "train", ("--lr", "2"))
+    with pytest.raises(CommandRefused, match="2 commands"):
+        command_config([text])
+    with pytest.raises(ConfigError, match="only for a command"):
+        config_from_script("train.py", Overrides(launch="2"))
 
 
 def test_a_command_that_needs_no_correction_is_shown_once() -> None:

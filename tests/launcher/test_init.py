@@ -264,6 +264,13 @@ def test_a_file_that_does_not_exist_is_no_command(home: Path, name: str) -> None
     assert list(Path().iterdir()) == []
 
 
+def test_a_run_config_of_several_launches_says_which_one(home: Path) -> None:
+    Path("train.py").write_text("print(1)\n")
+    text = "for L in 1 2; do torchrun train.py --lr $L; done"
+    assert CliRunner().invoke(command, ["--launch", "2", "--", text]).exit_code == 0
+    assert load_run_config("train").job.args == ("--lr", "2")
+
+
 @pytest.mark.parametrize(("name", "words"), [("src", "is a directory"), ("go.sh", "is a shell script")])
 def test_what_python_does_not_run_gets_no_run_config(home: Path, name: str, words: str) -> None:
     Path("src").mkdir()

@@ -7,12 +7,14 @@ copied from a page, goes through `parse_line`. The options of each launcher are 
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from launcher.engines.command_line.candidates import ShellLine
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.prefixes import read_prefix
 from launcher.engines.command_line.records import ParsedCommand
-from launcher.engines.command_line.shell_line import ShellLine, split_line
+from launcher.engines.command_line.shell_line import split_line
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word, plain
@@ -26,34 +28,48 @@ _DEEPEST = 8
 """Texts within texts (`eval "bash -c '...'"`); no person writes more."""
 
 
-def parse_command(words: Sequence[str], environ: Mapping[str, str] | None = None) -> ParsedCommand:
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What a text within the text sees."""
+
+    environ: Mapping[str, Value]
+    files: Files | None = None
+    number: int | None = None  # of the command that is chosen
+    depth: int = 0
+
+
+def parse_command(
+    words: Sequence[str], environ: Mapping[str, str] | None = None, number: int | None = None
+) -> ParsedCommand:
     """Return what a command asks for; `words` are as a shell has split them.
 
-    `environ` fills in variables of a text inside (`bash -c TEXT`). Raises CommandRefused, with what is wrong
-    and what to write instead, for options that no launcher has or that gpulaunch cannot honour, and for lines
-    that contradict themselves.
+    `environ` fills in variables of a text inside (`bash -c TEXT`), and `number` chooses one of the commands
+    of that text, from 1. Raises CommandRefused, with what is wrong and what to write instead, for options
+    that no launcher has or that gpulaunch cannot honour, and for lines that contradict themselves.
     """
-    return _parse(ShellLine(plain(words)), environ or {})
+    return _parse(ShellLine(plain(words)), _Inside(environ or {}, number=number))
 
 
 def parse_line(
-    text: str, environ: Mapping[str, str] | None = None, files: Files | None = None
+    text: str,
+    environ: Mapping[str, str] | None = None,
+    files: Files | None = None,
+    number: int | None = None,
 ) -> ParsedCommand:
     """Return what one line of text asks for; `environ` fills in its variables.
 
     `files` gives the text of a file of settings that the text reads (`source setup.sh`). What the launch
     needs and the text does not say is in `unknown`. Raises CommandRefused as `parse_command` does, and for a
-    text with several commands.
+    text with several commands of which `number`, from 1, chooses none.
     """
-    return _parse(split_line(text, environ or {}, files), environ or {}, files)
+    inside = _Inside(environ or {}, files, number)
+    return _parse(split_line(text, inside.environ, files, number=number), inside)
 
 
-def _parse(
-    shell: ShellLine, environ: Mapping[str, Value], files: Files | None = None, depth: int = 0
-) -> ParsedCommand:
+def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
     line = CommandLine(shell.words)
     _prepare(line, shell)
-    at = 0
+    at, commands = 0, shell.commands
     while at < len(line.words):
         around = strip_wrapper(line.words, at)
         if around is not None:
@@ -64,23 +80,32 @@ def _parse(
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue
-        inner = _inner_line(line.words, at, shell, _Inside(shell.exported or environ, files, depth))
+        inside = replace(inside, environ=shell.exported or inside.environ)
+        inner = _inner_line(line.words, at, shell, inside)
         if inner is not None:
             line.dropped.append(f"{line.words[at].text}: its text is the command")
             line.words = (*line.words[:at], *inner.words)
             _prepare(line, inner)
             shell = inner
-            depth += 1
+            inside = replace(inside, depth=inside.depth + 1)
+            commands = max(commands, inner.commands)
             continue
         after = read_prefix(line, at)
         if after is None:
             line.check_elastic()
+            _check_number(inside.number, commands)
             return read_launcher(line, at)
         at = after
     raise CommandRefused(
         "the line has no program to start" if line.words else "the line is empty",
         "write the command after --: gpulaunch run --hosts a,b -- torchrun train.py",
     )
+
+
+def _check_number(number: int | None, commands: int) -> None:
+    """Raise CommandRefused for the number of a command that the text does not have."""
+    if number is not None and number > commands:
+        raise CommandRefused(f"the text has one command, and no launch {number}", "leave --launch out")
 
 
 def _prepare(line: CommandLine, shell: ShellLine) -> None:
@@ -91,15 +116,6 @@ def _prepare(line: CommandLine, shell: ShellLine) -> None:
     line.enter(shell.environment, shell.directory)
     line.dropped += shell.dropped
     line.unknown += shell.unknown
-
-
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """What a text within the text sees."""
-
-    environ: Mapping[str, Value]
-    files: Files | None
-    depth: int
 
 
 def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Inside) -> ShellLine | None:
@@ -116,14 +132,14 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
         raise CommandRefused("the line has texts within texts", "paste the command alone")
     if name == "eval":
         text = " ".join(word.text for word in words[at + 1 :])
-        return split_line(text, inside.environ, inside.files, shell.functions)
+        return split_line(text, inside.environ, inside.files, shell.functions, inside.number)
     flags = words[at + 1 : -1]
     if not flags or not any(_TEXT_OPTION.fullmatch(word.text) for word in flags[-1:]):
         return None
     if not all(word.text.startswith("-") for word in flags):
         return None
     try:
-        inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions)
+        inner = split_line(words[-1].text, inside.environ, inside.files, shell.functions, inside.number)
     except CommandRefused:
         return None
     return inner if _starts_launcher(inner, inside) else None
@@ -131,6 +147,6 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
 
 def _starts_launcher(shell: ShellLine, inside: _Inside) -> bool:
     try:
-        return _parse(shell, inside.environ, inside.files, inside.depth + 1).launcher != "opaque"
+        return _parse(shell, replace(inside, number=None, depth=inside.depth + 1)).launcher != "opaque"
     except CommandRefused:
         return True  # said again, of the whole line

@@ -8,12 +8,10 @@ from launcher.engines.command_line import refusals
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
-from preflight.frozen import dataclass
 
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 """What is said of every command that enters a Python environment."""
 
-_FIRST = "it comes before the launch: do it on each host first, where it is still to be done"
 OF_SHELL = "of the shell that it was written for"
 NOTHING = "starts nothing"
 _LIMITS = "limits are those of each host; preflight checks them"
@@ -85,6 +83,7 @@ _SETUP = frozenset(
             "chown",
             "touch",
         ),
+        *("envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z"),
         *("sed", "awk", "grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim"),
         *(
             "vi",
@@ -123,7 +122,6 @@ _SETTINGS = (
     ("hf", "auth", "login"),
     ("hf", "login"),
 )
-_NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _LAUNCHES = (
     "torchrun",
@@ -182,15 +180,6 @@ def find_environment(words: tuple[Word, ...]) -> Environment | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCommand:
-    """One command of a text, and the operator in front of it."""
-
-    words: tuple[Word, ...]
-    ended: str
-    in_loop: bool = False  # in a round of one whose words the text gives
-
-
 def explain_needless(value: Word) -> str:
     """Return why no rank needs an exported variable whose value is not known; "" where one may.
 
@@ -211,13 +200,13 @@ def is_of_shell(words: tuple[Word, ...]) -> bool:
     return name in _OF_SHELL or all(_ASSIGNMENT.match(word.text) for word in words)
 
 
-def refuse_undecided(words: tuple[Word, ...], before: Sequence[FoundCommand]) -> None:
+def refuse_undecided(words: tuple[Word, ...], *, is_behind: bool) -> None:
     """Raise CommandRefused for a condition or a loop that the text does not decide.
 
-    `before` are the commands in front of it; one that starts with an option is the rest of the line above.
+    `is_behind`: behind another one; a command that starts with an option is then the rest of the line above.
     """
     name = words[0].text
-    if before and name.startswith("-"):
+    if is_behind and name.startswith("-"):
         raise refusals.cut_command(name)
     if name in LOOPS:
         raise refusals.undecided_block(name)
@@ -243,116 +232,15 @@ def is_setup(words: Sequence[Word]) -> bool:
     return rest[:1] in tuple((part,) for part in _SETUP_PARTS.get(name, ()))
 
 
-def require_one_launch(found: Sequence[FoundCommand]) -> tuple[str, ...]:
-    """Return what is said of commands that are left out beside the launch: the same one for other nodes.
-
-    Raises CommandRefused for a text of several launches.
-    """
-    if all(is_setup(_without_sudo(one.words)) for one in found):
-        refuse_setup(_without_sudo(found[0].words))
-    kept = _without_setup(found)
-    said = tuple(
-        f"{_two(one.words)}: {_FIRST}" for one in found if one not in kept and not _asks_settings(one.words)
-    )
-    if len(kept) == 1:
-        return said
-    first, *others = kept
-    own = _without_node(first.words)
-    if len(own) < len(first.words) and all(_without_node(one.words) == own for one in others):
-        return (
-            *said,
-            f"{_shown(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host",
-        )
-    if others[0].ended == "|" and _is_launch(first.words):
-        raise _several_commands(first.words, others[0].words, "|")
-    if first.in_loop and all(one.in_loop for one in others):
-        raise refusals.undecided_block("for")
-    other = next((one for one in others if _is_launch(one.words)), others[0])
-    raise _several_commands(first.words, other.words, other.ended)
-
-
-def _without_setup(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
-    """Return commands without those that install or ask something, and what these are piped into.
-
-    Raises CommandRefused for a launch that reads the output of such a one.
-    """
-    kept: list[FoundCommand] = []
-    before: FoundCommand | None = None
-    for one in found:
-        is_fed = one.ended == "|"
-        is_left_out = is_setup(_without_sudo(one.words)) or _asks_settings(one.words) or _is_inline(one.words)
-        if is_fed and before is not None and before in kept:
-            is_left_out = False
-        elif is_fed and before is not None and not is_left_out:
-            if _is_launch(one.words):
-                raise _several_commands(before.words, one.words, "|")
-            is_left_out = True
-        if not is_left_out:
-            kept.append(one)
-        before = one
-    return tuple(kept) or tuple(found[-1:])
-
-
-def _is_inline(words: Sequence[Word]) -> bool:
-    """Whether a command is `python -c TEXT`, which prepares or shows something."""
-    return len(words) > 1 and posixpath.basename(words[0].text).startswith("python") and words[1].text == "-c"
-
-
-def _two(words: Sequence[Word]) -> str:
-    return " ".join(word.text.strip() for word in words[:2])[:60]
-
-
-def _without_sudo(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    return words[1:] if words[0].text == "sudo" and len(words) > 1 else words
-
-
-def _without_node(words: Sequence[Word]) -> tuple[str, ...]:
-    """Return the words of a command without the number of its node."""
-    kept: list[str] = []
-    is_value = False
-    for word in words:
-        name, equals, _ = word.text.partition("=")
-        if is_value:
-            is_value = False
-        elif name in _NODE_RANKS:
-            is_value = not equals
-        else:
-            kept.append(word.text)
-    return tuple(kept)
-
-
-def _asks_settings(words: Sequence[Word]) -> bool:
+def asks_settings(words: Sequence[Word]) -> bool:
     """Whether a command only asks for settings or a login, which gpulaunch then finds."""
     texts = tuple(word.text for word in words[:3])
     return texts[:2] in _SETTINGS or texts in _SETTINGS
 
 
-def _several_commands(command: tuple[Word, ...], other: tuple[Word, ...], ended: str) -> CommandRefused:
-    """Return the error for a text of two commands, `command` first."""
-    if ended == "|":
-        return CommandRefused(
-            f"the line pipes into {other[0].text}",
-            "leave the pipe out, or pipe the output of gpulaunch run itself",
-        )
-    message = f"the line has several commands: {_shown(command)} and {_shown(other)}"
-    if is_setup(command) or (_is_launch(other) and not _is_launch(command)):
-        first = " ".join(word.text for word in command[:4])
-        return CommandRefused(
-            message, f"do what {first} does on each host first, and paste the line from {_shown(other)} on"
-        )
-    return CommandRefused(
-        message, "paste one of them, or write them into a script: gpulaunch run ... -- bash SCRIPT"
-    )
-
-
-def _shown(words: tuple[Word, ...]) -> str:
-    """Return the program of a command, without the assignments in front of it."""
-    return next((word.text for word in words if "=" not in word.text), words[0].text)
-
-
 def is_launch(words: Sequence[Word]) -> bool:
     """Whether a command may be the launch of a text: it is none that installs or asks for settings."""
-    return not is_setup(words) and not _asks_settings(words)
+    return not is_setup(words) and not asks_settings(words)
 
 
 def is_preparation(words: tuple[Word, ...], launch: tuple[Word, ...]) -> bool:
@@ -361,20 +249,22 @@ def is_preparation(words: tuple[Word, ...], launch: tuple[Word, ...]) -> bool:
     `python prepare.py` is one beside a launcher; beside another script either could be meant.
     """
     is_python = any(_is_python(word) for word in words)
-    return not _has_launcher(words) and (not is_python or _has_launcher(launch))
+    return not has_launcher(words) and (not is_python or has_launcher(launch))
 
 
 def _is_python(word: Word) -> bool:
     return posixpath.basename(word.text).startswith("python") or word.text.endswith(".py")
 
 
-def _has_launcher(words: tuple[Word, ...]) -> bool:
+def has_launcher(words: tuple[Word, ...]) -> bool:
+    """Whether a command names a launcher other than python."""
     named = {posixpath.basename(word.text) for word in words}
     return not (named - {"python"}).isdisjoint((*_LAUNCHER_MODULES, *_LAUNCHES))
 
 
-def _is_launch(words: tuple[Word, ...]) -> bool:
+def starts_training(words: tuple[Word, ...]) -> bool:
+    """Whether a command names a launcher or a Python script in its first word."""
     if is_setup(words):
         return False
-    name = posixpath.basename(_shown(words))
+    name = posixpath.basename(next((word.text for word in words if "=" not in word.text), words[0].text))
     return name.startswith(_LAUNCHES) or name.endswith(".py")

@@ -158,7 +158,7 @@ class CommandReader:
     def _finish(self, end: str) -> Iterator[Command]:
         """Yield the command that ends, or the commands of the loop, the function or the file that it is."""
         shell, words = self.shell, self._taken()
-        inner = None
+        shell.writing, shell.body, inner = [], None, None
         if self.is_behind_loop or (not words and self.has_array):
             shell.blocks.after(end)
             self.is_behind_loop = False

@@ -8,44 +8,30 @@ launch nothing. Several commands are not one launch, but for one that a page pri
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
+from launcher.engines.command_line.candidates import FoundCommand, ShellLine, choose_launch
 from launcher.engines.command_line.page_text import commands_text
-from launcher.engines.command_line.records import Environment, MissingValue
+from launcher.engines.command_line.records import MissingValue
 from launcher.engines.command_line.shell_commands import CommandReader, Replays
 from launcher.engines.command_line.shell_state import LEAVES, ShellState
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
-from preflight.frozen import dataclass
 
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
 _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
+_BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
 _BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
 _LOG = "every rank has a log of its own in gpulaunch-runs"
-
-
-@dataclass(frozen=True, slots=True)
-class ShellLine:
-    """The one command of a text, and what prepares it."""
-
-    words: tuple[Word, ...]
-    directory: str = ""
-    exports: tuple[tuple[str, Word], ...] = ()
-    unset: tuple[str, ...] = ()
-    environment: Environment | None = None
-    dropped: tuple[str, ...] = ()
-    unknown: tuple[MissingValue, ...] = ()
-    exported: Mapping[str, Value] = field(default_factory=dict)  # what a shell inside of it sees
-    functions: Mapping[str, str] = field(default_factory=dict)  # of those too
 
 
 def split_line(
@@ -53,17 +39,18 @@ def split_line(
     environ: Mapping[str, Value],
     files: Files | None = None,
     functions: Mapping[str, str] | None = None,
+    number: int | None = None,
 ) -> ShellLine:
     """Split a text of one command; `environ` fills in `$NAME`, and what it lacks stays unresolved.
 
     `files` gives the texts of files beside it, which `source` reads; `functions` are those of a shell around
-    it. Raises CommandRefused for several commands, for launches in a loop or a condition that the text does
-    not decide, and for quotes that do not end.
+    it; `number` chooses one of several commands. Raises CommandRefused for several commands without one, for
+    launches in a loop or a condition that the text does not decide, and for quotes that do not end.
     """
     launches = _Launches(ShellState(environ, files))
     launches.shell.functions.update(functions or {})
     launches.read(text)
-    return launches.line(text)
+    return launches.line(text, number)
 
 
 class _Launches:
@@ -71,8 +58,9 @@ class _Launches:
 
     def __init__(self, shell: ShellState) -> None:
         self.shell = shell
-        self.found: list[preparations.FoundCommand] = []
-        self.launch: ShellLine | None = None
+        self.found: list[FoundCommand] = []
+        self.is_behind = False  # a command that may be the launch
+        self.behind: list[tuple[int, str, str]] = []  # how many are in front; what is said after, and before
         self.ended = ""  # what is in front of the next command
         self.is_left_out = False  # the command in front of a pipe
 
@@ -91,7 +79,6 @@ class _Launches:
 
     def _take(self, words: tuple[Word, ...]) -> None:
         shell, runs = self.shell, self.shell.blocks.runs
-        is_behind = self.launch is not None
         if runs is None:
             shell.leave_out(words)
         elif runs is False:
@@ -102,17 +89,30 @@ class _Launches:
             self._leave(words)
         elif shell.take_arguments(words):
             shell.dropped.append(f"{words[0].text}: {preparations.OF_SHELL}")
-        elif sentence := _without_effect(words, self.ended, after=bool(self.found), is_behind=is_behind):
+        elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
             shell.dropped.append(sentence)
-            if is_behind and shell.loops:  # the next round sees what this one sets
-                shell.prepare(words)
-            self.is_left_out = is_behind and not (self.ended == "|" and words[0].text in ("tee", "cat"))
-        elif is_behind or not shell.prepare(words):
+            self.is_left_out = self.is_behind and not (self.ended == "|" and words[0].text in ("tee", "cat"))
+        elif self.is_behind and self._is_left_behind(words):
+            self.is_left_out = True
+        elif self.is_behind or not shell.prepare(words):
             self.is_left_out = False
-            preparations.refuse_undecided(words, self.found)
-            self.found.append(preparations.FoundCommand(words, self.ended, shell.loops > 0))
-            if self.launch is None and preparations.is_launch(words):
-                self.launch = self._line(words)
+            preparations.refuse_undecided(words, is_behind=bool(self.found))
+            self.found.append(FoundCommand(self._line(words), self.ended))
+            self.is_behind = self.is_behind or preparations.is_launch(words)
+
+    def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
+        """Take what only a later launch sees of the text; return False for any other command."""
+        shell = self.shell
+        said = len(shell.dropped)
+        name, at = words[0].text, len(self.found)
+        if shell.prepare(words) or preparations.is_of_shell(words):
+            del shell.dropped[said:]
+            self.behind.append((at, f"{name}: {_AFTER}", ""))
+        elif self.ended != "|" and preparations.is_setup(words):
+            self.behind.append((at, f"{name}: {_BEHIND}", f"{name}: {_BEFORE}"))
+        else:
+            return False
+        return True
 
     def _leave(self, words: tuple[Word, ...]) -> None:
         """Take `break`, `continue`, `return` or `exit`, with which the text may end in front of its launch.
@@ -124,7 +124,7 @@ class _Launches:
             shell.left = name if shell.returns else ""
         elif name != "exit":
             shell.left = name if shell.loops else ""
-        elif self.launch is not None:
+        elif self.is_behind:
             shell.left = "exit"
         elif not shell.blocks.of_arguments:
             shell.lack(refusals.early_end(words))
@@ -146,7 +146,7 @@ class _Launches:
             },
         )
 
-    def line(self, text: str) -> ShellLine:
+    def line(self, text: str, number: int | None) -> ShellLine:
         """Return the one command of the text. Raises CommandRefused for none and for several."""
         shell, found = self.shell, self.found
         shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
@@ -158,15 +158,18 @@ class _Launches:
             raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):
             raise refusals.cut_command(found[1].words[0].text)
-        shell.dropped += preparations.require_one_launch(found)
-        line = self.launch or self._line(found[0].words)
-        _refuse_written(line, shell.written)
+        choice = choose_launch(found, number)
+        line = found[choice.at].line
+        shell.dropped += choice.said
+        shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
+        unknown = (*line.unknown, *_unwritten(line, shell))
         for words, error in shell.doubtful:
             if not preparations.is_preparation(words, line.words):
                 raise error
             shown = " ".join(word.text for word in words[:3])
             shell.dropped.append(f"{shown}: {_IN_CONDITION}")
-        return replace(line, dropped=tuple(dict.fromkeys(shell.dropped)))
+        dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
+        return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
 
 
 def _no_command(shell: ShellState) -> CommandRefused:
@@ -181,27 +184,36 @@ def _no_command(shell: ShellState) -> CommandRefused:
     )
 
 
-def _refuse_written(line: ShellLine, written: Sequence[str]) -> None:
-    """Raise CommandRefused for a launch that names a file which the text writes in front of it."""
-    names = {posixpath.normpath(name) for name in written if name}
-    parts = [part for word in line.words for part in re.split(r"[=,:]", word.text)]
-    if names & {posixpath.normpath(part) for part in parts if part}:
-        raise CommandRefused(
-            "the text writes a file in place (<<)", "write the file first, and paste the command alone"
-        )
+def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:
+    """Return files that a launch names, that the text writes in front of it and that do not exist yet."""
+    parts = {
+        posixpath.normpath(part) for word in line.words for part in re.split(r"[=,:]", word.text) if part
+    }
+    lacking: list[MissingValue] = []
+    for name, body in shell.written.items():
+        if not name or posixpath.normpath(name) not in parts:
+            continue
+        local = shell.text_of(name)
+        if local is None:
+            message, fix = "is not written yet", "write it as the text does, and launch then"
+        elif body is not None and body.is_known and local.split() != body.text.split():
+            message, fix = (
+                "is another one on this machine",
+                "write it as the text does, or take that part out",
+            )
+        else:
+            shell.dropped.append(f"{name}: taken as it is on this machine")
+            continue
+        lacking.append(MissingValue(f"the launch reads {name}, which the text writes, and it {message}", fix))
+    return tuple(lacking)
 
 
-def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool, is_behind: bool) -> str:
+def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other.
 
-    `after`: behind another command; `is_behind`: behind the launch.
+    `after`: behind another command.
     """
     name = words[0].text
     if ended == "|" and name in ("tee", "cat"):
         return f"| {name}: {_LOG}"
-    if sentence := preparations.explain_drop(words, after=after):
-        return sentence
-    if is_behind and preparations.is_of_shell(words):
-        return f"{name}: {_AFTER}"
-    is_setup = is_behind and ended != "|" and preparations.is_setup(words)
-    return f"{name}: {_BEHIND}" if is_setup else ""
+    return preparations.explain_drop(words, after=after)

@@ -25,7 +25,9 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
             shell.forget(names[-1], is_exported=False)
         words[:] = [Word(":")]
     elif names[:1] == ["cat"] or names[:1] == ["tee"] or names[:2] == ["sudo", "tee"]:
-        shell.written += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
+        shell.body = text
+        shell.writing += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
+        shell.written |= dict.fromkeys(shell.writing, text)
     elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
         raise CommandRefused(
             f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
@@ -68,14 +70,17 @@ def redirect(
     to = "" if re.search(r"&[\d-]$", operator) else target(tokens).text
     if shell.blocks.runs is False:
         return
-    if operator.endswith("<") and to != "/dev/null" and not is_end_of_loop:
+    is_filter = bool(words) and words[0].text in _WRITERS
+    if operator.endswith("<") and to != "/dev/null" and not is_end_of_loop and not is_filter:
         raise CommandRefused(
             f"the line reads {to} as its input, and ranks have none",
             "give the file to the script as an argument",
         )
     if not operator.endswith("<"):
-        if words and words[0].text in _WRITERS and not operator.startswith("2"):
-            shell.written.append(to)
+        if is_filter and not operator.startswith("2"):
+            shell.writing.append(to)
+            shell.written[to] = None if operator.endswith(">>") else shell.body
+            return
         shell.dropped.append(f"{operator} {to}".rstrip() + f": {_LOG}")
 
 

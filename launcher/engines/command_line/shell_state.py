@@ -66,7 +66,9 @@ class ShellState:
         self.dropped: list[str] = []
         self.unknown: list[MissingValue] = []
         self.doubtful: list[tuple[tuple[Word, ...], CommandRefused]] = []  # programs that may run
-        self.written: list[str] = []  # files that the text writes
+        self.written: dict[str, Word | None] = {}  # files that the text writes, and what of them it says
+        self.writing: list[str] = []  # those of the command that is read
+        self.body: Word | None = None  # the text in place of that command
         self.loops = 0  # around the next command
         self.returns = 0  # functions and files around it
         self.left = ""  # "break", "continue", "return" or "exit", until what it leaves is left

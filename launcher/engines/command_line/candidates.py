@@ -1,0 +1,223 @@
+"""The commands of a text that could be its launch, and which of them is. Pure.
+
+What installs, downloads or asks settings is none. Of several, the text of one launch has the others for other
+nodes or repeats it; else the number that the user gives (`--launch 2`) chooses one.
+"""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from launcher.engines.command_line import preparations
+from launcher.engines.command_line.records import Environment, MissingValue
+from launcher.engines.command_line.variables import Value
+from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+_FIRST = "it comes before the launch: do it on each host first, where it is still to be done"
+_NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
+_LISTED = 6
+_LONGEST = 70
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLine:
+    """The one command of a text, and what prepares it."""
+
+    words: tuple[Word, ...]
+    directory: str = ""
+    exports: tuple[tuple[str, Word], ...] = ()
+    unset: tuple[str, ...] = ()
+    environment: Environment | None = None
+    dropped: tuple[str, ...] = ()
+    unknown: tuple[MissingValue, ...] = ()
+    exported: Mapping[str, Value] = field(default_factory=dict)  # what a shell inside of it sees
+    functions: Mapping[str, str] = field(default_factory=dict)  # of those too
+    commands: int = 1  # of the text, which `--launch` chooses from
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCommand:
+    """One command of a text, and the operator in front of it."""
+
+    line: ShellLine
+    ended: str
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """The command itself."""
+        return self.line.words
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The launch of a text."""
+
+    at: int  # of the commands
+    commands: int  # that could have been chosen
+    said: tuple[str, ...]  # of those that are left out
+
+
+def choose_launch(found: Sequence[FoundCommand], number: int | None) -> Choice:
+    """Return which command of a text is its launch; `number` is the user's choice, from 1.
+
+    Raises CommandRefused for a text of several launches without a number, and for one of none.
+    """
+    if all(preparations.is_setup(_without_sudo(one.words)) for one in found):
+        preparations.refuse_setup(_without_sudo(found[0].words))
+    kept = _without_setup(found)
+    said = tuple(
+        f"{_two(one.words)}: {_FIRST}"
+        for one in found
+        if one not in kept and not preparations.asks_settings(one.words)
+    )
+    first = kept[0]
+    if len(kept) == 1:
+        return Choice(found.index(first), 1, said)
+    if kept[1].ended == "|":
+        raise _piped(kept[1].words)
+    own = _without_node(first.words)
+    if len(own) < len(first.words) and all(_without_node(one.words) == own for one in kept):
+        nodes = f"{_program(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host"
+        return Choice(found.index(first), 1, (*said, nodes))
+    distinct = _distinct(kept)
+    if len(distinct) == 1:
+        times = f"{_program(first.words)}: the text starts it {len(kept)} times, and gpulaunch once"
+        return Choice(found.index(first), 1, (*said, times))
+    if number is None or number > len(distinct):
+        raise _several(distinct, number)
+    chosen = distinct[number - 1]
+    after = kept[kept.index(chosen) + 1 :]
+    if reader := next((one for one in (chosen, *after[:1]) if one.ended == "|"), None):
+        raise _piped(reader.words)
+    others = f"{number} of the {len(distinct)} commands of the text: the others are left out"
+    return Choice(found.index(chosen), len(distinct), (*said, others))
+
+
+def _distinct(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
+    """Return commands without those that repeat an earlier one with all that prepares it."""
+    seen: dict[object, FoundCommand] = {}
+    for one in found:
+        seen.setdefault((one.words, one.line.exports, one.line.directory, one.line.environment), one)
+    return tuple(seen.values())
+
+
+def _without_setup(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
+    """Return commands without those that install or ask something, and what these are piped into.
+
+    Raises CommandRefused for a launch that reads the output of such a one.
+    """
+    kept: list[FoundCommand] = []
+    before: FoundCommand | None = None
+    for one in found:
+        is_fed = one.ended == "|"
+        is_left_out = (
+            preparations.is_setup(_without_sudo(one.words))
+            or preparations.asks_settings(one.words)
+            or _is_inline(one.words)
+        )
+        if is_fed and before is not None and before in kept:
+            is_left_out = False
+        elif is_fed and before is not None and not is_left_out:
+            if preparations.starts_training(one.words):
+                raise _piped(one.words)
+            is_left_out = True
+        if not is_left_out:
+            kept.append(one)
+        before = one
+    return tuple(kept) or tuple(found[-1:])
+
+
+def _is_inline(words: Sequence[Word]) -> bool:
+    """Whether a command is `python -c TEXT`, which prepares or shows something."""
+    return len(words) > 1 and posixpath.basename(words[0].text).startswith("python") and words[1].text == "-c"
+
+
+def _two(words: Sequence[Word]) -> str:
+    return " ".join(word.text.strip() for word in words[:2])[:60]
+
+
+def _without_sudo(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    return words[1:] if words[0].text == "sudo" and len(words) > 1 else words
+
+
+def _without_node(words: Sequence[Word]) -> tuple[str, ...]:
+    """Return the words of a command without the number of its node."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, _ = word.text.partition("=")
+        if is_value:
+            is_value = False
+        elif name in _NODE_RANKS:
+            is_value = not equals
+        else:
+            kept.append(word.text)
+    return tuple(kept)
+
+
+def _program(words: tuple[Word, ...]) -> str:
+    """Return the program of a command, without the assignments in front of it."""
+    return next((word.text for word in words if "=" not in word.text), words[0].text)
+
+
+def _piped(reader: tuple[Word, ...]) -> CommandRefused:
+    return CommandRefused(
+        f"the line pipes into {reader[0].text}",
+        "leave the pipe out, or pipe the output of gpulaunch run itself",
+    )
+
+
+def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefused:
+    """Return the error for a text of several commands, with the number of each."""
+    alike, texts = _described(found[:_LISTED])
+    shown = "; ".join(f"{at}: {text}" for at, text in enumerate(texts, 1))
+    more = f"; {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    what = f"{len(found)} commands, {alike}{shown}{more}"
+    ranks = [_rank(one.words) for one in found]
+    one = 1 + ranks.index(max(ranks))
+    rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
+    return CommandRefused(
+        f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
+        f"choose one: --launch {one} (launch: {one} in a run config){rest}",
+    )
+
+
+def _rank(words: tuple[Word, ...]) -> int:
+    """Return how likely a command is the launch: a launcher, a script of Python, one of a shell, others."""
+    if preparations.has_launcher(words):
+        return 3
+    if preparations.starts_training(words):
+        return 2
+    return 1 if any(word.text.endswith(".sh") for word in words) else 0
+
+
+def _described(found: Sequence[FoundCommand]) -> tuple[str, tuple[str, ...]]:
+    """Return what commands have in common, and what distinguishes each: its first words, or others."""
+    texts = [tuple(word.text for word in one.words) for one in found]
+    if len(set(texts)) < len(texts):
+        texts = [
+            (*(f"{name}={value.text}" for name, value in one.line.exports), *text)
+            for one, text in zip(found, texts, strict=True)
+        ]
+    shortest = min(map(len, texts))
+    start = next((at for at in range(shortest) if len({text[at] for text in texts}) > 1), shortest)
+    behind = next((at for at in range(shortest - start) if len({text[-1 - at] for text in texts}) > 1), 0)
+    if start and texts[0][start - 1].startswith("-"):
+        start -= 1
+    common = (*texts[0][:start], *texts[0][len(texts[0]) - behind :])
+    script = next((word for word in common[1:] if word.endswith((".py", ".sh"))), "")
+    if "-m" in common[:-1]:
+        script = common[common.index("-m") + 1]
+    if start < 2 or not script:
+        return "", tuple(_cut(" ".join(text)) for text in texts)
+    program = next(word for word in common if "=" not in word)
+    return f"{program} {script} with ", tuple(
+        _cut(" ".join(text[start : len(text) - behind])) or "nothing more" for text in texts
+    )
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
