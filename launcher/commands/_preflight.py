@@ -183,12 +183,12 @@ def _answers(
     return None if quiet else TextAnswers()
 
 
-def _saved_output(path: Path) -> "HostFacts":
-    """Return the facts of a saved output of nvidia-smi. Raises BadInput naming the file."""
-    from preflight.smi_reports import parse_smi  # noqa: PLC0415 - only for saved files
+def _saved_outputs(path: Path) -> "tuple[HostFacts, ...]":
+    """Return the facts of each host of a saved output of nvidia-smi. Raises BadInput naming the file."""
+    from preflight.smi_reports import decoded, parse_hosts  # noqa: PLC0415 - only for saved files
 
     try:
-        return parse_smi(path.read_text(encoding="utf-8", errors="replace"), path.stem)
+        return parse_hosts(decoded(path.read_bytes()), path.stem)
     except BadInput as refused:
         raise BadInput(f"{path}: {refused.message}", refused.fix) from None
 
@@ -201,7 +201,7 @@ def _from_files(
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options.smi_files:
-        facts = [_saved_output(path) for path in options.smi_files]
+        facts = [host for path in options.smi_files for host in _saved_outputs(path)]
     else:
         from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 

@@ -1,30 +1,23 @@
 """A saved output of nvidia-smi (and its neighbours) -> HostFacts, for what it holds.
 
-Every form becomes the tree that `nvidia-smi -q -x` would give, and `preflight.probes.nvidia_smi` turns trees
-into facts, so that a file and a live host are read by the same code.
+`surroundings` takes away what is around the lines, `hosts` separates hosts, `captures` reads the
+commands of one host, and `forms` what one command printed.
 """
 
-import re
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from preflight.agent import AGENT_VERSION
 from preflight.errors import BadInput
 from preflight.facts import json_codec
 from preflight.facts.host import HostFacts
-from preflight.probes.fact import missing
-from preflight.probes.kernel_lines import parse_kernel_log
-from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
-from preflight.probes.nvidia_smi.values import NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
-from preflight.probes.nvidia_smi.xmldoc import xml_tree
+from preflight.probes.fact import missing, truncate
+from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.smi_reports.captures import read_capture
 from preflight.smi_reports.foreign import unrecognised
-from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
-from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
-from preflight.smi_reports.qtext import q_tree
-from preflight.smi_reports.repeats import latest
-from preflight.smi_reports.surroundings import closed_xml, plain_text
-from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
+from preflight.smi_reports.hosts import Parts, headed_parts, prefixed_parts, prompted_parts
+from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
+
+__all__ = ["decoded", "parse_hosts", "parse_smi"]
 
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
@@ -33,256 +26,74 @@ EXPECTED = (
 )
 Facts = dict[str, Any]
 
-_TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
-_Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
-_LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
-_LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
-
 
 def parse_smi(text: str, host: str) -> HostFacts:
-    """Return what `text` says about a host; everything else is Missing(not-asked).
+    """Return what `text` says about one host; everything else is Missing(not-asked).
 
-    Raises BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED` or is cut.
+    Raises BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED`, is cut, or
+    is of several hosts.
     """
+    found = parse_hosts(text, host)
+    if len(found) > 1:
+        names = ", ".join(facts.host for facts in found[:20])
+        raise BadInput(f"it holds the outputs of several hosts: {names}", "read it with parse_hosts")
+    return found[0]
+
+
+def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
+    """Return what `text` says about each of its hosts; one that it does not name is `host`.
+
+    Raises BadInput as `parse_smi` does. Of several hosts, one whose text is not understood has its GPUs
+    missing.
+    """
+    text = cleaned(text)
+    parts = _host_parts(text)
+    if len(parts) > 1:
+        return tuple(_host_facts(_read_or_missing(part), name) for name, part in parts)
     try:
-        facts = _read(plain_text(text))
+        facts = read_capture(plain_text(text))
     except ValueError as error:
         reason = f"this is not a whole recording of nvidia-smi: {error}"
         raise BadInput(reason, f"record it again: {EXPECTED}") from None
     if facts is None:
         raise unrecognised(text, EXPECTED)
+    return (_host_facts(facts, host),)
+
+
+def _host_facts(facts: Facts, host: str) -> HostFacts:
     fields = HostFacts.__dataclass_fields__
     blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms", "reused")}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
 
 
-def _read(text: str) -> Facts | None:
-    if "<nvidia_smi_log" in text:
-        return _xml(text)
-    text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
-    sections = _sections(text)
-    if sections:
-        return _capture(sections)
-    for form in FORMS:
-        facts = form.read(text) if re.search(form.looks, text, re.MULTILINE | re.IGNORECASE) else None
-        if facts is not None:
-            return facts
-    return None
+def _host_parts(text: str) -> Parts:
+    """Return (host, text) of a file of several hosts, [] for one of one host.
+
+    Headings that a loop printed may also be those of commands: then two of the texts must list GPUs.
+    """
+    parts = prefixed_parts(text)
+    is_sure = True
+    if not parts:
+        parts, is_sure = headed_parts(text)
+    if not parts:
+        parts = prompted_parts(text)
+    known = [_read_or_missing(part) for _, part in parts]
+    with_gpus = sum(1 for facts in known if isinstance(facts["gpus"], list))
+    understood = sum(1 for facts in known if _UNKNOWN_FORM not in str(facts["gpus"]))
+    return parts if with_gpus > 1 or (is_sure and understood) else []
 
 
-def _tree_facts(tree: Facts) -> Facts:
-    """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
-    gpus = tree_gpus(tree)
-    attached = value_of(find(tree, "attached_gpus"), whole)
-    driver = tree_driver(tree, "file")
-    if gpus:
-        return {"driver": driver, "gpus": gpus}
-    if attached == 0:
-        return {"driver": driver, "gpus": missing("nvidia-smi lists no GPU", "no-devices")}
-    raise ValueError("it holds no GPU")
+_UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
 
-def _error(text: str) -> Facts | None:
-    excuse = smi_error(text) if len(text) <= _LONGEST_ERROR else None
-    return None if excuse is None else {"driver": excuse, "gpus": excuse}
-
-
-def _kernel_log(text: str) -> Facts | None:
-    if not re.search(r"NVRM:|nvidia|\bkernel\b|^\[ *\d+\.\d{6}\]|^\d+,\d+,\d+,|^kern *:", text, re.MULTILINE):
-        return None  # lines with dates of something else
-    return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
-
-
-def _xml(text: str) -> Facts:
-    """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
-    starts = [match.start() for match in re.finditer("<nvidia_smi_log", text)]
-    closed = [closed_xml(text[start:end]) for start, end in pairwise([*starts, len(text)])]
-    trees = [xml_tree(whole) for whole, _ in closed]
-    place = latest(trees)
-    tree, inside = trees[place], closed[place][1]
-    facts = _counted_facts(tree) if inside else _tree_facts(tree)
-    if "processes" in inside and isinstance(facts["gpus"], list):
-        listed = [gpu for gpu in facts["gpus"] if isinstance(gpu["processes"], list)]
-        listed[-1]["memory"] = missing("the file is cut in the list of processes", "not-asked")
-    return facts
-
-
-def _q(text: str) -> Facts:
-    starts = [match.start() for match in _Q_HEAD.finditer(text)]
-    trees = [q_tree(text[start:end]) for start, end in pairwise([0, *starts[1:], len(text)])]
-    return _counted_facts(trees[latest(trees)])
-
-
-def _counted_facts(tree: Facts) -> Facts:
-    """Return the facts of a tree; where it is cut, the GPUs that it counts exist and are unknown."""
-    facts = _tree_facts(tree)
-    attached = value_of(find(tree, "attached_gpus"), whole)
-    gpus = tree.get("gpu", [])
-    last = gpus[-1:] if isinstance(gpus, list) else [gpus]
-    cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
-    if cut and isinstance(attached, int) and attached <= MAX_GPUS:
-        unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
-        names = [name for name in facts["gpus"][0] if name != "index"]
-        held = len(facts["gpus"])
-        facts["gpus"] += [{"index": i, **dict.fromkeys(names, unknown)} for i in range(held, attached)]
-    return facts
-
-
-def _table(text: str) -> Facts:
-    """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
-    starts = _table_starts(text) or [0]  # of one that is cut at its start
-    texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
-    trees = [table_tree(each) for each in texts]
-    place = latest(trees)
-    tree, text = trees[place], texts[place]
-    facts = _tree_facts(tree)
-    if "rocesses:" not in text:  # "Compute processes:" before driver 346
-        count = len(facts["gpus"])
-        reason = f"the file is cut before its list of processes: the host has at least {_counted(count)}"
-        for gpu in facts["gpus"]:
-            gpu["processes"] = missing(reason, "not-asked")
-    cut = missing("the file is cut at this value", "not-asked")
-    for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
-        for process in gpu["processes"] if isinstance(gpu["processes"], list) else ():
-            if isinstance(process["used_mib"], dict) and CUT in str(process["used_mib"]):
-                process["used_mib"] = cut
-        if "processes" in row and "fb_memory_usage" not in row:
-            gpu["memory"] = cut
-    return facts
-
-
-def _table_starts(text: str) -> list[int]:
-    """Return where each table starts, with what nvidia-smi says of lost GPUs above it."""
-    starts: list[int] = []
-    for match in _TABLE_HEAD.finditer(text):
-        start = match.start()
-        above = text[starts[-1] if starts else 0 : start].split("\n")[:-1]
-        while above and (not above[-1].strip() or above[-1].startswith("+")):
-            start -= len(above.pop()) + 1
-        while above and not above[-1].startswith(("|", "+")):
-            start -= len(above.pop()) + 1
-        starts.append(start)
-    return starts
-
-
-def _counted(count: int) -> str:
-    """Return a number of GPUs in words."""
-    return f"{count} GPU{'' if count == 1 else 's'}"
-
-
-def _csv(text: str) -> Facts:
-    return _tree_facts(csv_tree(text))
-
-
-def _list(text: str) -> Facts:
-    gpus = list_tree(text)
-    facts = _tree_facts({"gpu": [tree for tree, _ in gpus]})
-    for gpu, (_, links) in zip(facts["gpus"], gpus, strict=True):
-        gpu["nvlinks"] = links or NOT_HELD
-    return facts
-
-
-def _topology(text: str) -> Facts:
-    return _tree_facts(topology_tree(text))
-
-
-def _monitor(text: str) -> Facts:
-    tree, lists_processes = monitor_tree(text)
-    facts = _tree_facts(tree)
-    program = "pmon" if lists_processes else "dmon"
-    reason = f"{program} does not say it, and watches few GPUs: the host has at least"
-    unsaid = missing(f"{reason} {_counted(len(facts['gpus']))}", "not-asked")
-    for gpu in facts["gpus"]:
-        gpu.update(dict.fromkeys(("memory",) if lists_processes else ("memory", "processes"), unsaid))
-    return facts
-
-
-def _compute_apps(text: str) -> Facts:
-    """Return that the file lists processes: a GPU without one is in no such list, so it counts none."""
-    pids = dict.fromkeys(re.findall(r"(?:^|[\w-], *)[^\S\n]*(\d{1,10}),", text, re.MULTILINE))
-    listed = f"pid {', '.join(list(pids)[:20])}" if pids else "none"
-    return {
-        "gpus": missing(f"the file lists compute processes ({listed}) and not the GPUs of the host", "error")
-    }
-
-
-def _lspci(text: str) -> Facts:
-    return {"pci_gpus": lspci_gpus(text)}
-
-
-class Form(NamedTuple):
-    """What a recording looks like and who reads it."""
-
-    looks: str
-    read: Callable[[str], Facts | None]
-
-
-FORMS = (
-    Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
-    Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
-    Form(r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ", _table),
-    Form(
-        r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
-    ),
-    Form(r"^GPU \d+: .*\(UUID: ", _list),
-    Form(r"^(?:[a-z_]+, *)*pid(?:, *(?:[a-z_]+|used_(?:gpu_)?memory \[MiB\]))+[^\S\n]*$", _compute_apps),
-    Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
-    Form(
-        r"^(\w[\w.]*( \[\w+\])?, *)*"
-        r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",
-        _csv,
-    ),
-    Form(
-        r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
-        r"|Unable to determine the )",
-        _error,
-    ),
-    Form(r"^NVIDIA-SMI couldn't find", _error),
-    Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
-    Form(TOPOLOGY, _topology),
-    Form(MONITOR, _monitor),
-    Form(r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$", _compute_apps),
-    Form(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA", _lspci),
-)
-"""Forms in the order they are tried; XML and captures of several commands come before.
-
-`[^\\S\\n]` is white space within a line: `^\\s*` would run through all empty lines that follow, from each.
-"""
-
-
-def _sections(text: str) -> list[tuple[str, str]]:
-    """Return (command, output) of a capture of several commands, each under a line `# $ nvidia-smi ...`."""
-    parts = re.split(r"^# \$ (nvidia-smi.*)\n(?:#{8,}\n)?", text, flags=re.MULTILINE)
-    bodies = [re.split(r"^#{8,}$", body, flags=re.MULTILINE)[0] for body in parts[2::2]]
-    return [(command.strip(), body) for command, body in zip(parts[1::2], bodies, strict=True)]
-
-
-def _capture(sections: list[tuple[str, str]]) -> Facts:
-    """Return the newest full state, with what the other commands add to it."""
-    newest = {command: body for command, body in sections if body.strip()}
-    facts = None
-    for command in ("nvidia-smi -q -x", "nvidia-smi -q", "nvidia-smi"):
-        if facts is None and command in newest:
-            facts = _read(newest[command])
-    query = next((body for command, body in newest.items() if "--query-gpu=" in command), "")
-    if facts is None and query:
-        facts = _read(query)
+def _read_or_missing(text: str) -> Facts:
+    """Return the facts of one host of several; a text that is not understood is a reason."""
+    try:
+        facts = read_capture(plain_text(text))
+    except ValueError as error:
+        facts = {"gpus": missing(f"not a whole recording of nvidia-smi: {error}", "error")}
     if facts is None:
-        raise ValueError("none of its sections is nvidia-smi, -q, -q -x or --query-gpu")
-    if isinstance(facts.get("gpus"), list):
-        _add(
-            facts["gpus"], _csv(query)["gpus"] if query.strip().startswith("timestamp") else [], "capability"
-        )
-        links = newest.get("nvidia-smi nvlink -s", "")
-        _add(facts["gpus"], _list(links)["gpus"] if "(UUID: " in links else [], "nvlinks")
-    return facts
-
-
-def _add(gpus: list[Facts], others: list[Facts], name: str) -> None:
-    """Take the field `name` over from another section's view of the same GPUs."""
-    if len(gpus) != len(others):
-        return
-    for gpu, other in zip(gpus, others, strict=True):
-        if isinstance(other[name], list):
-            gpu[name] = other[name]
+        said = truncate(" ".join(text.split()))[:120]
+        facts = {"gpus": missing(f"{_UNKNOWN_FORM} is in its part of the file: {said!r}", "error")}
+    return {"gpus": NOT_HELD, **facts}

@@ -7,24 +7,66 @@ from preflight.errors import BadInput
 _OTHERS = (
     (r"\A\s*\Z", "the file is empty", ""),
     (r"\A\x1f[\x8b\ufffd]\x08", "the file is compressed with gzip", "unpack it first: gunzip FILE"),
+    (r"\A(?:BZh\d|\ufffd7zXZ|\(\ufffd/\ufffd)", "the file is compressed", "unpack it first"),
     (r"\APK\x03\x04", "the file is a zip archive", "unpack it first"),
+    (
+        r"\A(?:[\x89\ufffd]PNG\r?\n|\ufffd{3,4}[\s\S]{0,6}(?:JFIF|Exif)|GIF8|RIFF....WEBP)",
+        "the file is a picture",
+        "paste what nvidia-smi prints as text",
+    ),
+    (r"\A%PDF-", "the file is a PDF document", "paste what nvidia-smi prints as text"),
+    (r"\A\x7fELF|\AMZ[\s\S]{40}", "the file is a program", ""),
     (
         r'\A\s*\{\s*"schema": *"gpulaunch\.record/',
         "the file is a recording of gpulaunch",
         "gpulaunch preflight --from FILE reads it",
     ),
-    (r"ROCm System Management Interface|^\| AMD-SMI ", "the file is the output of AMD's tools", ""),
-    (r"^\[\d+\] [^|\n]+\| *\d+.C, ", "the file is the output of gpustat", ""),
+    (
+        r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD Instinct|\bgfx\d{3,4}\b",
+        "the file is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
+        "",
+    ),
+    (r"^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$", "the file is the output of AMD's tools", ""),
+    (r"^\| npu-smi |^\| NPU +Name ", "the file is the output of npu-smi (Huawei Ascend)", ""),
+    (r"^\| HL-SMI |\bAIP-Util\b", "the file is the output of hl-smi (Intel Gaudi)", ""),
+    (
+        r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU",
+        "the file is the output of xpu-smi (Intel)",
+        "",
+    ),
+    (r"^DCGM_FI_\w+\{|^# HELP DCGM_FI_", "the file holds metrics of the DCGM exporter", ""),
+    (
+        r"^\| GPU ID \| Device Information|^\| Diagnostic +\| Result|^Successfully ran diagnostic",
+        "the file is the output of dcgmi",
+        "",
+    ),
+    (r"^[^\S\n]*\| NVITOP |^\| NVITOP ", "the file is the output of nvitop", ""),
+    (
+        r"^\[\d+\] [^|\n]+\| *\d+.C, |\"query_time\"[\s\S]{0,400}\"gpus\"",
+        "the file is the output of gpustat",
+        "",
+    ),
     (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
+    (r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b", "the file is the output of tegrastats (a Jetson)", ""),
     (
         r"^\|[^\S\n]*(?:GPU instances|MIG devices|Compute instances):",
         "the file lists MIG instances alone",
         "",
     ),
     (
+        r"^\|[^\n]{0,200}\d+Mi?B / +\d+Mi?B|^\|[^\n]{0,200} \d+MiB \|[^\S\n]*$",
+        "the file holds rows of a table without those that number and name the GPUs",
+        "",
+    ),
+    (
         r"^(?:timestamp|[a-z_]+(?:\.[a-z_]+)+)(?: \[[\w/%]+\])?(?:, [a-z_.]+(?: \[[\w/%]+\])?)*[^\S\n]*$",
         "the file is a CSV of --query-gpu that names no GPU",
         "ask for index, name and uuid too",
+    ),
+    (
+        r"\A(?:[^\S\n]*(?:\d[\d./: ]*|\[?N/A\]?)(?: (?:MiB|%|W|MHz))?(?:,[^\S\n]*|\n)){2,}\Z",
+        "the file is a CSV without the names of its columns",
+        "record it again without noheader, with index, name and uuid too",
     ),
 )
 """What a text looks like, what it is, and what to do; "" for the list of what is read."""

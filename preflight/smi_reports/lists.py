@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.smi_reports.apps import HEADER
 from preflight.smi_reports.repeats import latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
@@ -59,11 +60,15 @@ def csv_tree(text: str) -> Tree:
     """Return the tree of `--query-gpu=... --format=csv`; raises ValueError where a row does not fit."""
     lines = _csv_lines(text)
     starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
-    trees = [_rows_tree(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
-    return trees[latest(trees)]
+    absent = absent_gpu(text)
+    trees = [_rows_tree(lines[start:end], absent) for start, end in pairwise([*starts, len(lines)])]
+    tree = trees[latest(trees)]
+    unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
+    tree["gpu"] += [absent] * (min(unseen, MAX_GPUS) if tree["gpu"] else 0)
+    return tree
 
 
-def _rows_tree(lines: list[str]) -> Tree:
+def _rows_tree(lines: list[str], absent: Tree) -> Tree:
     try:
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
@@ -85,10 +90,21 @@ def _rows_tree(lines: list[str]) -> Tree:
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
         tree["gpu"].append(gpu)
-    tree["gpu"] = _newest(
-        tree["gpu"], [row[names.index("index")] for row in rows[1:]] if "index" in names else []
-    )
+    indexes = [row[names.index("index")].strip() for row in rows[1:]] if "index" in names else []
+    tree["gpu"] = _numbered(*_newest(tree["gpu"], indexes), absent)
     return tree
+
+
+def _numbered(gpus: list[Tree], indexes: list[str], absent: Tree) -> list[Tree]:
+    """Return GPUs at the places that their numbers say, what is known of `absent` ones between them."""
+    if all(index.isdigit() for index in indexes):
+        order = sorted(range(len(indexes)), key=lambda at: int(indexes[at]))
+        gpus, indexes = [gpus[at] for at in order] or gpus, [indexes[at] for at in order]
+    placed: list[Tree] = []
+    for at, gpu in enumerate(gpus):
+        index = int(indexes[at]) if indexes and indexes[at].isdigit() else 0
+        placed += [absent] * ((index if index < MAX_GPUS else 0) - len(placed)) + [gpu]
+    return placed
 
 
 def _csv_lines(text: str) -> list[str]:
@@ -101,18 +117,19 @@ def _csv_lines(text: str) -> list[str]:
             return lines
         names = asked[0][1]
         after = [at + 1 for at, again in asked if again == names]  # the same command, again and again
-        rows = [_rows_below(lines[at:], columns="," in names) for at in after]
+        rows = [_rows_below(lines[at:], names) for at in after]
         return [", ".join(names.split(",")), *next((each for each in reversed(rows) if each), [])]
-    return [lines[start], *_rows_below(lines[start + 1 :], columns="," in lines[start])]
+    return [lines[start], *_rows_below(lines[start + 1 :], lines[start])]
 
 
-def _rows_below(lines: list[str], *, columns: bool) -> list[str]:
-    """Return the lines to the first that is the next prompt or other text; `columns`: each row has a comma.
+def _rows_below(lines: list[str], header: str) -> list[str]:
+    """Return the lines below a header, to the first that is the next prompt, another header or other text.
 
     What the driver says of a lost GPU is a row, and so is one that the end of the file cuts.
     """
+    columns = "," in header  # so each row has a comma
     for at, line in enumerate(lines):
-        if _QUERY.search(line):
+        if _QUERY.search(line) or (line != header and (_is_names(line) or re.match(HEADER, line))):
             return lines[:at]
         if line.strip(" ,") and ("," in line or NO_ANSWER.search(line)):
             continue
@@ -124,9 +141,8 @@ def _rows_below(lines: list[str], *, columns: bool) -> list[str]:
 
 def _is_names(line: str) -> bool:
     names = [re.sub(r" \[.*\]$", "", name.strip()) for name in line.split(",")]
-    return any(name in _COLUMNS or name == "driver_version" for name in names) and all(
-        map(_NAME.fullmatch, names)
-    )
+    is_known = any(name in _COLUMNS or name == "driver_version" for name in names)
+    return is_known and "pid" not in names and all(map(_NAME.fullmatch, names))
 
 
 def _complete_memory(memory: dict[str, str]) -> None:
@@ -138,11 +154,12 @@ def _complete_memory(memory: dict[str, str]) -> None:
         memory["used"] = str(max(0, held["total"] - held["free"]))
 
 
-def _newest(gpus: list[Tree], indexes: list[str]) -> list[Tree]:
-    """Return of GPUs that `--loop` listed again and again the last state of each."""
+def _newest(gpus: list[Tree], indexes: list[str]) -> tuple[list[Tree], list[str]]:
+    """Return of GPUs that `--loop` listed again and again the last state of each, and their numbers."""
     keys = indexes or [str(gpu.get("uuid") or gpu.get("pci")) for gpu in gpus]
     keys = [f"{key} {at}" if LOST in key or key in ("None", "") else key for at, key in enumerate(keys)]
-    return list(dict(zip(keys, gpus, strict=True)).values())
+    newest = dict(zip(keys, gpus, strict=True))
+    return list(newest.values()), [key.partition(" ")[0] for key in newest] if indexes else []
 
 
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
@@ -176,6 +193,7 @@ def _put(tree: Tree, path: str, value: str) -> None:
 _GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([^()\n]*\)?)", re.MULTILINE)
 _UUID = re.compile(r"((?:GPU|MIG)-[0-9A-Fa-f-]+)\)")
 """Whole, and not one that was masked (`GPU-xxxx`)."""
+_MIG = re.compile(r"^[^\S\n]+MIG [\w.+]+ +Device +\d+:", re.MULTILINE)
 _LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 
 
@@ -204,11 +222,15 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
             for link, state in _LINK.findall(text[head.end() : end])
         ]
         uuid = _UUID.fullmatch(head[3])
-        found.append(({"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}, links))
+        tree: Tree = {"product_name": head[2], **({"uuid": uuid[1]} if uuid else {})}
+        if _MIG.search(text, head.end(), end):
+            tree["mig_mode"] = {"current": "Enabled"}
+        found.append((tree, links))
     unseen = unreachable(text) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 
 
+LSPCI = r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA"
 _LSPCI = re.compile(
     r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d) "
     r"(?:VGA compatible controller|3D controller|Display controller)"

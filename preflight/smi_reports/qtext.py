@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from preflight.smi_reports.qindent import indented, is_flat
+
 Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
@@ -13,6 +15,7 @@ def q_tree(text: str) -> Tree:
 
     Raises ValueError where the depth of its lines is lost, and where it starts within a GPU.
     """
+    text = indented(text) if is_flat(text) else text
     top: Tree = {"gpu": []}
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     is_within = False  # a GPU of which the first line is missing

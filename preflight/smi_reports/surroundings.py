@@ -1,8 +1,11 @@
 """What pastes, collectors and terminals put around the lines of a recording: taken away. Pure."""
 
+import codecs
 import html
 import json
 import re
+
+from preflight.smi_reports.wrapping import unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
@@ -13,6 +16,15 @@ _HEAD = re.compile(
     r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
     re.MULTILINE,
 )
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_QUOTED_HEAD = re.compile(
+    r'^[^\S\n]*"(?:\| NVIDIA-SMI |=+NVSMI LOG=|<\?xml|<nvidia_smi_log|GPU 0: )', re.MULTILINE
+)
 _QUOTED_LINE = re.compile(r'\s*("(?:[^"\\]|\\.)*"),?\s*')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _BOXES = str.maketrans(
@@ -20,7 +32,6 @@ _BOXES = str.maketrans(
     | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
     | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
 )
-_WRAPPED_EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
@@ -29,30 +40,31 @@ _NEXT_LINES = 6
 """Lines below the first one by which its prefix is known to be one of every line."""
 
 
-def plain_text(text: str) -> str:
-    """Return a text without what terminals, web pages, quotes and collectors put around its lines.
+def decoded(data: bytes) -> str:
+    """Return the text of a file, of which PowerShell and editors of Windows choose the encoding."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    return data.decode("utf-8", "replace")
 
-    Raises ValueError where its lines carry the prefixes of several hosts.
-    """
+
+def cleaned(text: str) -> str:
+    """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
     text = _ANSI.sub("", text.replace("\0", "").removeprefix("\ufeff"))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
-    text = _unwrapped(_unquoted(text))
+    return _unquoted(text)
+
+
+def plain_text(text: str) -> str:
+    """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
+    text = unwrapped(text)
     found = _HEAD.search(text)
     if found is None:
         return text
     prefix = _prefix(found[1], text[found.start() :].split("\n", _NEXT_LINES + 1)[1 : _NEXT_LINES + 1])
-    if prefix is None:
-        return text
-    lines = [prefix.sub("", line) for line in text.split("\n")]
-    if any(
-        (other := _HEAD.match(line)) and not prefix.match(line) and other[1].strip()
-        for line in lines
-        if "NVIDIA-SMI " in line
-    ):
-        raise ValueError("its lines carry the prefixes of several hosts, and each needs a file of its own")
-    return "\n".join(lines)
+    return text if prefix is None else "\n".join(prefix.sub("", line) for line in text.split("\n"))
 
 
 def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
@@ -74,24 +86,32 @@ def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _unquoted(text: str) -> str:
-    """Return a text that JSON, a list of lines of it, a web page or Markdown holds, as it was printed.
+    """Return a text that JSON, a notebook, a web page or Markdown holds, as it was printed.
 
     Tabs and lines of boxes in a table become the characters of nvidia-smi.
     """
-    if text.count("\\n") > 2 * text.count("\n"):  # of one JSON string
+    if text.count("\\n") > 2 * text.count("\n") and not _QUOTED_HEAD.search(text):  # of one JSON string
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
-        text = re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\"")
+        text = re.sub(r'\n", {0,8}"', "\n", re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\""))
+    if '"' in text:
+        text = _unquoted_lines(text)
+    if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
+        text = html.unescape(_TAGS.sub("", text))
+    text = re.sub(r"^([^\S\n]*\\\|.*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
+    return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
+
+
+def _unquoted_lines(text: str) -> str:
+    """Return a text with strings of JSON as lines, where most lines or one of nvidia-smi's are such."""
     lines = text.split("\n")
-    quoted = [match and match[1] for match in map(_QUOTED_LINE.fullmatch, lines)]
-    if sum(map(bool, quoted)) * 2 > len(lines):
-        lines = [_decoded(text) if text else line for text, line in zip(quoted, lines, strict=True)]
-    if "<nvidia_smi_log" not in text:
-        lines = [html.unescape(_TAGS.sub("", line)) if "<" in line or "&" in line else line for line in lines]
-    lines = [line.translate(_BOXES) for line in lines]
-    lines = [
-        re.sub(r"\\([|_+-])", r"\1", line) if line.lstrip().startswith("\\|") else line for line in lines
-    ]
-    return "\n".join(map(_without_tabs, lines))
+    quoted = [_QUOTED_LINE.fullmatch(line) if '"' in line else None for line in lines]
+    if sum(map(bool, quoted)) * 2 <= len(lines) and not _QUOTED_HEAD.search(text):
+        return text
+    return "\n".join(_decoded(match[1]) if match else line for match, line in zip(quoted, lines, strict=True))
+
+
+def _without_backslashes(line: re.Match[str]) -> str:
+    return re.sub(r"\\([|_+-])", r"\1", line[0])
 
 
 def _without_tabs(line: str) -> str:
@@ -104,27 +124,9 @@ def _without_tabs(line: str) -> str:
 
 def _decoded(quoted: str) -> str:
     try:
-        return str(json.loads(quoted, strict=False))
+        return str(json.loads(quoted, strict=False)).removesuffix("\n")
     except ValueError:
         return quoted[1:-1]
-
-
-def _unwrapped(text: str) -> str:
-    """Return a table that a narrow terminal wrapped with whole lines again, another text as it is.
-
-    The upper edge says how long a line of the table is, and how wide the terminal was.
-    """
-    edge = _WRAPPED_EDGE.search(text)
-    if edge is None:
-        return text
-    pieces = edge[0].split("\n")
-    width, whole = len(pieces[0]), sum(map(len, pieces))
-    lines, joined = iter(text.split("\n")), list[str]()
-    for line in lines:
-        while line[:1] in ("|", "+") and width <= len(line) < whole:
-            line += next(lines, " " * whole)  # noqa: PLW2901 - the line as it was printed
-        joined.append(line)
-    return "\n".join(joined)
 
 
 def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":

@@ -6,11 +6,13 @@ from typing import Any
 Tree = dict[str, Any]
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Version: *([\w./]+))?")
-_FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*")
+_FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)(?:\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!))?\s*")
+"""The mode of persistence is missing where a table was edited, and in the table of vGPUs."""
 _BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
 """Of a Jetson's GPU, which is on no bus, it is N/A."""
 _CUT_FIRST = re.compile(r"\s*(\d{1,4})\s+((?!N/A\b)[A-Z].*?)(?:\s{2,}\S{0,4})?\s*")
 _CUT_BUS = re.compile(r"\s*[0-9A-Fa-f:.]*")
+_NO_ECC = re.compile(r"Off|On|N/A|ERR!|Unknown Error|Not Supported")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
 _MEMORY = re.compile(r"(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
@@ -113,7 +115,7 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
     if ecc.isdigit():
         row["ecc_mode"] = {"current": "Enabled"}
         row["ecc_errors"] = {"volatile": {"dram_uncorrectable": ecc}}
-    elif ecc:
+    elif _NO_ECC.fullmatch(ecc):
         row["ecc_mode"] = {"current": "Disabled" if ecc == "Off" else ecc}
     return row
 

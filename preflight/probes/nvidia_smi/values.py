@@ -16,14 +16,14 @@ _SMI_ERRORS = (
     (r"version mismatch", "library-mismatch"),
     (r"couldn't communicate with the NVIDIA driver|Driver Not Loaded", "not-loaded"),
     (r"No devices were found", "no-devices"),
-    (r"is lost|fallen off the bus", "gpu-lost"),
     (r"reset required|requires? reset", "reset-required"),
+    (r"is lost|fallen off the bus|Unable to determine the device handle", "gpu-lost"),
     (r"Insufficient Permissions", "no-permission"),
     (
         r"couldn't find libnvidia-ml|NVIDIA driver is not installed|command not found|" + NO_PROGRAM,
         "no-library",
     ),
-    (r"Failed to initialize NVML|Unable to determine the device handle", "error"),
+    (r"Failed to initialize NVML", "error"),
 )
 
 

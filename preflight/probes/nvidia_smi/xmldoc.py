@@ -6,6 +6,8 @@ from xml.etree import ElementTree as ET
 
 from ..fact import Json
 
+_STRAY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\w{1,8});)|<(?![\w/!?])")
+"""Names of processes are command lines, in which drivers leave `&&` and `<` as they are."""
 _DEEPEST = 40  # nvidia-smi nests seven deep
 
 
@@ -17,6 +19,7 @@ def xml_tree(text: str) -> Json:
     if "<!ENTITY" in text:
         raise ValueError("the XML defines entities, which nvidia-smi never does")
     text = re.sub(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
+    text = _STRAY.sub(lambda mark: "&lt;" if mark[0] == "<" else "&amp;", text)
     end = text.rfind("</nvidia_smi_log>")
     try:
         root = ET.fromstring(text[: end + len("</nvidia_smi_log>")] if end >= 0 else text)  # noqa: S314

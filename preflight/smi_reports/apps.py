@@ -1,0 +1,59 @@
+"""The CSV of `--query-compute-apps`: processes, each on a GPU where the list names it. Pure."""
+
+import csv
+import re
+from typing import Any
+
+HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
+BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
+_ASKED = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
+_UNITS = re.compile(r" \[.*\]$")
+_USED = ("used_gpu_memory", "used_memory")
+
+
+def app_rows(text: str) -> list[dict[str, str]] | None:
+    """Return the rows of the last list by the names of its columns; None without a list with names."""
+    lines = text.split("\n")
+    rows: list[dict[str, str]] | None = None
+    for at, line in enumerate(lines):
+        asked = _ASKED.search(line)
+        if re.match(HEADER, line) or asked:
+            names = (asked[1] if asked else line).split(",")
+            rows = _rows([_UNITS.sub("", name.strip()) for name in names], lines[at + 1 :]) or rows or []
+    return rows
+
+
+def listed_pids(text: str) -> list[str]:
+    """Return the pids of a list of processes, with names of its columns or without."""
+    rows = app_rows(text)
+    if rows is not None:
+        return list(dict.fromkeys(row["pid"] for row in rows))
+    return list(dict.fromkeys(re.findall(r"^[^\S\n]*(\d{1,10}), ", text, re.MULTILINE)))
+
+
+def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:
+    """Return facts.ComputeProcess of each GPU by its UUID; None where the list does not name GPUs."""
+    rows = app_rows(text)
+    if not rows or any("gpu_uuid" not in row for row in rows):
+        return None
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        name = row.get("process_name", row.get("name", ""))
+        used = next((row[key] for key in _USED if key in row), "")
+        process = {"pid": row["pid"], "process_name": name, "used_memory": used}
+        found.setdefault(row["gpu_uuid"], []).append({key: value for key, value in process.items() if value})
+    return found
+
+
+def _rows(names: list[str], lines: list[str]) -> list[dict[str, str]]:
+    """Return the rows below a line of names, to the first line that is none."""
+    found = []
+    for line in lines:
+        if re.match(HEADER, line):
+            continue
+        values = next(csv.reader([line], skipinitialspace=True), [])
+        row = dict(zip(names, map(str.strip, values), strict=False))
+        if len(values) != len(names) or not row.get("pid", "").isdigit():
+            break
+        found.append(row)
+    return found

@@ -1,0 +1,83 @@
+"""A CSV of `--query-gpu` without the names of its columns: what its values themselves say. Pure.
+
+A name, a UUID, a bus or a mode is of only one column. Sizes, percentages and plain numbers are of many, so
+none of them is taken for a fact.
+"""
+
+import csv
+import re
+from typing import Any
+
+from preflight.probes.nvidia_smi.capability import capability
+from preflight.smi_reports.table import LOST, MAX_GPUS
+
+Tree = dict[str, Any]
+
+NAME = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)\b[\w .()+/-]{1,60}"
+_UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
+_KINDS = (
+    (re.compile(NAME), "product_name"),
+    (re.compile(_UUID, re.IGNORECASE), "uuid"),
+    (re.compile(_BUS, re.IGNORECASE), "@id"),
+    (re.compile(r"\d{3}\.\d{1,3}(?:\.\d{1,3})?"), "driver_version"),
+    (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
+)
+ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}}, ?){{0,12}}(?:{NAME}|{_UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
+_UNNAMED = "the columns of the CSV have no names; record it again without noheader"
+
+
+def bare_tree(text: str) -> tuple[Tree, str] | None:
+    """Return the tree of rows whose values say what they are, and what is not known of them; else None."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    rows = [row for line in lines if (row := _row(line)) is not None]
+    width = max(map(len, rows), default=0)
+    whole = [row for row in rows if len(row) == width]
+    kinds = [_kind([row[at] for row in whole]) for at in range(width)]
+    if not _are_gpus(whole, kinds) or (width == 1 and len(rows) < len(lines)):
+        return None
+    tree: Tree = {"gpu": []}
+    for index, row in _newest(rows, kinds):
+        gpu = dict(zip(kinds, row, strict=False))
+        gpu.pop("", None)
+        version = gpu.pop("driver_version", None)
+        tree.update({"driver_version": version} if version else {})
+        if any(LOST in value for value in row):
+            gpu = {"product_name": LOST, "uuid": LOST}
+        tree["gpu"] += [{}] * (index - len(tree["gpu"])) + [gpu]
+    unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
+    return tree, f"{_UNNAMED} ({', '.join(unread[:4])} can be of several)" if unread else _UNNAMED
+
+
+def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
+    """Whether rows are those of GPUs: by their UUIDs, or by names of which each is known."""
+    if not rows or "uuid" in kinds:
+        return bool(rows)
+    names = [row[kinds.index("product_name")] for row in rows] if "product_name" in kinds else []
+    return bool(names) and all(isinstance(capability({}, name), list) for name in names)
+
+
+def _newest(rows: list[list[str]], kinds: list[str]) -> list[tuple[int, list[str]]]:
+    """Return (number, row) of each GPU, of one that `--loop` lists again and again its last row."""
+    first = [row[0] for row in rows]
+    if all(value.isdigit() and len(value) < 3 and int(value) < MAX_GPUS for value in first):
+        numbered = {int(index): row for index, row in zip(first, rows, strict=True)}
+        return sorted(numbered.items())
+    key = next((kinds.index(kind) for kind in ("uuid", "@id") if kind in kinds), None)
+    keys = [str(at) if key is None or LOST in row[key] else row[key] for at, row in enumerate(rows)]
+    return list(enumerate(dict(zip(keys, rows, strict=True)).values()))[:MAX_GPUS]
+
+
+def _row(line: str) -> list[str] | None:
+    """Return the values of a line that holds one which only a GPU's row has, else None."""
+    values = [value.strip() for value in next(csv.reader([line], skipinitialspace=True), [])]
+    known = re.compile(rf"{NAME}|{_UUID}", re.IGNORECASE)
+    return values if any(known.fullmatch(value) or LOST in value for value in values) else None
+
+
+def _kind(column: list[str]) -> str:
+    """Return the place in the tree of a column all of whose values are of one kind, "" for another."""
+    for pattern, place in _KINDS:
+        if column and all(pattern.fullmatch(value) or LOST in value for value in column):
+            return place
+    return ""

@@ -1,0 +1,112 @@
+"""Several commands in one file: the fullest state of the GPUs, with what the others add to it. Pure."""
+
+import re
+from contextlib import suppress
+from typing import Any
+
+from preflight.probes.nvidia_smi.processes import processes
+from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.smi_reports.apps import processes_by_gpu
+from preflight.smi_reports.forms import kernel_facts, list_facts, read_form
+from preflight.smi_reports.lists import LSPCI, lspci_gpus
+
+Facts = dict[str, Any]
+
+_COMMAND = re.compile(
+    r"^(?:# \$ |[^\n]{0,160}?[$#%>] ?|\+ )((?:sudo )?(?:\S*/)?nvidia-smi(?:\.exe)?(?: [^\n]*)?)$",
+    re.MULTILINE,
+)
+_RULE = re.compile(r"^#{8,}$", re.MULTILINE)
+_FULLEST = (r"-q -x|-x -q|-qx", r"-q", r"", r"--query-gpu=\S+.*")
+
+
+def read_capture(text: str) -> Facts | None:
+    """Return the facts of a text of one host; None where no form is known. Raises ValueError."""
+    sections = _sections(text)
+    facts = _fullest(sections) or read_form(text)
+    return None if facts is None else _with_more(facts, text, sections)
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Return {options: output} of the last call of each command that is in front of its output."""
+    found = list(_COMMAND.finditer(text))
+    sections = {}
+    for at, match in enumerate(found):
+        end = found[at + 1].start() if at + 1 < len(found) else len(text)
+        body = _RULE.split(re.sub(r"\A\n#{8,}\n", "\n", text[match.end() : end]))[0]
+        if body.strip():
+            options = re.sub(r"^(?:sudo )?\S*nvidia-smi(?:\.exe)? ?", "", match[1]).strip()
+            sections[options] = match[0] * ("--query" in options) + body
+    return sections
+
+
+def _fullest(sections: dict[str, str]) -> Facts | None:
+    """Return what the command that says most says; None where none of these is among them."""
+    if len(sections) < 2:  # one command has no other beside it
+        return None
+    for options in _FULLEST:
+        for called, body in sections.items():
+            facts = _read(body) if re.fullmatch(options, called) else {}
+            if isinstance(facts.get("gpus"), list):
+                return facts
+    return None
+
+
+def _read(body: str) -> Facts:
+    with suppress(ValueError):
+        return read_form(body) or {}
+    return {}
+
+
+def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
+    """Return facts with lines of the kernel log, lspci's list and other lists of the same GPUs."""
+    if "NVRM: " in text and "kernel_log" not in facts:
+        facts.update(kernel_facts(text))
+    if "pci_gpus" not in facts and re.search(LSPCI, text, re.MULTILINE):
+        facts["pci_gpus"] = lspci_gpus(text)
+    gpus = facts.get("gpus")
+    if isinstance(gpus, list):
+        for body in (text[text.find("GPU 0: ") :] if "(UUID: GPU-" in text else "", *sections.values()):
+            is_list, is_csv = body.startswith("GPU 0: "), "--query-gpu=" in body
+            others = (list_facts(body) if is_list else _read(body) if is_csv else {}).get("gpus")
+            if isinstance(others, list) and _are_same(gpus, others):
+                _take_over(gpus, others)
+        _add_processes(gpus, text)
+    return facts
+
+
+def _are_same(gpus: list[Facts], others: list[Facts]) -> bool:
+    """Whether two lists are of the same GPUs, as far as both say what theirs are."""
+    if len(gpus) != len(others):
+        return False
+    for gpu, other in zip(gpus, others, strict=True):
+        for name in ("name", "uuid", "pci_bus_id"):
+            one, two = gpu[name], other[name]
+            if isinstance(one, str) and isinstance(two, str) and not _begins(one, two):
+                return False
+    return True
+
+
+def _begins(one: str, two: str) -> bool:
+    """Whether two texts are the same, of which one may end in "..."."""
+    one, two = one.removesuffix("..."), two.removesuffix("...")
+    return one.startswith(two) or two.startswith(one)
+
+
+def _take_over(gpus: list[Facts], others: list[Facts]) -> None:
+    """Take over what GPUs lack: facts, names that a table cuts, and capabilities that are printed."""
+    for gpu, other in zip(gpus, others, strict=True):
+        is_longer = str(gpu["name"]).endswith("...") and isinstance(other["name"], str)
+        gpu.update({name: value for name, value in other.items() if gpu[name] == NOT_HELD})
+        if is_longer:
+            gpu["name"] = other["name"]
+        if isinstance(other["capability"], list):
+            gpu["capability"] = other["capability"]
+
+
+def _add_processes(gpus: list[Facts], text: str) -> None:
+    """Put processes of `--query-compute-apps` on the GPUs whose UUIDs they have."""
+    by_gpu = processes_by_gpu(text) if "pid" in text else None
+    for gpu in gpus if by_gpu is not None else ():
+        if isinstance(gpu["uuid"], str) and isinstance(gpu["processes"], dict) and by_gpu is not None:
+            gpu["processes"] = processes({"processes": {"process_info": by_gpu.get(gpu["uuid"], [])}})

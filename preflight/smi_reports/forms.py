@@ -1,0 +1,258 @@
+"""What a text of one host looks like, and who reads it: each reader gives facts by name. Pure.
+
+Every form becomes the tree that `nvidia-smi -q -x` would give, and `preflight.probes.nvidia_smi` turns trees
+into facts, so that a file and a live host are read by the same code.
+"""
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from preflight.probes.fact import missing
+from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
+from preflight.probes.nvidia_smi.values import NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
+from preflight.probes.nvidia_smi.xmldoc import xml_tree
+from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
+from preflight.smi_reports.bare_csv import ROW, bare_tree
+from preflight.smi_reports.lists import LSPCI, csv_tree, list_tree, lspci_gpus
+from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
+from preflight.smi_reports.qtext import q_tree
+from preflight.smi_reports.repeats import latest
+from preflight.smi_reports.surroundings import closed_xml
+from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
+
+Facts = dict[str, Any]
+
+_TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
+_Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
+_LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
+_LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
+
+
+def read_form(text: str) -> Facts | None:
+    """Return the facts of a text of one command, None where it is none of `FORMS`. Raises ValueError."""
+    if "<nvidia_smi_log" in text:
+        return _xml(text)
+    text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
+    for form in FORMS:
+        facts = form.read(text) if re.search(form.looks, text, re.MULTILINE | re.IGNORECASE) else None
+        if facts is not None:
+            return facts
+    return None
+
+
+def _tree_facts(tree: Facts) -> Facts:
+    """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
+    gpus = tree_gpus(tree)
+    attached = value_of(find(tree, "attached_gpus"), whole)
+    driver = tree_driver(tree, "file")
+    if gpus:
+        return {"driver": driver, "gpus": gpus}
+    if attached == 0:
+        return {"driver": driver, "gpus": missing("nvidia-smi lists no GPU", "no-devices")}
+    raise ValueError("it holds no GPU")
+
+
+def _error(text: str) -> Facts | None:
+    excuse = smi_error(text) if len(text) <= _LONGEST_ERROR else None
+    return None if excuse is None else {"driver": excuse, "gpus": excuse}
+
+
+def _kernel_log(text: str) -> Facts | None:
+    if not re.search(r"NVRM:|nvidia|\bkernel\b|^\[ *\d+\.\d{6}\]|^\d+,\d+,\d+,|^kern *:", text, re.MULTILINE):
+        return None  # lines with dates of something else
+    return kernel_facts(text)
+
+
+def kernel_facts(text: str) -> Facts:
+    """Return what a kernel log, or lines of one among others, say."""
+    return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
+
+
+def _xml(text: str) -> Facts:
+    """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
+    starts = [match.start() for match in re.finditer("<nvidia_smi_log", text)]
+    closed = [closed_xml(text[start:end]) for start, end in pairwise([*starts, len(text)])]
+    trees = [xml_tree(whole) for whole, _ in closed]
+    place = latest(trees)
+    tree, inside = trees[place], closed[place][1]
+    facts = _counted_facts(tree) if inside else _tree_facts(tree)
+    if "processes" in inside and isinstance(facts["gpus"], list):
+        listed = [gpu for gpu in facts["gpus"] if isinstance(gpu["processes"], list)]
+        listed[-1]["memory"] = missing("the file is cut in the list of processes", "not-asked")
+    return facts
+
+
+def _q(text: str) -> Facts:
+    starts = [match.start() for match in _Q_HEAD.finditer(text)]
+    trees = [q_tree(text[start:end]) for start, end in pairwise([0, *starts[1:], len(text)])]
+    return _counted_facts(trees[latest(trees)])
+
+
+def _counted_facts(tree: Facts) -> Facts:
+    """Return the facts of a tree; where it is cut, the GPUs that it counts exist and are unknown."""
+    facts = _tree_facts(tree)
+    attached = value_of(find(tree, "attached_gpus"), whole)
+    gpus = tree.get("gpu", [])
+    last = gpus[-1:] if isinstance(gpus, list) else [gpus]
+    cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
+    if cut and isinstance(attached, int) and attached <= MAX_GPUS:
+        unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
+        held = dict(zip(_places(facts["gpus"], attached), facts["gpus"], strict=True))
+        absent = dict.fromkeys(facts["gpus"][0], unknown)
+        count = max([attached, *(index + 1 for index in held)])
+        facts["gpus"] = [{**held.get(index, absent), "index": index} for index in range(count)]
+    return facts
+
+
+def _places(gpus: list[Facts], attached: int) -> list[int]:
+    """Return the numbers of GPUs of which others are left out: of their device files, as far as said."""
+    minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+    known = minors == sorted(set(minors)) and minors[0] >= 0 and minors[-1] < attached
+    return minors if known else list(range(len(gpus)))
+
+
+def _table(text: str) -> Facts:
+    """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
+    starts = _table_starts(text) or [0]  # of one that is cut at its start
+    texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    trees = [table_tree(each) for each in texts]
+    place = latest(trees)
+    tree, text = trees[place], texts[place]
+    facts = _tree_facts(tree)
+    if "rocesses:" not in text:  # "Compute processes:" before driver 346
+        count = len(facts["gpus"])
+        reason = f"the file is cut before its list of processes: the host has at least {_counted(count)}"
+        for gpu in facts["gpus"]:
+            gpu["processes"] = missing(reason, "not-asked")
+    cut = missing("the file is cut at this value", "not-asked")
+    for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
+        for process in gpu["processes"] if isinstance(gpu["processes"], list) else ():
+            if isinstance(process["used_mib"], dict) and CUT in str(process["used_mib"]):
+                process["used_mib"] = cut
+        if "processes" in row and "fb_memory_usage" not in row:
+            gpu["memory"] = cut
+    return facts
+
+
+def _headless_table(text: str) -> Facts | None:
+    """Return the facts of a table that is cut at its start, None for one of a program with such lines."""
+    return None if re.search(r"NVITOP|HL-SMI|AIP-Util", text) else _table(text)
+
+
+def _table_starts(text: str) -> list[int]:
+    """Return where each table starts, with what nvidia-smi says of lost GPUs above it."""
+    starts: list[int] = []
+    for match in _TABLE_HEAD.finditer(text):
+        start = match.start()
+        above = text[starts[-1] if starts else 0 : start].split("\n")[:-1]
+        while above and (not above[-1].strip() or above[-1].startswith("+")):
+            start -= len(above.pop()) + 1
+        while above and not above[-1].startswith(("|", "+")):
+            start -= len(above.pop()) + 1
+        starts.append(start)
+    return starts
+
+
+def _counted(count: int) -> str:
+    """Return a number of GPUs in words."""
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _csv(text: str) -> Facts:
+    return _tree_facts(csv_tree(text))
+
+
+def list_facts(text: str) -> Facts:
+    """Return what -L or nvlink -s says. Raises ValueError."""
+    gpus = list_tree(text)
+    facts = _tree_facts({"gpu": [tree for tree, _ in gpus]})
+    for gpu, (_, links) in zip(facts["gpus"], gpus, strict=True):
+        gpu["nvlinks"] = links or NOT_HELD
+    return facts
+
+
+def _topology(text: str) -> Facts:
+    return _tree_facts(topology_tree(text))
+
+
+def _monitor(text: str) -> Facts:
+    tree, lists_processes = monitor_tree(text)
+    facts = _tree_facts(tree)
+    program = "pmon" if lists_processes else "dmon"
+    reason = f"{program} does not say it, and watches few GPUs: the host has at least"
+    unsaid = missing(f"{reason} {_counted(len(facts['gpus']))}", "not-asked")
+    for gpu in facts["gpus"]:
+        gpu.update(dict.fromkeys(("memory",) if lists_processes else ("memory", "processes"), unsaid))
+    return facts
+
+
+def _compute_apps(text: str) -> Facts:
+    """Return that the file lists processes: a GPU without one is in no such list, so it counts none."""
+    pids = listed_pids(text)
+    listed = f"pid {', '.join(pids[:20])}" if pids else "none"
+    return {
+        "gpus": missing(f"the file lists compute processes ({listed}) and not the GPUs of the host", "error")
+    }
+
+
+def _bare_csv(text: str) -> Facts | None:
+    read = bare_tree(text)
+    if read is None:
+        return None
+    facts = _tree_facts(read[0])
+    for gpu in facts["gpus"]:
+        for name in ("memory", "processes", "compute_mode", "mig_enabled", "ecc"):
+            if gpu[name] == NOT_HELD:
+                gpu[name] = missing(read[1], "not-asked")
+    return facts
+
+
+def _lspci(text: str) -> Facts:
+    return {"pci_gpus": lspci_gpus(text)}
+
+
+class Form(NamedTuple):
+    """What a recording looks like and who reads it."""
+
+    looks: str
+    read: Callable[[str], Facts | None]
+
+
+FORMS = (
+    Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
+    Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
+    Form(
+        r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ",
+        _headless_table,
+    ),
+    Form(r"^GPU \d+: .*\(UUID: ", list_facts),
+    Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
+    Form(
+        r"^(?![^\n]{0,400}\bpid\b)(\w[\w.]*( \[\w+\])?, *)*"
+        r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",
+        _csv,
+    ),
+    Form(
+        r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
+        r"|Unable to determine the )",
+        _error,
+    ),
+    Form(r"^NVIDIA-SMI couldn't find", _error),
+    Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
+    Form(TOPOLOGY, _topology),
+    Form(MONITOR, _monitor),
+    Form(HEADER, _compute_apps),
+    Form(ROW, _bare_csv),
+    Form(BARE_ROW, _compute_apps),
+    Form(
+        r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
+    ),
+    Form(LSPCI, _lspci),
+)
+"""Forms in the order they are tried; XML comes before.
+
+`[^\\S\\n]` is white space within a line: `^\\s*` would run through all empty lines that follow, from each.
+"""

@@ -1,0 +1,82 @@
+"""A file of several hosts, as pdsh, clush, Ansible, parallel-ssh, head and loops over ssh write it. Pure.
+
+Lines that carry a host's name, blocks under a line that names one, and prompts on several hosts.
+"""
+
+import re
+
+_NAME = r"[A-Za-z0-9][\w.-]{0,252}"
+_PREFIXES = (
+    re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
+    re.compile(rf"\[({_NAME})\](?: (?:out|err))?:?(?: |$)"),  # fabric, orte, torchrun
+    re.compile(rf"({_NAME}) *\|(?: |$)"),  # containers of Compose
+)
+_LEAST_PREFIXED = 0.9
+_HEADINGS = (
+    re.compile(rf"^({_NAME}) \| [A-Z]{{6,11}}!?(?: \| rc=-?\d+)? (?:>>|=>.*)$", re.MULTILINE),
+    re.compile(rf"^\[\d+\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:\w+@)?({_NAME})\b.*$", re.MULTILINE),
+    re.compile(rf"^-{{4,}}\n({_NAME}(?:[,\[][\w.,\[\]-]+)?)(?: \(\d+\))?\n-{{4,}}$", re.MULTILINE),
+    re.compile(r"^==> ([^<>\n]{1,200}) <==$", re.MULTILINE),
+)  # fmt: skip
+"""Ansible, parallel-ssh, dshbak and clush -b, head and tail: what follows each is of one host."""
+_RULED = re.compile(
+    rf"^([=#*-]{{2,}})[ \t]*(?:(?:host|node)(?:name)?:?[ \t]+)?({_NAME})[ \t]*:?[ \t]*[=#*-]{{2,}}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""`==== node1 ====` of a loop: what follows it may also be of one command."""
+_PROMPT = re.compile(
+    rf"^(?:\([\w.-]+\) )?\[?[\w.-]{{1,64}}@({_NAME})[: ][^\n$#%>]{{0,200}}[$#%>](?: .*)?$", re.MULTILINE
+)
+
+Parts = list[tuple[str, str]]
+
+
+def prefixed_parts(text: str) -> Parts:
+    """Return (host, its lines) of a text whose lines carry the names of several hosts, else []."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    for prefix in _PREFIXES:
+        found = [(match[1], line[match.end() :]) for line in lines if (match := prefix.match(line))]
+        names = {name for name, _ in found}
+        most = len(found) >= _LEAST_PREFIXED * len(lines)
+        if most and len(names) > 1 and not _are_counts(found, names):
+            return _joined(found)
+    return []
+
+
+def _are_counts(found: Parts, names: set[str]) -> bool:
+    """Whether the names are numbers of lines or seconds of the kernel, which no two lines share."""
+    return len(names) == len(found) and all(re.fullmatch(r"[\d.]+", name) for name in names)
+
+
+def headed_parts(text: str) -> tuple[Parts, bool]:
+    """Return (host, text) of each block under a name, and whether the names are surely of hosts."""
+    for heading in _HEADINGS:
+        found = list(heading.finditer(text))
+        if found:
+            return _blocks(text, [(match[1], match.start(), match.end()) for match in found]), True
+    found = list(_RULED.finditer(text))
+    if len({match[2] for match in found}) > 1:
+        return _blocks(text, [(match[2], match.start(), match.end()) for match in found]), False
+    return [], False
+
+
+def prompted_parts(text: str) -> Parts:
+    """Return (host, text) of a session on several hosts, by the names in its prompts."""
+    found = list(_PROMPT.finditer(text))
+    if len({match[1] for match in found}) < 2:
+        return []
+    return _blocks(text, [(match[1], match.start(), match.start()) for match in found])
+
+
+def _blocks(text: str, headings: list[tuple[str, int, int]]) -> Parts:
+    """Return the text behind each heading (name, start, end) up to the next one."""
+    ends = [start for _, start, _ in headings[1:]] + [len(text)]
+    return _joined([(name, text[start:end]) for (name, _, start), end in zip(headings, ends, strict=True)])
+
+
+def _joined(found: list[tuple[str, str]]) -> Parts:
+    """Return the texts of each name as one text, in the order in which the names first come."""
+    texts: dict[str, list[str]] = {}
+    for name, text in found:
+        texts.setdefault(name, []).append(text)
+    return [(name, "\n".join(parts) + "\n") for name, parts in texts.items()]

@@ -1,0 +1,79 @@
+"""Lines that a narrow terminal wrapped, whole again. Pure.
+
+A terminal cuts each line at its width, so every piece but the last of a line is as long as the longest line.
+"""
+
+import re
+
+_EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
+_Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
+_Q_ALONE = re.compile(r"GPU [0-9A-Fa-f]{8}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: ")
+_NARROWEST = 20
+_SHORT = 3
+"""Ends of lines in a text of one piece and its rest."""
+
+
+def unwrapped(text: str) -> str:
+    """Return a table, a `-q` or its XML with whole lines again, another text as it is."""
+    if "<nvidia_smi_log" in text or "<nvidia_smi_log" in text.replace("\n", ""):
+        return _unwrapped_xml(text)
+    if "NVSMI LOG=" in text:
+        return _unwrapped_q(text)
+    return _unwrapped_table(text)
+
+
+def _unwrapped_table(text: str) -> str:
+    """The upper edge says how long a line of the table is, and how wide the terminal was."""
+    edge = _EDGE.search(text)
+    if edge is None:
+        return text
+    pieces = edge[0].split("\n")
+    width, whole = len(pieces[0]), sum(map(len, pieces))
+    joined = list[str]()
+    for line in text.split("\n"):
+        last = joined[-1] if joined else ""
+        is_piece = last[:1] in ("|", "+") and width <= len(last) < whole and len(last) % width == 0
+        if is_piece and not (last.endswith(("|", "+")) and line.startswith(("|", "+"))):
+            joined[-1] += line
+        else:
+            joined.append(line)
+    return "\n".join(joined)
+
+
+def _unwrapped_q(text: str) -> str:
+    """A piece has no colon where the others have theirs, and no heading's blanks in front of it."""
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    colons = [match.end(1) - match.start() for match in _Q_VALUE.finditer(text)]
+    if width < _NARROWEST or not colons:
+        return text
+    colon = max(set(colons), key=colons.count)
+    joined = list[str]()
+    was_full = False
+    for line in lines:
+        alone = not line.strip() or line.find(":", colon - 1) in (colon - 1, colon) or _Q_ALONE.match(line)
+        if was_full and not alone:
+            joined[-1] += line
+        else:
+            joined.append(line)
+        was_full = len(line) == width
+    return "\n".join(joined)
+
+
+def _unwrapped_xml(text: str) -> str:
+    """A piece does not start with a tag, unless the XML was one line: then most lines are as long."""
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    full = sum(1 for line in lines if len(line) == width)
+    if width < _NARROWEST or (full == 1 and text.count("\n") > _SHORT):
+        return text
+    is_one_line = full * 2 > len(lines)
+    joined = list[str]()
+    was_full = False
+    for line in lines:
+        if was_full and (is_one_line or not line.lstrip().startswith("<")):
+            joined[-1] += line
+        else:
+            joined.append(line)
+        was_full = len(line) == width
+    return "\n".join(joined)
