@@ -5,7 +5,7 @@ import html
 import json
 import re
 
-from preflight.smi_reports.wrapping import unwrapped
+from preflight.smi_reports.line_breaks import unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
