@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import Literal, TypeAlias
 
 import click
 
@@ -14,6 +15,7 @@ from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
 from launcher.local.project import local_runs_dir
+from launcher.rundir.run_id import run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.last_run import local_scope
 from launcher.runs.remote_run import LAST, RemoteRun
@@ -51,27 +53,32 @@ def run_argument(function: Function) -> Function:
     return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
 
 
-def find_run(
-    word: str, ways: HostAccess, options: FoundRunOptions, *, prefer_live: bool = False
-) -> RemoteRun:
-    """Return the run that a word means; with `prefer_live`, `last` is the last that is live, if any.
+RunPreference: TypeAlias = Literal["newest", "live", "exact"]
 
-    Raises BadInput, or HostError when no host answered.
+
+def find_run(
+    word: str, ways: HostAccess, options: FoundRunOptions, *, prefer: RunPreference = "newest"
+) -> RemoteRun:
+    """Return the run that a word means.
+
+    Of several that the word fits it is the `newest` that was launched by this name, the only one that is
+    `live`, or none (`exact`). With `live`, `last` is the last that is live, if any. Raises BadInput, or
+    HostError when no host answered.
     """
     if ways.nodes:
         return find_in_runs(
-            LAST, ways.nodes, ways.open, width=ways.width, warn=warn, last=partial(_of_job, word)
+            LAST, ways.nodes, ways.open, width=ways.width, warn=warn, choose=partial(_of_job, word)
         )
     hosts = search_hosts(ways.inventory, options.hosts)
     scope, listed = local_scope(local_runs_dir()), ways.inventory.hosts
-    last = scope.last_live if prefer_live else scope.last
-    found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
-    if word == LAST:
-        echo(f"last is {run_line(found, time.time())}", err=True)
+    choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
+    found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, choose=choose)
+    if word in (LAST, run_name(found.run_id)):
+        echo(f"{word} is {run_line(found, time.time())}", err=True)
     return found
 
 
-def _of_job(job: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
+def _of_job(job: str, _word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
     """Return the last run of a Slurm job: its nodes may have those of other jobs, too. Raises BadInput."""
     own = [run for run in runs if run.slurm_job == job]
     if not own:

@@ -9,6 +9,7 @@ from launcher.exit_codes import ExitCode
 from launcher.local.own_modules import own_modules
 from launcher.report.diagnosis import diagnosis_json, render_diagnosis
 from launcher.rundir.log_files import LAST, find_local_run, read_logs, runs_without_end
+from launcher.rundir.run_id import is_run_name, run_name
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
 from preflight.diagnosis.context import Context
@@ -29,12 +30,16 @@ Examples:
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """Say what killed a run, how sure that is, the lines that prove it, and what to do.
 
-    FILE is any log or terminal paste, of one rank or many; RUN is the first characters of its id, or `last`,
-    the default; - is stdin. Several are read as one run, put in order by the times they carry.
+    FILE is any log or terminal paste, of one rank or many; RUN is the name of a run, for the newest of that
+    name, the first characters of its id, or `last`, the default; - is stdin. Several are read as one run, put
+    in order by the times they carry.
     """
     logs = logs or (LAST,)
-    if LAST in logs and not Path(LAST).exists():
-        echo(f"last is {find_local_run(LAST, runs).name}", err=True)
+    for word in logs:
+        if not Path(word).exists() and is_run_name(word):
+            found_run = find_local_run(word, runs).name
+            if word in (LAST, run_name(found_run)):
+                echo(f"{word} is {found_run}", err=True)
     read = read_logs(logs, runs)
     open_ended = runs_without_end(logs, runs)
     found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))

@@ -54,8 +54,9 @@ class LogsOptions(FoundRunOptions):
 @json_option
 @run_options
 def command(run: str, **given: Any) -> int:
-    """Print the logs of RUN: the first characters of its id, or `last`. Looking changes nothing for the run.
+    """Print the logs of RUN. Looking changes nothing for the run.
 
+    RUN is its name, for the newest of that name, the first characters of its id, or `last`.
     Exit code 3: a host of the run could not be read to the end.
     """
     options = LogsOptions(**given)

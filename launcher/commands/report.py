@@ -34,8 +34,9 @@ Examples:
 def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:
     """Report a run: how it ended, its curves, what its ranks used, and what happened when.
 
-    RUN is the first characters of its id, or `last`. The page is one file with everything in it: no network,
-    no script. What a detached run has printed since is on its hosts: `gpulaunch fetch RUN` first.
+    RUN is its name, for the newest of that name, the first characters of its id, or `last`. The page is one
+    file with everything in it: no network, no script. What a detached run has printed since is on its hosts:
+    `gpulaunch fetch RUN` first.
     """
     found = read_run(find_local_run(run, runs))
     if target is not None:

@@ -32,12 +32,12 @@ class RemoveOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 
-    RUN is the first characters of its id, or `last`, which is always asked about. Only what is over is
+    RUN is the first characters of one id, or `last`, which is always asked about. Only what is over is
     deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
     options = RemoveOptions(**given)
     ways = open_host_access(options)
-    found = find_run(run, ways, options)
+    found = find_run(run, ways, options, prefer="exact")
     fix = f"gpulaunch rm {found.run_id} --yes"
     if run == LAST and options.yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)

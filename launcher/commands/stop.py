@@ -48,12 +48,13 @@ class StopOptions(FoundRunOptions):
 @json_option
 @run_options
 def command(run: str, **given: Any) -> int:
-    """Stop RUN (the first characters of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
+    """Stop RUN (its name, the start of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
-    RUN may be the id of a Slurm job: its run is stopped, which ends the job; one that waits is cancelled.
-    Without RUN it is the last one that has not ended, after a question. Two who stop one run do no harm:
-    the shorter grace counts. Exit code 0: every node has answered that nothing of the run is left, or no
-    run is live; 1: something cannot be ended, or you said no; 3: a node could not be reached.
+    Of several that RUN fits it is the one that lives. RUN may be the id of a Slurm job: its run is stopped,
+    which ends the job; one that waits is cancelled. Without RUN it is the last one that has not ended, after
+    a question. Two who stop one run do no harm: the shorter grace counts. Exit code 0: every node has
+    answered that nothing of the run is left, or no run is live; 1: something cannot be ended, or you said
+    no; 3: a node could not be reached.
     """
     options = StopOptions(**given)
     answer = Answer("gpulaunch.stop/1", as_json=options.as_json)
@@ -62,7 +63,7 @@ def command(run: str, **given: Any) -> int:
         answer.say(f"Slurm job {slurm_job} had not started; it is cancelled")
         return answer.finish(0, run_id=None, nodes=[])
     ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run or LAST, ways, options, prefer_live=not run)
+    found = find_run(run or LAST, ways, options, prefer="exact" if run == LAST else "live")
     if not run and not found.is_live:
         answer.say(f"no run is live: {found.run_id} has ended")
         return answer.finish(0, run_id=None, nodes=[])

@@ -1,5 +1,6 @@
 """Reads hosts.yaml into the inventory; every mistake in it is found at once."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +25,8 @@ MAX_JUMPS = 8
 MAX_MEMBERS = 200_000  # of all groups together
 _DEEPEST_GROUP = 24
 _LONGEST_FIRST_LINE = 100
+_LARGEST_HEAD = 1 << 16
+_TOP_KEY = re.compile(rb"^(?:hosts|defaults):", re.MULTILINE)
 
 
 def load_inventory(path: Path | None) -> Inventory:
@@ -47,6 +50,17 @@ def load_inventory(path: Path | None) -> Inventory:
     groups = reader.groups(data.get("groups", {}), hosts)
     mistakes.raise_if_any()
     return Inventory(path, hosts, groups, defaults)
+
+
+def misnamed_inventory() -> Path | None:
+    """Return ./hosts.yml where it has keys of ours (Ansible's has others), and there is no ./hosts.yaml."""
+    path = Path(FILE_NAME).with_suffix(".yml")
+    if Path(FILE_NAME).exists():
+        return None
+    with suppress(OSError), path.open("rb") as file:
+        if _TOP_KEY.search(file.read(_LARGEST_HEAD)):
+            return path
+    return None
 
 
 def _refuse_key(path: Path) -> None:

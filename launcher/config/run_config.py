@@ -230,6 +230,9 @@ def find_config(name_or_path: str) -> Path:
         )
     if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
         path = at_home(name_or_path)
+        if "/" not in name_or_path and not path.exists():
+            places = (folder / name_or_path for folder in search_path())
+            path = next((place for place in places if place.is_file()), path)
         if path.is_dir():
             raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
         if not path.is_file():

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from launcher.errors import BadInput
 from launcher.rundir.layout import has_end, is_run
-from launcher.rundir.run_id import names_run, started_text
+from launcher.rundir.run_id import names_run, run_name, started_text
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
@@ -65,9 +65,9 @@ def runs_without_end(words: Sequence[str], runs: Path) -> list[str]:
 
 
 def find_local_run(word: str, runs: Path) -> Path:
-    """Return the directory of the run that a word means, as `names_run` has it; "last" was started last.
+    """Return the directory of the run that a word means, as `names_run` has it.
 
-    Raises BadInput.
+    "last" was started last, and so was the run meant of several that have a name. Raises BadInput.
     """
     if not word or "/" in word:
         raise BadInput(f"{word or '(nothing)'}: no such log", "name a log file, a run id, or - for stdin")
@@ -76,8 +76,9 @@ def find_local_run(word: str, runs: Path) -> Path:
         return max(kept, key=_started)
     exact = [path for path in kept if path.name == word]
     found = exact or [path for path in kept if names_run(word, path.name)]
-    if len(found) == 1:
-        return found[0]
+    named = [path for path in found if run_name(path.name) == word]
+    if named or len(found) == 1:
+        return max(named or found, key=_started)
     if found:
         names = ", ".join(path.name for path in found[-5:])
         raise BadInput(

@@ -40,6 +40,11 @@ def names_run(word: str, run_id: str) -> bool:
     return run_id.startswith(word) or (is_run_suffix(word) and run_id.endswith(f"-{word}"))
 
 
+def run_name(run_id: str) -> str:
+    """Return the name that a run was given, the first part of its id; "" for an id of another form."""
+    return "-".join(run_id.split("-")[:-3]) if is_run_id(run_id) else ""
+
+
 def started_text(run_id: str) -> str:
     """Return when a run was started, by its name, as text that sorts; "" for a name of another form."""
     return "-".join(run_id.split("-")[-3:-1]) if is_run_id(run_id) else ""

@@ -6,7 +6,8 @@ from pathlib import Path
 from launcher.config.run_config import local_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
-from launcher.runs.remote_run import RemoteRun
+from launcher.rundir.run_id import run_name
+from launcher.runs.remote_run import LAST, RemoteRun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -49,6 +50,28 @@ class SearchScope:
         """Return the last run that is live, else the last one. Raises BadInput as `last` does."""
         runs = tuple(runs)
         return self.last([run for run in runs if run.is_live] or runs)
+
+    def newest(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
+        """Return the last of the runs that were launched by a name, None without one; of any for `last`.
+
+        Raises BadInput as `last` does.
+        """
+        named = runs if word == LAST else [run for run in runs if run_name(run.run_id) == word]
+        return self.last(named) if named else None
+
+    def live(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
+        """Return the one run of several that lives, the newest where all are over; None: more than one lives.
+
+        Of several that live `last` is the last. Raises BadInput as `last` does.
+        """
+        if word == LAST:
+            return self.last_live(runs)
+        live = [run for run in runs if run.is_live] or runs[-1:]
+        return live[0] if len(live) == 1 else None
+
+    def exact(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
+        """Return what `last` means, and none of several that another word fits. Raises BadInput."""
+        return self.last(runs) if word == LAST else None
 
 
 def local_scope(logs: Path) -> SearchScope:

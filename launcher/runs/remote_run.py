@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
@@ -346,25 +346,30 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
     return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])
 
 
-def select_run(
-    runs: Iterable[RemoteRun], word: str, last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None
-) -> RemoteRun:
+RunChoice: TypeAlias = Callable[[str, tuple[RemoteRun, ...]], RemoteRun | None]
+
+
+def select_run(runs: Iterable[RemoteRun], word: str, choose: RunChoice | None = None) -> RemoteRun:
     """Return the run that a word means: `last`, a whole id, the start of exactly one, or its last part.
 
-    `last` says which of them that word means; the newest where nothing is said. Raises BadInput.
+    `choose` says which of several that the word fits is meant, if any; without it `last` is the newest.
+    Raises BadInput.
     """
     runs = tuple(runs)
     if not runs:
         what = "no run" if word == LAST else f'no run called "{word}"'
         raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
     if word == LAST:
-        return _believed(runs[-1] if last is None else last(runs))
+        return _believed((choose and choose(word, runs)) or runs[-1])
     exact = [run for run in runs if run.run_id == word]
     begun = exact or [run for run in runs if names_run(word, run.run_id)]
     if len(begun) == 1:
         return _believed(begun[0])
     if not begun:
         raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
+    chosen = None if choose is None else choose(word, tuple(begun))
+    if chosen is not None:
+        return _believed(chosen)
     names = ", ".join(run.run_id for run in begun[-5:])
     raise BadInput(
         f'"{word}" is ambiguous, it starts the ids of {len(begun)} runs: {names}', "give more of its name"

@@ -13,7 +13,7 @@ from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import valid_runs
-from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs, select_run
+from launcher.runs.remote_run import LAST, RemoteRun, RunChoice, merge_node_runs, select_run
 from launcher.runs.request import send_request
 from launcher.text import one_line
 from preflight.errors import BadInput
@@ -94,12 +94,12 @@ def find_in_runs(
     width: int,
     warn: Callable[[str], None],
     listed: Iterable[str] = (),
-    last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None,
+    choose: RunChoice | None = None,
 ) -> RemoteRun:
     """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
 
     `warn` is given what hosts say of that run that is not believed; `listed` is as in
-    `search`; `last` chooses where the word is "last".
+    `search`; `choose` is as in `select_run`.
     """
     hosts = tuple(entries)
     wanted: dict[str, object] = {} if word == LAST or is_run_suffix(word) else {"prefix": word}
@@ -111,7 +111,7 @@ def find_in_runs(
             for words in strays:
                 warn(f"{run_id}: {words}")
     try:
-        return select_run(found.runs, word, last)
+        return select_run(found.runs, word, choose)
     except BadInput:
         if found.runs:
             raise

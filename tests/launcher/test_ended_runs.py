@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from launcher.follow.run_state import RunState
 from launcher.rundir.end_state import how_all_ended
 from launcher.rundir.log_store import LogStore
 from launcher.runs.last_run import SearchScope, local_scope
+from launcher.runs.remote_run import select_run
 from launcher.runs.render import runs_lines
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
@@ -163,6 +165,23 @@ def test_the_last_live_run_is_an_older_one_where_the_newest_is_over() -> None:
         node["spec"]["launch"]["started_by"] = "ana@x"
     assert scope.last_live(found((A, [older, newest[0]]), (B, newest[1:]))).run_id == run_id("a-1")
     assert scope.last_live(found((A, newest[:1]), (B, newest[1:]))).run_id == run_id("b-1")
+
+
+def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_lives() -> None:
+    scope = SearchScope(frozenset(), frozenset(), "ana")
+    (live,) = found((A, [launched_by("ana@x", "a", 10.0)]))
+    nodes = [over("a", rank) for rank in (0, 1)]
+    for node in nodes:
+        node["spec"]["launch"]["started_by"] = "ana@x"
+    (ended,) = found((A, nodes[:1]), (B, nodes[1:]))
+    newest = replace(ended, run_id="a-20991231-235959-ffffff")
+    (longer,) = found((A, [launched_by("ana@x", "a-b", 10.0)]))
+    assert select_run((live, longer, newest), "a", scope.newest) == newest
+    assert select_run((live, newest), "a", scope.live) == live
+    assert select_run((ended, newest), "a-2", scope.live) == newest  # which is over: so stop says
+    for word, choose in (("a-2", scope.newest), ("a", scope.exact), ("a", scope.live)):
+        with pytest.raises(BadInput, match="is ambiguous, it starts the ids of"):  # a and a-b both live
+            select_run((live, newest, longer), word, choose)
 
 
 def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(

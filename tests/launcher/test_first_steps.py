@@ -57,7 +57,7 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
             "train-20261122-100001-aaaaaa is over (finished): its ranks have no stacks any more\n",
         ),
         (
-            "logs train",
+            "logs tra",
             2,
             "2 runs: train-20261122-100001-aaaaaa, train-20261122-100002-bbbbbb\n  fix: give more",
         ),

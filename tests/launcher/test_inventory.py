@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.config.inventory_file import load_inventory
+from launcher.config.inventory_file import load_inventory, misnamed_inventory
 from launcher.errors import BadInput, ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
@@ -214,6 +214,22 @@ def test_without_a_file_every_name_is_unlisted(tmp_path: Path, monkeypatch: pyte
     inventory = load_inventory(None)
     assert inventory.path is None
     assert names(inventory.resolve(["localhost", "titan"])) == ["localhost", "titan"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_ours"),
+    [
+        ("hosts.yml", "# mine\nhosts:\n  titan: {}\n", True),
+        ("hosts.yml", "all:\n  hosts:\n    titan:\n", False),  # Ansible's
+        ("hosts.yaml", "hosts: {titan: {}}\n", False),
+    ],
+)
+def test_a_file_of_ours_by_another_name_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, *, is_ours: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text)
+    assert misnamed_inventory() == (Path("hosts.yml") if is_ours else None)
 
 
 def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_files_of_the_project_are_found_from_below(deep: Path) -> None:
     inventory = load_inventory(None)
     assert inventory.path == Path("../../hosts.yaml")
     assert Path(inventory.hosts["titan"].identity_file).resolve() == deep / "keys/k"
-    assert find_config("train") == Path("../../gpulaunch/train.yaml")
+    assert find_config("train") == find_config("train.yaml") == Path("../../gpulaunch/train.yaml")
 
 
 def test_what_is_relative_starts_from_the_projects_folder(deep: Path) -> None:

@@ -269,6 +269,11 @@ def test_last_is_the_run_that_was_started_last(tmp_path: Path) -> None:
         find_local_run("c", tmp_path)
     (tmp_path / "job-20261125-210248-4fc2de").mkdir()
     assert find_local_run("4fc2de", tmp_path).name == "job-20261125-210248-4fc2de"
+    for name in ("job-20261124-210248-000000", "job-long-20261126-210248-000000"):
+        (tmp_path / name).mkdir()
+    assert find_local_run("job", tmp_path).name == "job-20261125-210248-4fc2de"  # of that name, the newest
+    with pytest.raises(BadInput, match="is ambiguous"):
+        find_local_run("jo", tmp_path)
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
