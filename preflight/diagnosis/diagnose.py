@@ -70,8 +70,10 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
         causes = apply_context(causes, context)
     if not causes and (said := _as_logged(lines)) is not lines:
         return diagnose_lines(said, context)
-    failed = ends_in_error(lines, course) or (
-        bool(course.failing) and not course.continued(course.failing[-1].order)
+    failed = (
+        ends_in_error(lines, course)
+        or (bool(course.failing) and not course.continued(course.failing[-1].order))
+        or _ends_in_traceback(lines, course)
     )
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
@@ -96,6 +98,11 @@ def _said_in(lines: Sequence[Line], line: Line) -> re.Match[str] | None:
     if found is None or re.search(r"\w", line.text[: found.start()]) is None:
         return found
     return None if is_quoted(lines, line) or is_shown_text(lines, line) else found
+
+
+def _ends_in_traceback(lines: Sequence[Line], course: RunProgress) -> bool:
+    """Whether the log is cut within a traceback, whose head may be cut off too."""
+    return bool(lines) and not course.done and is_quoted(lines, lines[-1])
 
 
 def _failed(context: Context | None) -> bool:

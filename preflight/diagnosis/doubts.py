@@ -20,6 +20,13 @@ _NETWORK = "S67"
 _PEER_MAY_HAVE_DIED = re.compile(
     r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)"
 )
+_GPU_LOST = "S40"
+# Xids by which a GPU, its memory or its link is out of work (NVIDIA's Xid catalogue). Others are also a program's, the
+# driver's, or only recorded.
+_XID = "NVRM: Xid "
+_GPU_FAILED = re.compile(
+    r"NVRM: Xid .{0,60}: (?:46|48|6[124]|74|79|9[45]|1(?:09|10|19|20|21|36|40|43|45|49|54))\b"
+)
 _END = 6
 """Lines at a log's end in which an exit code is the run's."""
 
@@ -40,6 +47,7 @@ def doubt_causes(
             or each.first.order in outlived
             or course.outlived(each.first)
             or _may_be_a_lost_peer(each)
+            or _may_be_a_living_gpu(each)
         )
         else each
         for each in found
@@ -50,6 +58,14 @@ def _may_be_a_lost_peer(candidate: Candidate) -> bool:
     """Whether all that accuses the network is also printed where only the process at its other end is gone."""
     lines = candidate.cause.evidence
     return candidate.cause.code == _NETWORK and all(_PEER_MAY_HAVE_DIED.search(each.text) for each in lines)
+
+
+def _may_be_a_living_gpu(candidate: Candidate) -> bool:
+    """Whether all that accuses a GPU are Xids that do not say that it failed."""
+    lines = candidate.cause.evidence
+    return candidate.cause.code == _GPU_LOST and all(
+        _XID in each.text and not _GPU_FAILED.search(each.text) for each in lines
+    )
 
 
 def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:

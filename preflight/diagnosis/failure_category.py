@@ -70,6 +70,7 @@ _OF: dict[str, FailureCategoryName] = {
     "nccl-timeout-watchdog": "network",
     "rendezvous-timeout": "network",
     # hardware
+    "host-hardware": "host",
     "gpu-lost": "gpu",
     "nccl-cuda-error": "gpu",
     "storage": "storage",

@@ -15,7 +15,7 @@ SOFT = re.compile(r"\b(?:WARN|INFO|DEBUG)|\b[Ww]arn|[Rr]etr(?:y|ied)|[Ii]gnor|[S
 _MOST_PREFIX = 160
 _INTERLEAVED = 16
 """Lines below a traceback's head among which its first frame is, where ranks write into one another."""
-_FRAME_BELOW = re.compile(r"  File \"|    \S")
+_FRAME_BELOW = re.compile(r" {0,2}File \"|    \S")
 _NAMES = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun|AM|PM"
 _NUMBER = rf" *\d+(?:[.,:/+-]+\d+)*|(?<![A-Za-z])(?:{_NAMES})(?![A-Za-z])"
 _NUMBERS = re.compile(_NUMBER)

@@ -14,7 +14,7 @@ from preflight.diagnosis.signatures.model import AnyOf
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
     r"Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
-    r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$"
+    r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ Hangup {2,}|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
@@ -34,7 +34,7 @@ _ADVANCES = re.compile(
 )
 """Other signs that a run makes progress."""
 _SOFT = AnyOf(
-    r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )[Rr]etry(?! (?:count|limit))|[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
+    r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
@@ -181,7 +181,7 @@ def is_warning_line(text: str) -> bool:
     return _SOFT.found_in(text) and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
 
 
-_IS_EXCEPTION = re.compile(r"(?:\w+\.)*\w+(?:Error|Exception|Interrupt): ")
+_IS_EXCEPTION = re.compile(r"[`'\"*]{0,3}(?:\w+\.)*\w+(?:Error|Exception|Interrupt): ")
 
 
 def _written_at_once(text: str) -> bool:

@@ -16,6 +16,7 @@ _CODE = re.compile(
     r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn)\()"
 )
 _DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
+_LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
 _COMMENT = re.compile(r"\s*#")
 _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |index |$")
 _LONGEST_HUNK = 60
@@ -26,6 +27,8 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
     if _OPTION.match(text) or _COMMAND.match(text) or _CODE.match(text) or _DOCSTRING.match(text):
+        return True
+    if _LISTED_LITERAL.match(text):
         return True
     if _COMMENT.match(text):  # one alone is a heading
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))

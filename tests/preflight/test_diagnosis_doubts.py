@@ -78,6 +78,7 @@ def test_a_message_that_cannot_be_formatted_ends_no_run(raised: str, verdict: st
         "  15 |     if 'CUDA out of memory' in str(error): skip()\n",
         "except RuntimeError as error:  # CUDA out of memory\n",
         "# RuntimeError: CUDA out of memory\n# a smaller batch cures it\n",
+        '    for line in [\n        "CUDA out of memory",\n        "slurmstepd: oom-kill event",\n    ]:\n',
         "test_nccl.py::test_two xfail (Duplicate GPU detected : rank 0 and rank 1 both on CUDA device)\n",
     ],
 )  # fmt: skip
@@ -110,3 +111,14 @@ def test_a_question_about_an_error_in_a_data_set_is_not_certain() -> None:
 def test_a_warning_behind_which_many_steps_follow_ends_no_run() -> None:
     log = "[W socket.cpp:426] The server socket has failed to bind (errno: 98 - Address already in use).\n"
     assert diagnose(log + steps(0, 10)).verdict == "benign"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        '  File "/opt/venv/torch/nn/parallel/distributed.py", line 457, in _sync\n    self._sync(\n',
+        "Exception: no word that a row knows\nlogs are closed\n",
+    ],
+)
+def test_a_log_that_ends_in_a_failure_without_its_reason_is_unknown_and_not_benign(log: str) -> None:
+    assert diagnose(log).verdict != "benign"

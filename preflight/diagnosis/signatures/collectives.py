@@ -58,7 +58,7 @@ ROWS: tuple[Signature, ...] = (
               "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
     Signature("S102", "collective-unsupported", ROOT,
               r"^RuntimeError: Invalid scalar type$|data type (?:is not supported )?for NCCL process group|ProcessGroup\w+ does(?: not|n't) support|Tensors must be CUDA and dense"
-              r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend (?:nccl|gloo|mpi|ucc|xccl|hccl) does not (?:support|implement) \w+|FP8 reduction support begins|NCCL WARN No algorithm/protocol available",
+              r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend (?:nccl|gloo|mpi|ucc|xccl|hccl) does not (?:support|implement) \w+|No backend type associated with device type|FP8 reduction support begins|NCCL WARN No algorithm/protocol available",
               "the back end of this collective (Gloo, NCCL, MPI) does not take the tensor's dtype or device, or does not have the operation",
               "NCCL for tensors on GPUs, Gloo for those on the CPU (init_process_group('cpu:gloo,cuda:nccl')); tensor.float() or"
               " .contiguous() before the call", "known"),
@@ -67,7 +67,7 @@ ROWS: tuple[Signature, ...] = (
               "batch sizes, parallel degrees and the number of ranks do not fit together",
               "train_batch_size = micro batch per GPU x accumulation steps x ranks ('auto' in a DeepSpeed config under Trainer); tensor x pipeline x"
               " data parallel degrees = number of ranks; or start as many ranks as the message asks for", "source"),
-    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled cuda error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
+    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled (?:cuda|CUDA) error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,
               r"unhandled system error|NCCL INFO (?:init|group)\.cc:\d+ -> [23]\b|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"

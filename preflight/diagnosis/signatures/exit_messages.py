@@ -13,7 +13,7 @@ ROWS: tuple[Signature, ...] = (
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
               r"\bSIGABRT\b|^Aborted\b(?!!)|: line \d+: +\d+ Aborted|Aborted +\(core dumped\)|free\(\): (?:invalid|double)|double free or corruption|malloc\(\): |malloc_consolidate\(\)|munmap_chunk\(\)|corrupted (?:size vs\. prev_size|double-linked list|unsorted)"
-              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + ended_by_signal(6, "SIGABRT"),
+              r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + ended_by_signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
     Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL"),

@@ -13,7 +13,7 @@ ROWS: tuple[Signature, ...] = (
               "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
               r"[Nn]o space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space"
-              r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written"
+              r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written|write error: wrote \d+ \w+ instead of"
               r"|kind: StorageFull|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),

@@ -49,7 +49,7 @@ ROWS: tuple[Signature, ...] = (
               r"Expected all tensors to be on the same device|[Ii]nput,? output and indices must be on the current device"
               r"|Input type \(torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)|arguments are located on different GPUs"
               r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
-              r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on|No backend type associated with device type cpu"
+              r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on"
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
               "tensors on different GPUs, or a batch left on the CPU", "accelerator.device, and prepare the DataLoader", "known"),
     Signature("S42", "cuda-reinit-in-fork", ROOT,
@@ -119,12 +119,17 @@ ROWS: tuple[Signature, ...] = (
     Signature("S40", "gpu-lost", ROOT,
               r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!(?:13|31|43|45)\b)\d+"
               r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|" + cuda_status(39, 214, 220, 226, 714)
-              + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
+              + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|Detected Critical Xid Error|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
               r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|NVMLError_(?:GpuIsLost|ResetRequired|IrqIssue|CorruptedInforom)|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
               r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_DEVICE_LOST|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,60}, [Ff]atal\b",
               "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
               " gpulaunch preflight HOST", "known"),
+    Signature("S114", "host-hardware", ROOT,
+              r"\bEDAC \S{1,20}: \d+ UE\b|\bMemory failure: 0x[0-9a-f]+: (?:Sending SIGBUS|Killing|.{0,60}: Failed)|hardware memory corruption|[Uu]ncorrected hardware memory error"
+              r"|\[Hardware Error\]: (?:event severity: (?:fatal|recoverable)|.{0,80}(?:[Uu]ncorrected|[Ff]atal))|\bKernel panic - not syncing|NMI watchdog: Watchdog detected hard LOCKUP|\bmce: .{0,80}Fatal machine check",
+              "the host failed, not the run: memory or a processor with errors that could not be corrected, or a kernel that stopped",
+              "leave the host out (hosts: in the run config) and report it: ras-mc-ctl --errors and the BMC's event log name the DIMM or CPU", "known", broad=True),
     Signature("S39", "device-side-assert", ROOT,
               r"device-side assert triggered|\.cu:\d+:.{0,200}Assertion `.*` failed|cudaErrorAssert\b|" + cuda_status(59, 710)
               + r"|Assertion `(?:srcIndex|t >= 0|index|input_val|ind|idx|target|cur_target|label)",

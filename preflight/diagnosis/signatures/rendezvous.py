@@ -15,7 +15,7 @@ ROWS: tuple[Signature, ...] = (
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
               r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101|99)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
               r"|The connection to the etcd .{0,40}(?:failed|refused)|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
-              r"|Failed to (?:connect to|get cluster ID from) GCS|[Uu]nable to connect to GCS|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
+              r"|Failed to (?:connect to|get cluster ID from) GCS|[Uu]nable to connect to (?:GCS|Redis)|[Cc]ould not connect to Redis|\betcd\.EtcdConnectionFailed|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,
@@ -45,6 +45,6 @@ ROWS: tuple[Signature, ...] = (
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
               r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
-    Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
+    Signature("S59", "nccl-network", VICTIM, r"(?<!\d\. )Connection refused|No route to host|Network is unreachable|Connection timed out",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),
 )  # fmt: skip

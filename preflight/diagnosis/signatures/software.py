@@ -82,6 +82,6 @@ ROWS: tuple[Signature, ...] = (
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once (PIL: Image.open(f).load()), and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
-              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
+              r"not used by the HfArgumentParser|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^Error: (?:No such (?:option|command)|Missing (?:argument|option|command|parameter)|Invalid value for |Got unexpected extra argument|Option '?--?\S{1,60} requires an argument)",
               "the command line is not what the script takes", "python SCRIPT --help", "run"),
 )  # fmt: skip
