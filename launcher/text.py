@@ -94,13 +94,9 @@ def console(stream: TextIO) -> "Console":
 def _visible(match: re.Match[str]) -> str:
     return (
         match[0]
-        .encode("unicode_escape" if not _is_surrogate(match[0]) else "ascii", "backslashreplace")
+        .encode("unicode_escape" if not "\ud800" <= match[0] <= "\udfff" else "ascii", "backslashreplace")
         .decode()
     )
-
-
-def _is_surrogate(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff"
 
 
 def clock(seconds: float) -> str:

@@ -72,11 +72,6 @@ def _pasted_ssh(word: str) -> str:
     return f"write it as {user}{hosts[0]}{port}{key}"
 
 
-def is_address(word: str) -> bool:
-    """Whether the brackets of a word hold an IPv6 address, so that it is not a range."""
-    return bool(_V6.fullmatch(word))
-
-
 def has_operator(word: str) -> bool:
     """Whether a word combines several sets."""
     return any(sign in _OPERATORS for sign in word)
@@ -95,7 +90,7 @@ def expand_ranges(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str
     """
     if len(word) > _LONGEST_WORD:
         raise BadInput(f'"{word[:40]}..." is too long for a host: {len(word)} characters')
-    if is_address(word) or not (set(word) & {"[", "]", "@"} or has_operator(word)):
+    if _V6.fullmatch(word) or not (set(word) & {"[", "]", "@"} or has_operator(word)):
         return (word,)
     if "[" not in word and not has_operator(word):
         return (word,)

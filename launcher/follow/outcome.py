@@ -11,7 +11,6 @@ from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory
 from launcher.follow.run_state import RunState
 from launcher.follow.usage import RankUsage
-from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
 from launcher.text import one_line
 from preflight.diagnosis.result import Diagnosis
@@ -145,7 +144,13 @@ def build_outcome(state: RunState, directory: Path, seconds: float, attempts: in
         why=why,
         cause=EndCause(state.root_cause if verdict == "failed" else None),
         ranks=tuple(RankExit(rank, host, state.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
-        verification=_verification(state.verification),
+        verification=Verification(
+            state.verification.mismatches,
+            state.verification.devices_verified,
+            state.verification.precision_verified,
+            state.verification.unreported_ranks(),
+            state.verification.ranks_without_device(),
+        ),
         cleanup=_cleanup(state),
         measurements=Measurements(
             rehearsal=dict(guarding.rehearsal),
@@ -156,16 +161,6 @@ def build_outcome(state: RunState, directory: Path, seconds: float, attempts: in
         run_dirs=state.nodes.run_dirs,
         seconds=seconds,
         attempts=attempts,
-    )
-
-
-def _verification(verifier: Verifier) -> Verification:
-    return Verification(
-        verifier.mismatches,
-        verifier.devices_verified,
-        verifier.precision_verified,
-        verifier.unreported_ranks(),
-        verifier.ranks_without_device(),
     )
 
 

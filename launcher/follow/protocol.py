@@ -130,7 +130,7 @@ class StartRequests:
             "files": [
                 *node.files,
                 *_beside(*_BESIDE),
-                *_guard(node),
+                *(_beside("guard") if "GPULAUNCH_GUARD" in node.env else []),
                 *_client(plan, restart),
             ],
             "on_disconnect": disconnect.policy,
@@ -154,11 +154,6 @@ def _before_stop(disconnect: DisconnectOptions) -> dict[str, Any] | None:
     return (
         None if before is None else {"signal": before.signal, "ranks": before.ranks, "wait_s": before.wait_s}
     )
-
-
-def _guard(node: NodePlan) -> list[tuple[str, str]]:
-    """Return guard.py where the plan has rank.py load it."""
-    return _beside("guard") if "GPULAUNCH_GUARD" in node.env else []
 
 
 def _client(plan: Plan, restart: RestartSpec | None) -> list[tuple[str, str]]:

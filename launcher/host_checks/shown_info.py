@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,18 +41,13 @@ def note_shown(
     except GpulaunchError:  # no home directory
         return frozenset()
     shown = {key: when for key, when in _read(place / _FILE).items() if 0 <= at - when < DAY_S}
-    repeated = find_repeated(infos, shown)
+    repeated = frozenset(finding for finding in infos if all(key in shown for key in _keys(finding)))
     fresh = {key: at for finding in infos for key in _keys(finding) if key not in shown}
     if fresh:
         kept = dict(sorted((shown | fresh).items(), key=lambda pair: -pair[1])[:MOST_KEPT])
         with suppress(OSError, GpulaunchError):
             write_below(place, _FILE, json.dumps(kept) + "\n")
     return repeated
-
-
-def find_repeated(findings: Iterable[Finding], shown: Mapping[str, float]) -> frozenset[Finding]:
-    """Return the findings of which every host has shown the same before. Pure."""
-    return frozenset(finding for finding in findings if all(key in shown for key in _keys(finding)))
 
 
 def _keys(finding: Finding) -> Iterator[str]:

@@ -13,30 +13,25 @@ from launcher.config.inventory import HostEntry
 from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
-from launcher.follow.client_deadlines import ClientTimeout, StopDeadline
+from launcher.follow.client_deadlines import ClientTimeout
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
-from launcher.follow.events import Interrupted, JobEnds, LogOutput, RunEvent, Tick
-from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
+from launcher.follow.events import JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failures import is_port_conflict
-from launcher.follow.hang_stacks import add_stacks
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, poll_interval
-from launcher.follow.outcome import Outcome, build_outcome
+from launcher.follow.node_client import NodeClient, poll_interval
+from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
-from launcher.follow.ticker import TickerQueue
-from launcher.launch.reporter import RunReporter
+from launcher.launch.followed_run import FollowedRun
 from launcher.launch.request import LaunchRequest
 from launcher.launch.signals import (
     CTRL_C,
     TERMINAL_CLOSED,
     InterruptChoice,
     SignalCounter,
-    capture_signals,
     drop_terminal,
     is_terminal_closed,
 )
-from launcher.local.user import user_at_machine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import build_run_record, save_run_record
 from launcher.remote.reachability import probe_targets
@@ -53,7 +48,7 @@ _JOB_ANSWER_S = 10.0
 """For Slurm's controller to answer what a signal to the job's step means, where the ranks have ended."""
 
 
-class Attempt:
+class Attempt(FollowedRun):
     """One launch of one plan."""
 
     def __init__(
@@ -68,35 +63,32 @@ class Attempt:
         """`targets`: the addresses of hosts for each other, so that they can check whether a silent one
         lives.
         """
-        self._number = number
-        self._launch = launch
-        self._plan = plan
-        self._screen = screen
-        self._book = LogStore(run_directory(launch.follow.logs, plan.run_id))
         disconnect = launch.follow.disconnect
-        self._state = RunState(
+        state = RunState(
             plan,
             grace_s=disconnect.stop_s,
             stop_text=disconnect.stop_text,
             after_main_s=disconnect.after_main_s,
         )
         self._digest = is_digested(plan, all_ranks=launch.follow.all_ranks)
-        self._reporter = RunReporter(self._state, screen, self._book, digest=self._digest)
-        self._events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-        departure = DetachPolicy(self._state, time.monotonic(), quiet_s=launch.follow.quiet_s)
+        book = LogStore(run_directory(launch.follow.logs, plan.run_id))
+        super().__init__(state, screen, book, digest=self._digest)
+        self._number = number
+        self._launch = launch
+        self._plan = plan
+        departure = DetachPolicy(state, time.monotonic(), quiet_s=launch.follow.quiet_s)
         self._departure = departure if launch.follow.detach else None
-        self._promise = DetachPromise(self._state) if launch.follow.disconnect.continues else None
+        self._promise = DetachPromise(state) if disconnect.continues else None
         self._left = False
         self._left_by = ""
         self._job_heard = False
         self._terminal_closed = False
-        self._hurry = StopDeadline(self._state)
         self._awake = AwakeClock()
-        self._silence = ClientTimeout(self._state, launch.follow.disconnect.timeout_s, self._awake)
-        self._vigil = PeerCheck(targets or {}, self._knock)
-        self._vigil_begun = False
+        self._silence = ClientTimeout(state, disconnect.timeout_s, self._awake)
+        self._peer_check = PeerCheck(targets or {}, self._probe_peers)
+        self._peer_check_begun = False
         self._requests = protocol.StartRequests(
-            plan, launch.follow.disconnect, launch.entries, launch.restart, digest=self._digest
+            plan, disconnect, launch.entries, launch.restart, digest=self._digest
         )
         self._followers = {
             node.host: self._follower(node, entry)
@@ -123,7 +115,6 @@ class Attempt:
     def start_and_follow(self) -> Outcome:
         """Start every node at once, follow them, return how it ended."""
         started = time.monotonic()
-        directory = self._book.directory
         self._book.begin()
         self._book.store("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.extra_files:
@@ -136,12 +127,9 @@ class Attempt:
             if follow.on_start is not None:
                 follow.on_start(self._plan.run_id)
         self._book.add_event("started")
-        for line in (*render_launch(self._plan, str(directory)), self._disconnect_words()):
+        for line in (*render_launch(self._plan, str(self._book.directory)), self._disconnect_words()):
             self._screen.notify(line)
-        with capture_signals() as interrupts:
-            self._screen.heed(lambda: interrupts.waiting)
-            for follower in self._followers.values():
-                follower.start()
+        with self._following() as interrupts:
             try:
                 self._loop(interrupts)
             except BaseException:
@@ -149,15 +137,8 @@ class Attempt:
                 raise
             self._hear_of_job(_JOB_ANSWER_S)
             self._act(Tick(time.time()))
-            self._screen.finish()
-            self._reporter.tell_digests()
-            self._screen.show_ends(self._book.last_lines)
-        self._screen.heed(lambda: False)
-        self._hurry.give_up_hosts()
-        outcome = build_outcome(self._state, directory, time.monotonic() - started, self._number)
-        outcome = add_stacks(outcome, self._book)
-        outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
-        outcome = self._reporter.with_measurements(outcome, self._launch.earlier_phases)
+        seconds, earlier = time.monotonic() - started, self._launch.earlier_phases
+        outcome = self._build_outcome(seconds, self._number, earlier)
         if self._left:
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
@@ -180,13 +161,12 @@ class Attempt:
         return is_port_conflict([*lines, *(cause.last_lines if cause else ())])
 
     def _loop(self, interrupts: "SignalCounter") -> None:
-        ticking = TickerQueue(self._events)
-        while not self._state.done and not self._left and not self._hurry.leaves(time.monotonic()):
+        while not self._state.done and not self._left and not self._stop_deadline.leaves(time.monotonic()):
             try:
                 if by := interrupts.pop():
                     self._interrupted(by, asks=not interrupts.waiting)
                 self._hear_of_job()
-                event = ticking.get()
+                event = self._ticking.get()
                 self._act(event)
                 if isinstance(event, Tick):
                     self._look_at_all_hosts()
@@ -207,11 +187,11 @@ class Attempt:
 
     def _look_at_all_hosts(self) -> None:
         """Do what looks at every host: ten times a second, however many events of however many hosts come."""
-        self._look_after_the_silent()
+        self._check_silent_hosts()
         if asleep := self._awake.slept():
             self._screen.notify(f"this client was asleep or stopped for {duration(asleep)}; looking again")
         if self._promise is not None and self._promise.due(time.monotonic()):
-            self._send_detach()
+            self._detach_followers()
         self._leave_if_due()
 
     def _interrupted(self, by: str, *, asks: bool) -> None:
@@ -230,31 +210,30 @@ class Attempt:
         elif asks and by == CTRL_C and self._launch.follow.choose is not None and not self._state.stopping:
             choice = self._launch.follow.choose()
         if choice == "stop":
-            self._act(Interrupted(by, user_at_machine()))
-            self._screen.stop(at_once=self._hurry.pressed)
+            self._stop_run(by)
         elif choice == "detach":
             self._left_by = by
             self._departure = DetachPolicy(self._state, time.monotonic(), at_once=True)
 
-    def _look_after_the_silent(self) -> None:
+    def _check_silent_hosts(self) -> None:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
         if self._launch.follow.disconnect.continues and self._silence.is_over():
             for host in self._state.open_hosts:
                 self._followers[host].mark_lost("", still_running=True)
-        if not self._vigil_begun:
+        if not self._peer_check_begun:
             if len(self._state.nodes.run_dirs) == len(self._state.hosts):
-                self._vigil_begun = True
-                self._vigil.start()
+                self._peer_check_begun = True
+                self._peer_check.start()
                 if self._launch.on_started is not None:
                     self._launch.on_started(self._plan.run_id)
             return
         silent = (
             self._state.nodes.disconnected - self._state.nodes.ended.keys() - self._state.nodes.lost.keys()
         )
-        for host, why in self._vigil.step(silent):
+        for host, why in self._peer_check.step(silent):
             self._followers[host].mark_lost(why)
 
-    def _knock(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
+    def _probe_peers(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
         entry = next(entry for entry in self._launch.entries if entry.name == asker)
         with self._launch.connections.borrow(entry) as connection:
             return probe_targets(connection, entry.python, targets)
@@ -263,10 +242,9 @@ class Attempt:
         """Leave a detached run that continues without us; take the steps that lead to that."""
         step = self._departure.step(time.monotonic()) if self._departure is not None else "wait"
         if step == "detach":
-            self._send_detach()
+            self._detach_followers()
         if step == "leave":
-            silent = ", ".join(sorted(set(self._state.hosts) - self._state.nodes.detached))
-            if silent:
+            if silent := self._unconfirmed_hosts():
                 limit = f"{self._launch.follow.disconnect.host_timeout_s:g} s"
                 words = (
                     f"has not confirmed that the run continues without a client; its part ends after {limit}"
@@ -276,15 +254,7 @@ class Attempt:
 
     def _leave(self) -> None:
         self._left = True
-        for follower in self._followers.values():
-            follower.close()
-        deadline = time.monotonic() + LEAVE_S
-        for follower in self._followers.values():
-            follower.join(max(0.0, deadline - time.monotonic()))
-
-    def _send_detach(self) -> None:
-        for follower in self._followers.values():
-            follower.detach()
+        self._close_followers()
 
     def _disconnect_words(self) -> str:
         remote = not all(entry.is_local for entry in self._launch.entries)
@@ -296,12 +266,8 @@ class Attempt:
     def _act(self, event: RunEvent) -> None:
         if isinstance(event, LogOutput):
             self._reporter.output(event)
-            return
-        for stop in self._reporter.handle(event):
-            self._screen.mute_launcher()
-            self._screen.stop()
-            for host in stop.hosts:
-                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
+        else:
+            self._handle_event(event)
 
     def _abandon(self) -> None:
         """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""

@@ -50,7 +50,7 @@ def sarif(results: Sequence[LintResult]) -> dict[str, Any]:
     driver = {
         "name": "gpulaunch",
         "version": version(),
-        "rules": [{"id": code, "shortDescription": {"text": _title(code)}} for code in codes],
+        "rules": [{"id": code, "shortDescription": {"text": RULES[code].title}} for code in codes],
     }
     found = [_sarif_result(item) for result in results for item in result.findings if item.part_of is None]
     return {
@@ -131,7 +131,3 @@ def _sarif_result(finding: LintFinding) -> dict[str, Any]:
 def _location(place: CodeLocation) -> dict[str, Any]:
     region = {"startLine": place.line, "startColumn": place.column}
     return {"physicalLocation": {"artifactLocation": {"uri": place.path}, "region": region}}
-
-
-def _title(code: str) -> str:
-    return RULES[code].title

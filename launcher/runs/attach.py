@@ -1,34 +1,27 @@
 """Attached to a run that exists already: the view of `gpulaunch run`, until it ends or is left again."""
 
 import json
-import queue
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from launcher.follow.client_deadlines import StopDeadline
 from launcher.follow.detach_policy import ACK_TIMEOUT_S
-from launcher.follow.events import HostStarted, Interrupted, LogOutput, RunEvent
-from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
-from launcher.follow.hang_stacks import add_stacks
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
-from launcher.follow.outcome import Outcome, build_outcome
+from launcher.follow.events import HostStarted, LogOutput, RunEvent
+from launcher.follow.node_client import NodeClient, ResumePoint
+from launcher.follow.outcome import Outcome
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
-from launcher.follow.ticker import TickerQueue
-from launcher.launch.reporter import RunReporter
+from launcher.launch.followed_run import FollowedRun
 from launcher.launch.signals import (
     CTRL_C,
     TERMINAL_CLOSED,
     InterruptChoice,
     SignalCounter,
-    capture_signals,
     drop_terminal,
 )
 from launcher.local.safe_paths import path_below
-from launcher.local.user import user_at_machine
 from launcher.report.outcome import outcome_json
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
@@ -40,7 +33,7 @@ HISTORY_BYTES = 10 << 10
 """How much of each log that was written before is shown; the local file gets all of it."""
 
 
-class AttachedRun:
+class AttachedRun(FollowedRun):
     """Follows every node of a run from the bytes on that are kept locally."""
 
     def __init__(
@@ -55,20 +48,16 @@ class AttachedRun:
     ) -> None:
         """`run`: as its hosts report it; one that is over is shown as it was."""
         plan = to.plan
-        self._screen = screen
-        self._choose = choose
         self._over = over = run.is_over
-        self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
-        self._book = LogStore(run_directory(logs, plan.run_id), again=True)
-        self._state = RunState(plan, grace_s=run.grace_s, over=over)
         digest = is_digested(plan, all_ranks=all_ranks)
-        self._reporter = RunReporter(self._state, screen, self._book, over=over, digest=digest)
-        self._hurry = StopDeadline(self._state)
-        events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-        self._ticking = TickerQueue(events)
+        state = RunState(plan, grace_s=run.grace_s, over=over)
+        book = LogStore(run_directory(logs, plan.run_id), again=True)
+        super().__init__(state, screen, book, over=over, digest=digest)
+        self._choose = choose
+        self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
-        self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
+        self._here = {node.host: book.sizes(node.host) for node in plan.nodes}
         self._followers = {
             node.host: NodeClient(
                 plan.run_id,
@@ -76,7 +65,7 @@ class AttachedRun:
                 partial(to.open, entry),
                 ResumePoint(self._here[node.host], {"digest": digest}),
                 patience_s=float("inf"),  # it continues on the host whether or not we reach it
-                events=events,
+                events=self._events,
             )
             for node, entry in zip(plan.nodes, to.entries, strict=True)
         }
@@ -84,23 +73,15 @@ class AttachedRun:
     def follow(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and continues."""
         self._book.begin()
-        with capture_signals() as interrupts:
-            self._screen.heed(lambda: interrupts.waiting)
-            for follower in self._followers.values():
-                follower.start()
+        with self._following() as interrupts:
             left = self._loop(interrupts)
-            self._screen.finish()
-            self._reporter.tell_digests()
-            self._screen.show_ends(self._book.last_lines)
-        self._screen.heed(lambda: False)
-        self._hurry.give_up_hosts()
         outcome = None if left else self._ended()
         self._book.close()
         return outcome
 
     def _loop(self, interrupts: SignalCounter) -> bool:
         """Return whether the run was left before it ended."""
-        while not self._state.done and not self._hurry.leaves(time.monotonic()):
+        while not self._state.done and not self._stop_deadline.leaves(time.monotonic()):
             if (by := interrupts.pop()) and self._interrupted(by):
                 return True
             self._act(self._ticking.get())
@@ -112,30 +93,22 @@ class AttachedRun:
             raise KeyboardInterrupt
         choice: InterruptChoice = "stop" if self._state.stopping else self._choice(by)
         if choice == "stop":
-            self._act(Interrupted(by, user_at_machine()))
-            self._screen.stop(at_once=self._hurry.pressed)
+            self._stop_run(by)
         if choice != "detach":
             return False
         if self._needs_us:
             self._release()
-        for follower in self._followers.values():
-            follower.close()
-        give_up = time.monotonic() + LEAVE_S
-        for follower in self._followers.values():
-            follower.join(max(0.0, give_up - time.monotonic()))
+        self._close_followers()
         return True
 
     def _release(self) -> None:
         """Have the run continue without a client, and wait until its hosts have confirmed that."""
-        for follower in self._followers.values():
-            follower.detach()
+        self._detach_followers()
         deadline = time.monotonic() + ACK_TIMEOUT_S
         while not self._state.done and not self._state.nodes.detached.issuperset(self._state.hosts):
             if time.monotonic() > deadline:
-                silent = ", ".join(sorted(set(self._state.hosts) - self._state.nodes.detached))
-                self._screen.notify(
-                    f"{silent}: has not confirmed that the run continues without a client", bad=True
-                )
+                words = "has not confirmed that the run continues without a client"
+                self._screen.notify(f"{self._unconfirmed_hosts()}: {words}", bad=True)
                 break
             self._act(self._ticking.get())
 
@@ -154,10 +127,7 @@ class AttachedRun:
             return
         if isinstance(event, HostStarted):
             self._note_history(event.host, event.sizes)
-        for stop in self._reporter.handle(event):
-            self._screen.stop()
-            for host in stop.hosts:
-                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
+        self._handle_event(event)
 
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
@@ -171,10 +141,7 @@ class AttachedRun:
 
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""
-        outcome = build_outcome(self._state, self._book.directory, self._duration(), 1)
-        outcome = add_stacks(outcome, self._book)
-        outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
-        outcome = self._reporter.with_measurements(outcome)
+        outcome = self._build_outcome(self._duration(), 1)
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete)

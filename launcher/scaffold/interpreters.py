@@ -27,11 +27,6 @@ class PythonEnvironment:
     transformers: str = ""
 
     @property
-    def can_train(self) -> bool:
-        """Whether a launch can start ranks with it."""
-        return bool(self.torch)
-
-    @property
     def describe(self) -> str:
         """What it has, for people."""
         packages = (
@@ -64,7 +59,7 @@ def list_interpreters(
 
 def best_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
     """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
-    able = [each for each in found if each.can_train]
+    able = [each for each in found if each.torch]
     return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
 
 

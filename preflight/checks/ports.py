@@ -8,7 +8,6 @@ from preflight.checks.registry import host_check
 from preflight.facts.host import HostFacts, Ports, Socket
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.leftovers.classify import ClassifiedProcess
 
 _OTHER_PORT = "choose another with --port"
 _HOLDS_NOTHING = "TIME_WAIT"
@@ -50,7 +49,7 @@ def the_main_port_can_be_bound(
         return
     if bind.ok:
         return
-    kin = _holders(facts, expect, port)
+    kin = [item for item in is_classified(facts, expect).values() if port in item.held.ports]
     held = "; ".join(describe_holders(item) for item in kin) or _sockets(holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
     fixes = dict.fromkeys(what_to_do(facts, item, _OTHER_PORT) for item in kin)
@@ -68,10 +67,6 @@ def the_main_port_can_be_bound(
             subject=f"port {port}",
             severity=Severity.WARNING,
         )
-
-
-def _holders(facts: HostFacts, expect: Expect, port: int) -> list[ClassifiedProcess]:
-    return [item for item in is_classified(facts, expect).values() if port in item.held.ports]
 
 
 def _sockets(sockets: list[Socket]) -> str:

@@ -152,7 +152,8 @@ VALUES: tuple[Value, ...] = (
     ),
     Value(
         *("DEEP007", "node", "allreduce_gbs", "all-reduce in the node", "GB/s"),
-        samples=lambda rank: rank.node.busbw if rank.node and _is_first(rank) else (),
+        # One rank speaks for its node: all ranks of a group have the same rate.
+        samples=lambda rank: rank.node.busbw if rank.node and rank.local_rank == 0 else (),
         typical=best,
         margins=PATH,
         peak=_no_peak,
@@ -172,11 +173,6 @@ VALUES: tuple[Value, ...] = (
 def _host(rank: RankDeep, name: str) -> tuple[float, ...]:
     found: tuple[float, ...] = getattr(rank.host_copies, name) if rank.host_copies else ()
     return found
-
-
-def _is_first(rank: RankDeep) -> bool:
-    """Return whether it is the one rank that speaks for its node: all ranks of a group have the same rate."""
-    return rank.local_rank == 0
 
 
 def read_values(run: DeepRun) -> tuple[Reading, ...]:

@@ -4,7 +4,7 @@ import queue
 from itertools import count
 
 from launcher.follow.events import Reconnected, RunEvent, Tick
-from launcher.follow.ticker import TickerQueue
+from launcher.launch.followed_run import TickerQueue
 
 
 def test_a_queue_that_is_never_empty_does_not_stop_the_clock() -> None:

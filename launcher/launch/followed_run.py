@@ -1,0 +1,110 @@
+"""A run that this client follows, launched by it or another: its hosts, its logs and its screen."""
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from launcher.follow.client_deadlines import StopDeadline
+from launcher.follow.events import Interrupted, RunEvent, Tick
+from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
+from launcher.follow.hang_stacks import add_stacks
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
+from launcher.follow.outcome import Outcome, build_outcome
+from launcher.follow.phases import Phase
+from launcher.follow.run_state import RunState
+from launcher.launch.reporter import RunReporter
+from launcher.launch.signals import SignalCounter, capture_signals
+from launcher.local.user import user_at_machine
+from launcher.rundir.log_store import LogStore
+from launcher.terminal.screen import Screen
+
+EVERY_S = 0.1
+
+
+class TickerQueue:
+    """Takes from the run's queue; many chatty hosts never leave it empty, and what waits must be judged."""
+
+    def __init__(
+        self, events: "queue.Queue[RunEvent]", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._events = events
+        self._clock = clock
+        self._ticked = clock()
+
+    def get(self) -> RunEvent:
+        """Return what happened next; a Tick where the last is EVERY_S ago, or nothing comes for so long."""
+        if self._clock() - self._ticked < EVERY_S:
+            try:
+                return self._events.get(timeout=EVERY_S)
+            except queue.Empty:
+                pass
+        self._ticked = self._clock()
+        return Tick(time.time())
+
+
+class FollowedRun:
+    """What a launch and an attached client do alike with a run."""
+
+    def __init__(
+        self, state: RunState, screen: Screen, book: LogStore, *, over: bool = False, digest: bool = False
+    ) -> None:
+        """`over`, `digest`: as RunReporter has them."""
+        self._state = state
+        self._screen = screen
+        self._book = book
+        self._reporter = RunReporter(state, screen, book, over=over, digest=digest)
+        self._stop_deadline = StopDeadline(state)
+        self._events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
+        self._ticking = TickerQueue(self._events)
+        self._followers: dict[str, NodeClient] = {}
+
+    @contextmanager
+    def _following(self) -> Iterator[SignalCounter]:
+        """Follow all hosts within, with signals counted; then end what the screen shows."""
+        with capture_signals() as interrupts:
+            self._screen.heed(lambda: interrupts.waiting)
+            for follower in self._followers.values():
+                follower.start()
+            yield interrupts
+            self._screen.finish()
+            self._reporter.tell_digests()
+            self._screen.show_ends(self._book.last_lines)
+        self._screen.heed(lambda: False)
+        self._stop_deadline.give_up_hosts()
+
+    def _handle_event(self, event: RunEvent) -> None:
+        """Report an event, and stop the hosts that it says are to be stopped."""
+        for stop in self._reporter.handle(event):
+            self._screen.mute_launcher()
+            self._screen.stop()
+            for host in stop.hosts:
+                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
+
+    def _stop_run(self, by: str) -> None:
+        """Stop the run for a signal; the second time at once."""
+        self._handle_event(Interrupted(by, user_at_machine()))
+        self._screen.stop(at_once=self._stop_deadline.pressed)
+
+    def _detach_followers(self) -> None:
+        for follower in self._followers.values():
+            follower.detach()
+
+    def _close_followers(self) -> None:
+        """Leave all hosts."""
+        for follower in self._followers.values():
+            follower.close()
+        deadline = time.monotonic() + LEAVE_S
+        for follower in self._followers.values():
+            follower.join(max(0.0, deadline - time.monotonic()))
+
+    def _unconfirmed_hosts(self) -> str:
+        """Return the hosts that have not confirmed that the run continues without a client."""
+        return ", ".join(sorted(set(self._state.hosts) - self._state.nodes.detached))
+
+    def _build_outcome(self, duration_s: float, attempt: int, earlier: tuple[Phase, ...] = ()) -> Outcome:
+        """Return how it ended, with what its logs and measurements say."""
+        outcome = build_outcome(self._state, self._book.directory, duration_s, attempt)
+        outcome = add_stacks(outcome, self._book)
+        outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
+        return self._reporter.with_measurements(outcome, earlier)
