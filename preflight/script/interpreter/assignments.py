@@ -105,13 +105,20 @@ def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
             for index, target in enumerate(targets):
                 assign(it, target, join(row[index] for row in rows))
             return
-    exact = isinstance(value, Seq) and len(value.items) == len(targets) and not value.open
-    has_star = any(isinstance(target, ast.Starred) for target in targets)
-    for index, target in enumerate(targets):
-        if exact and not has_star and isinstance(value, Seq):
-            assign(it, target, value.items[index])
-        else:
-            assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)
+    star = next((at for at, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
+    least = len(targets) - (star is not None)
+    if isinstance(value, Seq) and not value.open and len(value.items) >= least:
+        items: list[Value] = list(value.items)
+        if isinstance(rest := targets[star or 0], ast.Starred):
+            end = len(items) - (least - (star or 0))
+            assign(it, rest.value, Seq(tuple(items[star:end])))
+            targets, items = [item for item in targets if item is not rest], items[:star] + items[end:]
+        if len(items) == len(targets):
+            for target, item in zip(targets, items, strict=True):
+                assign(it, target, item)
+            return
+    for target in targets:
+        assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)
 
 
 def set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:

@@ -135,6 +135,7 @@ def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
                 return call_function(it, Func(method.key, method.frame, ref), seen)
             forward = info.names.get("forward")
             if isinstance(forward, Func) and it.kind(ref) == "model":
+                it.library.method(it, ref, "__call__", seen)
                 dead = it.state.dead
                 call_function(it, Func(forward.key, forward.frame, ref), seen)
                 it.state.dead = dead  # what it computes is not known, and so not whether it ends

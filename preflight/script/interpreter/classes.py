@@ -1,6 +1,7 @@
 """Classes that the script defines, and objects of them."""
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, switches
@@ -13,6 +14,7 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Func,
     HeapObject,
+    Map,
     Ref,
     Seq,
     Value,
@@ -88,11 +90,31 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
         switches.note_fields(it, lifted)
     it.classes[id(node)] = ClassInfo(node, it.source, bases, lifted, is_dataclass)
     made = Class(id(node), outer)
+    given: dict[str, Value] = {
+        word.arg: it.evaluate(word.value) for word in node.keywords if word.arg not in (None, "metaclass")
+    }
     for info in list(it.mro(id(node)))[1:]:
         hook = info.names.get("__init_subclass__")
         if isinstance(hook, Func):  # of a registry
-            calls.call_function(it, Func(hook.key, hook.frame, made), unwrap_value(it, node, ()))
+            seen = replace(unwrap_value(it, node, ()), kwargs=given)
+            calls.call_function(it, Func(hook.key, hook.frame, made), seen)
+            break
+    _note_by_metaclass(it, node, made)
     return made
+
+
+def _note_by_metaclass(it: "Interpreter", node: ast.ClassDef, made: Class) -> None:
+    """Follow `__init__` of the script's own metaclass, which may note each class in a registry."""
+    words = (word for info in it.mro(id(node)) for word in info.node.keywords if word.arg == "metaclass")
+    meta = next((it.evaluate(word.value) for word in words), None)
+    found = (info.names.get("__init__") for info in it.mro(meta.key)) if isinstance(meta, Class) else ()
+    hook = next((item for item in found if isinstance(item, Func)), None)
+    if hook is not None:
+        names = Map(tuple(it.classes[id(node)].names.items()), open=True)
+        seen = unwrap_value(it, node, (Const(node.name), Seq((), open=True), names))
+        dead = it.state.dead
+        calls.call_function(it, Func(hook.key, hook.frame, made), seen)
+        it.state.dead = dead
 
 
 def is_enum(it: "Interpreter", cls: Class) -> bool:

@@ -155,7 +155,9 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
             return join((*seen, value)) if seen else value
         if known is None:
             seen.append(value)
-    return join((*seen, value)) if seen else value
+    firsts = (item for item in seen if isinstance(item, RankValue) and item.first is not stops_at)
+    first = next((item for item in firsts if item.first is not None), None)
+    return first or (join((*seen, value)) if seen else value)
 
 
 def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:

@@ -131,10 +131,14 @@ def _by_rank(node: ast.Compare, left: Value, right: Value) -> Value:
     """Return what a comparison gives that is not known: whether it is one with rank 0, or with some rank."""
     if RankValue() not in (*alternatives(left), *alternatives(right)):
         return UNKNOWN
-    if len(node.ops) > 1 or not isinstance(left, RankValue):
+    if len(node.ops) > 1 or RankValue() not in alternatives(left):
         return RankValue()
-    compared = type(node.ops[0]), right.value if isinstance(right, Const) else None
-    return RankValue(first=_FIRST_RANK.get(compared))
+    asked = type(node.ops[0])
+    if asked in (ast.In, ast.NotIn):
+        numbers = _plain(right)
+        first = isinstance(numbers, tuple) and 0 in numbers and all(item in (0, -1, None) for item in numbers)
+        return RankValue(first=(asked is ast.In) if first else None)
+    return RankValue(first=_FIRST_RANK.get((asked, right.value if isinstance(right, Const) else None)))
 
 
 _FIRST_RANK: dict[tuple[type[ast.cmpop], Scalar], bool] = {

@@ -73,11 +73,25 @@ def _sharded_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], V
 
     def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         thing = it.thing(owner)
-        if thing is not None and truth(thing.get("sharded", FALSE)):
+        if thing is not None and truth(thing.get("sharded", FALSE)) and not _is_unprepared(it, call):
             emit_collective(it, call, name)
         return UNKNOWN
 
     return model
+
+
+def _is_unprepared(it: Interpreter, call: Call) -> bool:
+    """Whether a call is about a model that is not known to be shared by the ranks: an average, a teacher."""
+    given = call.get("model", 0)
+    things = [it.thing(item) for item in alternatives(given or NONE) if isinstance(item, Ref)]
+    return given is not None and all(thing is None or thing.get("accelerator") == NONE for thing in things)
+
+
+def note_forward(it: Interpreter, model: int, call: Call) -> None:
+    """Note that the ranks gather the weights of a model layer by layer, if FSDP shards it."""
+    thing = it.thing(model)
+    if thing is not None and thing.get("gathers") == TRUE:
+        emit_collective(it, call, "forward")
 
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:

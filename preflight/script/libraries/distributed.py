@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from preflight.script.interpreter.calls import invoke, taint
+from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -73,18 +73,6 @@ def _gathering(it: Interpreter, call: Call) -> Value:
     return model
 
 
-def deepspeed_engine(it: Interpreter, call: Call) -> Value:
-    """deepspeed.initialize(model=...): an engine that places the model and scales the loss."""
-    for model in alternatives(call.get("model", 1) or UNKNOWN):
-        if isinstance(model, Ref) and it.kind(model) == "model":
-            it.change(model.id, sharded=TRUE)
-            it.emit(ScriptEvent("prepare", call.place, model.id, call))
-    it.emit(ScriptEvent("sharded", call.place, None, call))
-    it.state.wrapped = True
-    taint(it, call)
-    return UNKNOWN
-
-
 def spawn(it: Interpreter, call: Call) -> Value:
     """torch.multiprocessing.spawn(f, args): f is called with a rank before its arguments."""
     func, args = call.get("fn", 0), call.get("args", 1)
@@ -107,7 +95,6 @@ def _init_distributed_device(it: Interpreter, call: Call) -> Value:
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
-    "deepspeed.initialize": deepspeed_engine,
     "torch.distributed.init_process_group": init_process_group,
     "torch.nn.DataParallel": data_parallel,
     "torch.nn.parallel.DataParallel": data_parallel,

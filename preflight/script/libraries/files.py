@@ -24,6 +24,12 @@ def _make_folder(it: Interpreter, call: Call) -> Value:
     return NONE
 
 
+def note_saved_model(it: Interpreter, call: Call) -> None:
+    """model.save_pretrained(folder): nothing where `is_main_process` or accelerate's own function decides."""
+    if not call.open and not {"is_main_process", "save_function"} & set(call.kwargs):
+        emit_write(it, call, call.get("save_directory", 0), "file")
+
+
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.save": _save,
     "safetensors.torch.save_file": _save,

@@ -35,6 +35,7 @@ from preflight.script.libraries import (
     absl_flags,
     collectives,
     data_loaders,
+    deepspeed_engine,
     devices,
     distributed,
     environment,
@@ -73,18 +74,8 @@ _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Re
 """Which names of `import *` are whose, where a name alone would fit several libraries."""
 _RUNNERS = frozenset(
     {
-        "fire",
-        "absl",
-        "typer",
-        "tyro",
-        "jsonargparse",
-        "hydra",
-        "click",
-        "asyncio",
-        "plac",
-        "simple_parsing",
-        "pyrallis",
-        "draccus",
+        *("fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"),
+        *("simple_parsing", "pyrallis", "draccus"),
     }
 )
 
@@ -103,6 +94,7 @@ _CALLS = {
     **pytorch.CALLS,
     **huggingface.CALLS,
     **distributed.CALLS,
+    **deepspeed_engine.CALLS,
     **collectives.CALLS,
     **files.CALLS,
 }
@@ -129,6 +121,7 @@ _METHODS = {
     **lightning.METHODS,
     **collectives.METHODS,
     **data_loaders.METHODS,
+    **deepspeed_engine.METHODS,
 }
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 

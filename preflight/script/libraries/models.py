@@ -34,7 +34,8 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
-from preflight.script.libraries.collectives import note_state_dict
+from preflight.script.libraries.collectives import note_forward, note_state_dict
+from preflight.script.libraries.files import note_saved_model
 from preflight.script.names import TORCH_DTYPES
 
 TENSOR_DTYPE = "__tensor_dtype__"
@@ -134,6 +135,12 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     if name in ("state_dict", "get_adapter_state_dict"):
         note_state_dict(it, model, call)
         return Element(model, "state")
+    if name == "save_pretrained" and isinstance(owner, Ref):
+        note_saved_model(it, call)
+        return UNKNOWN
+    if name == "__call__":
+        note_forward(it, model, call)
+        return UNKNOWN
     if name == "add_adapter":
         _add_adapter(it, model, call)
         return NONE

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.values import TRUE, Ref, alternatives
+from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -13,17 +15,21 @@ if TYPE_CHECKING:
 
 _ALONE = "alone in "
 _OTHERS = "others take part"
-_OF_TRAINER = {"train": "trainer.train()", "evaluate": "trainer.evaluate()"}
+_OF_ALL = {
+    "train": "trainer.train()",
+    "evaluate": "trainer.evaluate()",
+    **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP wraps"),
+}
 
 
-@rule("R404", "collective", "train", "evaluate", "end")
+@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "end")
 def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
     The others never come: rank 0 waits until the time-out of the process group (10 to 30 minutes), or meets
-    them in another operation. So do the state_dict() of an FSDP model, accelerator.gather() and
-    trainer.evaluate(), which all ranks must call. A branch of the other ranks that takes part in one is
-    taken for the counterpart.
+    them in another operation. So do state_dict() and forward of an FSDP model, accelerator.gather(),
+    trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
+    ranks must call. A branch of the other ranks that takes part in one is taken for the counterpart.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13.
     """
     if it.target.processes == 1:
@@ -31,15 +37,24 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if event.name == "end":
         yield from () if it.notes.get(_OTHERS) else _waiting(it)
         return
+    if event.name in ("step", "scaler step") and not _is_shared(it, event):
+        return
     if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
     elif RANK_0 in it.contexts:
         level = Level.ERROR if it.target.processes else Level.WARNING
         hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
-        what = _OF_TRAINER.get(event.name) or f"{event.what}()"
+        what = _OF_ALL.get(event.name) or f"{event.what}()"
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.source.place(it.guard))
+
+
+def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
+    """Whether an optimizer steps a model whose backward() DDP completes with all ranks."""
+    optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
+    models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
+    return any(thing.get("wrapped") == TRUE for model in models if (thing := it.thing(model)) is not None)
 
 
 def _waiting(it: "Interpreter") -> Iterator[RuleHit]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, CPU, ONE_PROCESS, ONE_RANK, OTHER_RANKS, RANK_0
-from preflight.script.interpreter.values import RankValue, alternatives
+from preflight.script.interpreter.values import Const, RankValue, alternatives
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk
 
@@ -40,7 +40,9 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     """
     if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
         return
-    if RankValue() in alternatives(event.values["path"]) or _BY_RANK.search(it.source.text):
+    paths = alternatives(event.values["path"])
+    known = all(isinstance(path, Const) for path in paths)
+    if RankValue() in paths or (not known and _BY_RANK.search(it.source.text)):
         return
     tests = " ".join(_tests_around(it, event.call.node))
     if _OF_RANK_0.search(tests) or "rank" in ast.unparse(event.call.node) or _in_memory(it, event.call.node):

@@ -1,4 +1,4 @@
-"""Rules R406 to R408: how a model is wrapped for several ranks."""
+"""Rules R406 to R409: how a model is wrapped for several ranks."""
 
 import re
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     truth,
 )
+from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.gradient_exchange import exchanges_gradients
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -138,3 +139,23 @@ def _twice(it: "Interpreter", place: CodeLocation, holder: HeapObject, name: str
         related = (spot.place,) if isinstance(spot, Dtype) and spot.place else ()
         fix = 'gradient_checkpointing_kwargs={"use_reentrant": False}'
         yield RuleHit(place, _TWICE, fix, Level.ERROR, related)
+
+
+@rule("R409", "scaler step")
+def plain_scaler_of_a_sharded_model(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A plain GradScaler steps a model that FullyShardedDataParallel shards.
+
+    Each rank looks for infinities in its own shards only. One that finds some leaves out the step that the
+    others take, and halves its scale: the shards no longer are those of one model. Nothing raises. bf16 needs
+    no scaler at all, and with fully_shard (FSDP2) the plain one asks all ranks.
+    Source: torch.distributed.fsdp.sharded_grad_scaler; torch/amp/grad_scaler.py.
+    """
+    scaler = it.thing(event.ref)
+    if scaler is None or it.target.processes == 1 or truth(scaler.get("enabled")) is not True:
+        return
+    optimizers = alternatives(event.values["optimizer"])
+    models = (it.thing(model) for optimizer in optimizers for model in trained_models(it, optimizer))
+    if any(model is not None and model.get("gathers") == TRUE for model in models):
+        message = "this scaler looks for infinities in the rank's own shards only, and ranks part"
+        fix = "ShardedGradScaler() of torch.distributed.fsdp.sharded_grad_scaler, or bf16 without a scaler"
+        yield RuleHit(scaler.place, message, fix, Level.WARNING, (event.place,))

@@ -29,7 +29,8 @@ def main():
         model.eval()
         with torch.no_grad():
             model(1)
-    accelerator.unwrap_model(model).half().save_pretrained("out")
+    if accelerator.is_main_process:
+        accelerator.unwrap_model(model).half().save_pretrained("out")
 
 
 if __name__ == "__main__":

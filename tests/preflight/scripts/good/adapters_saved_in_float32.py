@@ -6,7 +6,8 @@ from peft import LoraConfig
 
 
 def save(accelerator, model):
-    accelerator.unwrap_model(model).to(torch.float32).save_pretrained("o")
+    if accelerator.is_main_process:
+        accelerator.unwrap_model(model).to(torch.float32).save_pretrained("o")
 
 
 accelerator = Accelerator(mixed_precision="bf16")

@@ -26,4 +26,5 @@ for batch in range(4):
     accelerator.backward(unet(latents.half()).sum())
     optimizer.step()
     ema = copy.deepcopy(accelerator.unwrap_model(unet)).half()
-    ema.save_pretrained("out")
+    if accelerator.is_main_process:
+        ema.save_pretrained("out")

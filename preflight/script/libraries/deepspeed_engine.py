@@ -1,0 +1,64 @@
+"""deepspeed.initialize(): an engine that places the model, scales the loss and saves what all ranks hold."""
+
+from collections.abc import Callable
+
+from preflight.script.interpreter.calls import taint
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    TRUE,
+    UNKNOWN,
+    Device,
+    Element,
+    HeapObject,
+    RankValue,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+)
+from preflight.script.libraries.collectives import emit_collective
+
+
+def make_engine(it: Interpreter, call: Call) -> Value:
+    """Return what deepspeed.initialize(model=...) gives: the engine, an optimizer, a loader, a scheduler."""
+    model = call.get("model", 1) or UNKNOWN
+    for item in alternatives(model):
+        if isinstance(item, Ref) and it.kind(item) == "model":
+            it.change(item.id, sharded=TRUE)
+            it.emit(ScriptEvent("prepare", call.place, item.id, call))
+    it.emit(ScriptEvent("sharded", call.place, None, call))
+    it.state.wrapped = True
+    it.state.device_set = True
+    taint(it, call)
+    ranks = dict.fromkeys(("local_rank", "global_rank"), RankValue())
+    engine = HeapObject(
+        "engine", call.place, {"module": model, "device": Device("cuda", of_rank=True), **ranks}
+    )
+    return Seq((it.new(engine), UNKNOWN, UNKNOWN, UNKNOWN))
+
+
+def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    del owner
+    it.library.raw_backward(it, call)
+    return UNKNOWN
+
+
+def _of_all_ranks(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+    def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+        del owner
+        emit_collective(it, call, name)
+        return UNKNOWN
+
+    return model
+
+
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {"deepspeed.initialize": make_engine}
+
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    ("engine", "backward"): _backward,
+    **{
+        ("engine", name): _of_all_ranks(name)
+        for name in ("save_checkpoint", "load_checkpoint", "save_16bit_model", "save_fp16_model")
+    },
+}
