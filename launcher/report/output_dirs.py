@@ -20,7 +20,7 @@ def output_dirs(outcome: Outcome) -> dict[str, str]:
 def output_lines(outcome: Outcome) -> Iterator[str]:
     """Yield a line for each directory with output; of a run without `output`, where its script ran.
 
-    The plan of a run that was found on its hosts knows of neither directory.
+    The plan of a run that was found on its hosts has no argv, and knows of neither directory.
     Of the local machine a command would copy what is local already. A Slurm job mostly ends with its step; no
     command reaches its nodes then.
     """
@@ -38,7 +38,7 @@ def output_lines(outcome: Outcome) -> Iterator[str]:
     if known:
         yield f"to copy it to this machine: {fetch}"
         return
-    places = sorted({node.cwd for node in remote if node.cwd})
+    places = sorted({node.cwd or "~" for node in remote if node.argv})
     where = f"in {one_line(', '.join(places))} " if places else ""
     on = short_host_range(tuple(node.host for node in remote))
     path = "--path PATH" if places else "(--path PATH if its config names no output)"

@@ -17,12 +17,7 @@ FETCH = f"gpulaunch fetch {RUN_ID}"
     [
         (("a", "b"), "~/out", "~/p", ["output: ~/out on a,b", f"to copy it to this machine: {FETCH}"]),
         (("a", "b"), "", "~/p", [f"to copy what the script wrote in ~/p on a,b: {FETCH} --path PATH"]),
-        (  # as a run found on its hosts, whose record names no directory
-            ("a", "b"),
-            "",
-            "",
-            [f"to copy what the script wrote on a,b: {FETCH} (--path PATH if its config names no output)"],
-        ),
+        (("a", "b"), "", "", [f"to copy what the script wrote in ~ on a,b: {FETCH} --path PATH"]),
         (("localhost",), "/out", "", ["output: /out"]),
         (("localhost",), "", "", []),
         (("a",), "{run_dir}/o", "", ["output: /runs/a/o on a", f"to copy it to this machine: {FETCH}"]),
@@ -42,3 +37,14 @@ def test_the_end_says_where_the_output_is(
     assert set(lines) <= set(render_outcome(outcome))
     assert outcome_json(outcome)["output_dirs"] == output_dirs(outcome)
     assert set(output_dirs(outcome)) == (set(hosts) if output else set())
+
+
+def test_of_a_run_that_was_found_on_its_hosts_no_directory_is_named() -> None:
+    outcome = over(*GOOD)
+    nodes = (
+        replace(outcome.plan.nodes[0], host="a", output_dir="", cwd="", argv=()),
+    )  # as its record has it
+    outcome = replace(outcome, plan=replace(outcome.plan, nodes=nodes))
+    assert list(output_lines(outcome)) == [
+        f"to copy what the script wrote on a: {FETCH} (--path PATH if its config names no output)"
+    ]
