@@ -119,7 +119,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     """End what dead runs left on HOSTS (default: localhost): ranks, DataLoader workers, port holders.
 
     What a dead run of gpulaunch left is ended; what else is proven left over is ended after a yes. Live,
-    foreign and system processes never are. Exit code 0: all that was asked is gone; 1: something is left.
+    foreign and system processes never are. Exit code 0: nothing that may be ended is left, nor a --pid;
+    1: something is.
     """
     options = CleanZombiesOptions(**given)
     ways = open_host_access(options)
@@ -171,7 +172,7 @@ class _CleanSession:
         errors |= failed
         for done in cleaned.values():
             self.print_lines(render_result(done))
-        code = _exit_code(found, cleaned, errors, dry_run=options.dry_run)
+        code = _exit_code(found, cleaned, errors, options.pids, dry_run=options.dry_run)
         if options.as_json:
             parts = {
                 host.entry.name: host_json(host.facts, host.choice, cleaned.get(host.entry.name))
@@ -271,12 +272,20 @@ def _code(error: GpulaunchError) -> str:
 
 
 def _exit_code(
-    found: list[_Host], cleaned: dict[str, CleanResult], errors: dict[str, GpulaunchError], *, dry_run: bool
+    found: list[_Host],
+    cleaned: dict[str, CleanResult],
+    errors: dict[str, GpulaunchError],
+    named: tuple[int, ...],
+    *,
+    dry_run: bool,
 ) -> int:
+    """Return the exit code; `named` are the pids that the user has given."""
     if errors:
         return ExitCode.UNREACHABLE
     if any(unreadable_processes(host.facts) for host in found):
         return ExitCode.NEGATIVE  # what is left on the host is not known
+    if any(each.process.pid in named for host in found for each in host.choice.kept):
+        return ExitCode.NEGATIVE  # this very process was to end
     if dry_run:
         return (
             ExitCode.NEGATIVE

@@ -112,6 +112,7 @@ def test_a_strangers_processes_are_named_and_kept(titan: Lab, tmp_path: Path) ->
     answer = gpulaunch(
         titan, "clean-zombies", "titan", "--yes", "--pid", str(other.pid), "--json", home=tmp_path
     )
+    assert answer.returncode == 1, answer.stderr
     each = found(answer)[other.pid]
     assert (each["class"], each["action"], each["advice"]) == ("foreign", "keep", "ask bob")
     assert alive(host, other.pid)
