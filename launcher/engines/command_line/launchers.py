@@ -66,6 +66,8 @@ _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_
 _CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
 """What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
+_NO_PROGRAM = re.compile(r"[\[\]{}()\"'<>=,;|]|:$")
+_SHOWN = 40
 
 
 def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
@@ -73,6 +75,8 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     text = line.words[start].text
     require_known(line.words[start], "the command")
     name = posixpath.basename(text)
+    if [word.text for word in line.words[start + 1 : start + 2]] == ["="]:  # a line of a TOML file
+        raise _no_program(f"{text} =")
     if text in ("-m", "--module") and line.environment is not None:  # `uv run -m pkg.train`
         return replace(_read_python(line, start - 1), python="")
     if _PYTHON.fullmatch(name):
@@ -94,11 +98,13 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
         return _read_tune(line, start)
     _refuse_no_program(name, [word.text for word in line.words[start + 1 :]])
     record = _record(line, "opaque", "executable", start)
-    return replace(record, remarks=_unchanged_counts(record))
+    return replace(record, remarks=(*_unchanged_counts(record), *_repeated_program(record)))
 
 
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
-    """Raise CommandRefused for the rest of a command, and for a shell that waits for a person."""
+    """Raise CommandRefused for what no program is called, and for a shell that waits for a person."""
+    if _NO_PROGRAM.search(name):
+        raise _no_program(name)
     if name.startswith("-"):
         raise CommandRefused(
             f"the line starts with {name}, an option: its program is missing",
@@ -109,6 +115,13 @@ def _refuse_no_program(name: str, args: Sequence[str]) -> None:
             f"{name} would wait for a terminal on every host",
             f"write what to start in {name}: {name} train.sh",
         )
+
+
+def _no_program(shown: str) -> CommandRefused:
+    return CommandRefused(
+        f"{shown[:_SHOWN]} is the name of no program, so the text is not a command",
+        "paste it from torchrun, accelerate or python on, to its end",
+    )
 
 
 def _longest(known: Iterable[tuple[str, ...]], words: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -244,6 +257,17 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
         for name in dict.fromkeys(names)
         if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
     )
+
+
+def _repeated_program(record: ParsedCommand) -> Iterator[str]:
+    """Yield what is said of a program that mpirun or srun would start once for each rank."""
+    request = record.request
+    ranks = request.per_node or (request.total or 1) // (request.nodes or 1)
+    if record.prefix and isinstance(ranks, int) and ranks > 1:
+        yield (
+            f"{record.prefix} would start {record.program} {ranks} times on a host, and gpulaunch starts it"
+            " once: it has to start its ranks itself"
+        )
 
 
 def _local_rank_option(launcher: LauncherKind, names: set[str], kind: ProgramKind) -> str:

@@ -126,10 +126,18 @@ def _find(word: str, table: Table, known: dict[str, LauncherOption]) -> _Match:
                 f"{name} of {table.owner} can be {' or '.join(sorted({o.name for o in longer.values()}))}",
                 "write the whole name",
             )
+    if table.style == "getopt" and _are_flags(word, known):
+        return _Match(known[word[:2]], word[:2], None)
     short = known.get(word[:2])
     if short is not None and not word.startswith("--") and short.values == 1:
         return _Match(short, word[:2], word[2:])
     raise _unknown(name, table, known)
+
+
+def _are_flags(word: str, known: Mapping[str, LauncherOption]) -> bool:
+    """Whether a word is several flags of one letter, as getopt takes them: `-lu`."""
+    flags = [known.get(f"-{letter}") for letter in word[1:]]
+    return len(flags) > 1 and all(flag is not None and flag.values == 0 for flag in flags)
 
 
 def _unknown(name: str, table: Table, known: dict[str, LauncherOption]) -> CommandRefused:

@@ -17,11 +17,13 @@ from launcher.engines.command_line.notebook_cell import shell_of_cell
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
 _PROMPT = re.compile(
-    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%][ \t]+|[$%>][ \t]+|>>>[ \t]+!?"
-    r"|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*|!(?![ \t]+(?:[\[(]|test\b))[ \t]*)",
+    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%][ \t]+|[A-Za-z][\w-]{0,15}\$[ \t]+"
+    r"|[$%>][ \t]+|>>>[ \t]+!?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*|!(?![ \t]+(?:[\[(]|test\b))[ \t]*)",
     re.MULTILINE,
 )
-_SHELL_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\$)[ \t]+")
+_SHELL_PROMPT = re.compile(
+    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|[A-Za-z][\w-]{0,15}\$|\$)[ \t]+"
+)
 _ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={_LAUNCH}\b)")
 _LAUNCH_LINE = re.compile(rf"^[ \t]*{_LAUNCH}\b", re.MULTILINE)
 _LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){_PROGRAMS}\b")
@@ -31,8 +33,9 @@ _HISTORY = re.compile(
 )
 _HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
 _FENCE = re.compile(
-    r"^[ \t]*(?:(?:```|~~~)[^`~\n]*|\"{3}|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
+    r"^[ \t]*(?:(?:```|~~~)[^`~\n]*|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
 )
+_QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 _INVISIBLE = {
@@ -44,7 +47,7 @@ _INVISIBLE = {
 _LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE)
 _LABEL = re.compile(
     rf"^[ \t]*(?:- )?(?:[A-Z][\w -]{{0,30}}:|(?:command|run|cmd|script):|CMD|ENTRYPOINT|RUN)[ \t]+"
-    rf"(?=`?{_LAUNCH}\b)",
+    rf"(?=`?{_LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
     re.MULTILINE,
 )
 _WORDS = re.compile(
@@ -80,7 +83,7 @@ def commands_text(text: str) -> str:
     document = command_of_editor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
     text = recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
-    code = _CODE.fullmatch(text)
+    code = _CODE.fullmatch(text) or _QUOTES.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
     root = _ROOT_PROMPT.match(text)
     typed = text[root.end() :] if root is not None else ""

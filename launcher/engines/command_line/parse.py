@@ -74,6 +74,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
         around = strip_wrapper(line.words, at)
         if around is not None:
             at = around.start
+            line.words = line.words[: around.end]
             for position, name, value in around.assignments:
                 line.assign(position, name, value)
             line.unset += around.unset

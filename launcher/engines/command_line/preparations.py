@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.terminals import SENTENCE, read_terminal
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
@@ -40,6 +41,9 @@ _DROPPED: Mapping[str, str] = {
 }
 _AFTER = ("tail", "less", "watch", "fg", "bg")
 """Commands that only look at a launch which continues."""
+
+_SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
+"""What stays in a terminal whose command has ended: `torchrun a.py; exec bash`."""
 
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
 _RC_FILES = (
@@ -148,6 +152,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     name = posixpath.basename(words[0].text)
     if after and name in _AFTER:
         return f"{name}: {NOTHING}"
+    if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
+        return f"{' '.join(word.text for word in words)}: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
@@ -156,6 +162,9 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return "exec: every rank has a log of its own in gpulaunch-runs"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):
         return ""
+    terminal = read_terminal(words, 0)
+    if terminal is not None and terminal.start == terminal.end:
+        return f"{name}: {SENTENCE}"
     if name in _DROPPED:
         return f"{name}: {_DROPPED[name]}"
     if name in ("source", ".") and len(words) > 1 and posixpath.basename(words[1].text) in _RC_FILES:

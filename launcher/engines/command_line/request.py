@@ -1,5 +1,6 @@
 """What the options of a line ask for, together: fields of Request, and contradictions between them. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,7 @@ def request_of(found: Iterable[FoundOption]) -> Request:
     fields: dict[str, Any] = {}
     uses: dict[str, OptionUse] = {}
     for one in found:
-        is_known = all(word.is_known for word in one.words)
+        is_known = all(word.is_known for word in one.words) and not _is_blank(one)
         for name, value in (_fields(one) if is_known else _port_alone(one)).items():
             if value is None:
                 continue
@@ -48,6 +49,12 @@ def request_of(found: Iterable[FoundOption]) -> Request:
                 )
             fields[name], uses[name] = value, one.use
     return Request(**fields)
+
+
+def _is_blank(one: FoundOption) -> bool:
+    """Whether a count is one that a page leaves to its reader: `--nproc_per_node=N`, `-np NUM_GPUS`."""
+    is_count = one.option.fate == "owned" and one.option.kind in ("int", "per_node", "nodes")
+    return is_count and all(re.fullmatch(r"[A-Z][A-Z0-9_]{0,40}", word.text) for word in one.words)
 
 
 def _port_alone(one: FoundOption) -> Mapping[str, Any]:

@@ -16,6 +16,8 @@ _CONTINUED = re.compile(r"(?:\\{1,2}|(?<=[ \t])[\^`])[ \t]*(?:\r?\n|\Z)")
 _PLACEHOLDER = re.compile(
     r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
     r"|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"
+    r"|<[A-Z][A-Z0-9 _./-]{0,60}(?:\| ?[A-Z0-9 _./-]{1,60}){0,5}>|<\\?#\w[\w -]{0,40}>"
+    r"|\[(?i:optional|other|additional|further)(?: [a-z]{1,20}){1,3}\]"
 )
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
 _QUOTED_PLACEHOLDER = re.compile(

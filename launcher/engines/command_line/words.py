@@ -84,6 +84,11 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
             f"{where} has {', '.join(parts)}, {'arguments' if len(parts) > 1 else 'an argument'} of a script",
             f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
         )
+    if any(map(_ARGUMENT.fullmatch, parts)):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, arguments of a script and what is made of them",
+            f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
+        )
     programs = [_WHICH.fullmatch(part) for part in parts]
     if len(parts) == 1 and programs[0] is not None:
         name = programs[0][1]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from launcher.engines.command_line.preparations import INTERPRETER
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.tables import wrappers as tables
+from launcher.engines.command_line.terminals import SENTENCE, read_terminal
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -25,6 +26,7 @@ class Around:
     environment: Environment | None = None
     directory: str = ""
     dropped: tuple[str, ...] = ()
+    end: int | None = None  # of the command, where words behind it belong to the wrapper
 
 
 def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
@@ -38,20 +40,22 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         value = Word(assignment[2], words[start].unresolved)
         return Around(start + 1, ((start, assignment[1], value),))
     name = posixpath.basename(text)
+    terminal = read_terminal(words, start)
+    if terminal is not None and terminal.start < terminal.end:
+        return Around(terminal.start, dropped=(f"{name}: {SENTENCE}",), end=terminal.end)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
         why, fix = tables.REFUSED[name]
-        raise CommandRefused(
-            f"{name}: {why}", _batch_script_fix(words[start + 1 :]) if name == "sbatch" else fix
-        )
+        raise CommandRefused(f"{name}: {why}", _typed_fix(name, words[start + 1 :]) or fix)
     if name == "env":
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:
+        after = _after_flags(words, start + 1, tables.VALUE_FLAGS.get(name, ()))
         return Around(
-            _after_flags(words, start + 1, tables.VALUE_FLAGS.get(name, ())),
+            min(after + (name == "taskset"), len(words)),  # its mask
             dropped=(tables.TRANSPARENT[name],),
         )
-    after = words[start + 1].text if start + 1 < len(words) else ""
-    if name == "uvx" or (name == "uv" and after == "tool"):
+    following = words[start + 1].text if start + 1 < len(words) else ""
+    if name == "uvx" or (name == "uv" and following == "tool"):
         raise CommandRefused(
             f"{name} runs a program from an environment made for it", "install it on the hosts"
         )
@@ -60,9 +64,22 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     return None
 
 
-def _batch_script_fix(words: Sequence[Word]) -> str:
-    """Return what takes the place of `sbatch` with these words: its script is the first file among them."""
+def _typed_fix(name: str, words: Sequence[Word]) -> str:
+    """Return what takes the place of `ssh` or `sbatch` with these words, "" for another program."""
     texts = [word.text for word in words]
+    if name == "ssh":
+        at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
+        return f"leave ssh {texts[at]} out, and write --hosts {texts[at]}" if at is not None else ""
+    return _batch_script_fix(texts) if name == "sbatch" else ""
+
+
+def _is_host(texts: Sequence[str], at: int, text: str) -> bool:
+    is_value = at > 0 and re.fullmatch(r"-[a-zA-Z]*[bceFiIJlLmoOpRSwWD]", texts[at - 1]) is not None
+    return not text.startswith("-") and not is_value and re.fullmatch(r"[\w.@:-]+", text) is not None
+
+
+def _batch_script_fix(texts: Sequence[str]) -> str:
+    """Return what takes the place of `sbatch`: its script is the first file among its words."""
     script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
     if not script and texts and not texts[-1].startswith("-"):
         script = texts[-1]

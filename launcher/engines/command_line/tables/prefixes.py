@@ -277,6 +277,15 @@ SRUN = Table(
         refused("--container-mounts", "srun's container plug-in does not run", _CONTAINER_FIX),
         refused("--container-name", "srun's container plug-in does not run", _CONTAINER_FIX),
         refused("--container-workdir", "srun's container plug-in does not run", _CONTAINER_FIX),
+        *(
+            refused(name, "srun's container plug-in does not run", _CONTAINER_FIX, values=OPTIONAL)
+            for name in (
+                "--environment",
+                "--container-writable",
+                "--container-remap-root",
+                "--container-save",
+            )
+        ),
         refused("--multi-prog", "each rank would run a program of its own", "launch one program", values=0),
         refused(
             "--het-group", "the parts of a heterogeneous job are launches of their own", "launch one part"

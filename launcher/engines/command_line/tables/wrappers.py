@@ -130,6 +130,8 @@ TRANSPARENT = {
     "caffeinate": "caffeinate: a run continues without its client",
     "stdbuf": "stdbuf: python runs unbuffered in every rank",
     "unbuffer": "unbuffer: python runs unbuffered in every rank",
+    "numactl": "numactl: it would bind all ranks of a host alike, and is left out",
+    "taskset": "taskset: it would bind all ranks of a host alike, and is left out",
     "ionice": "ionice: the priority of disks is left as it is",
     "nice": "nice: the priority of processes is left as it is",
 }
@@ -139,6 +141,10 @@ VALUE_FLAGS = {
     "exec": ("-a",),
     "time": ("-f", "-o"),
     "nice": ("-n",),
+    "numactl": (
+        *("-N", "-m", "-C", "-i", "-p", "-w", "-P", "--cpunodebind", "--membind", "--physcpubind"),
+        *("--interleave", "--preferred", "--preferred-many", "--weighted-interleave"),
+    ),
     "ionice": ("-c", "-n"),
     "stdbuf": ("-i", "-o", "-e"),
 }
@@ -162,8 +168,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "timeout would end a launcher and leave ranks behind",
         "leave it out; gpulaunch stop ends a run",
     ),
-    "numactl": ("numactl would bind the launcher, and with it all ranks of a host, alike", "leave it out"),
-    "taskset": ("taskset would bind the launcher, and with it all ranks of a host, alike", "leave it out"),
     "chrt": ("it would change the launcher alone", "leave it out"),
     "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
     "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),
