@@ -93,6 +93,7 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "fully_shard(other)\nsecond = torch.optim.AdamW(other.parameters())",
     ),
     "R408": ("marked_ready_twice", "find_unused_parameters=True", "find_unused_parameters=False"),
+    "R409": ("plain_scaler_of_shards", 'torch.amp.GradScaler("cuda")', "ShardedGradScaler()"),
     "V301": ("nocuda", "no_cuda=False, ", ""),
     "V302": ("old_keywords", 'dtype="float32"', 'torch_dtype="float32"'),
 }
