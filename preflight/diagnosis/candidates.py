@@ -1,6 +1,7 @@
 """What the lines of a log accuse, and the order in which that is believed. Pure."""
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,9 @@ from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quote
 
 _WATCHDOG = "S54"
 _SHORT_END = 3
+_RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
+_CUT = 6
+"""Lines at a log's end among which the `raise` is whose message is lost."""
 _MANY_STEPS = 10
 """Steps behind a line that show, where nothing failed, that the run outlived it."""
 _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
@@ -26,6 +30,11 @@ _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
+_NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
+_NCCL_CONTINUES = re.compile(
+    r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL INFO (?:Using network|Connected all|.{0,200}Init COMPLETE)"
+)
+_NCCL_FAILED = re.compile(r"NCCL INFO \S+\.cc:\d+ -> [1-7]\b")
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
 # A warning, but of a process that continues without the GPU that it was started for.
@@ -47,7 +56,7 @@ def candidates(
     raised = [each for each in raised if each.line.order >= course.start]
     chains = _chains(raised)
     hits = _messages([hit for hit in hits if hit.line.order >= course.start], raised, course)
-    hits = _not_overtaken(hits, chains)
+    hits = _not_continued(_not_overtaken(hits, chains), course.lines)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
     open_ends = [chain for chain in chains if not course.moved(chain[-1].line.order, last)]
@@ -98,11 +107,21 @@ def _messages(
     shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
     if shown or raised:
         return shown
+    last = _cut_raise(course.lines)
     return [
         hit
         for hit in hits
-        if hit.line.text.lstrip().startswith("raise ") and is_quoted(course.lines, hit.line)
+        if (hit.line.order >= last or hit.line.text.lstrip().startswith("raise "))
+        and is_quoted(course.lines, hit.line)
     ]
+
+
+def _cut_raise(lines: Sequence[Line]) -> int:
+    """Return the `order` of the `raise` whose message is cut off by the log's end, behind all lines where there is none."""
+    end = lines[-_CUT:]
+    found = max((line.order for line in end if _RAISES.match(line.text)), default=sys.maxsize)
+    framed = any(line.order > found and line.text.lstrip().startswith('File "') for line in end)
+    return sys.maxsize if framed else found
 
 
 def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[SignatureHit]:
@@ -132,6 +151,19 @@ def _not_overtaken(
         for hit in hits
         if (hit.row.depth is CausalDepth.ROOT and not hit.row.broad) or hit.line.order not in overtaken
     ]
+
+
+def _not_continued(hits: Sequence[SignatureHit], lines: Sequence[Line]) -> list[SignatureHit]:
+    """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose."""
+    warned = {hit.line.order: found[1] for hit in hits if (found := _NCCL_WARNS.search(hit.line.text))}
+    if not warned:
+        return list(hits)
+    continued = {
+        found[1]: line.order
+        for line in lines
+        if "NCCL INFO" in line.text and (found := _NCCL_CONTINUES.search(line.text))
+    }
+    return [hit for hit in hits if continued.get(warned.get(hit.line.order, ""), -1) < hit.line.order]
 
 
 def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
@@ -219,7 +251,12 @@ def _weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candi
 def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
     """Let a message be likely that is in a line of prose, with lines of other things behind it and no failure anywhere."""
     cause, last = candidate.cause, len(course.lines) - 1
-    if cause.confidence != "certain" or _UNCARRIED.search(candidate.first.text):
+    if cause.confidence != "certain":
+        return candidate
+    if _UNCARRIED.search(candidate.first.text) and (
+        "NCCL WARN" not in candidate.first.text
+        or any(_NCCL_FAILED.search(line.text) for line in course.lines)
+    ):
         return candidate
     if candidate.first.order + _SHORT_END >= last or (
         _SAYS_ERROR.search(candidate.first.text) and not _IN_A_SENTENCE.search(candidate.first.text)

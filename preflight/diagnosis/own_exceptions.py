@@ -31,7 +31,9 @@ def user_exceptions(
         if any(is_known(each, matched) for each in chain[last:]):
             continue
         root = _innermost(members)
-        if is_harmless(root.line.text) or (wraps_another(root) and root.line.order in matched):
+        if is_harmless(root.line.text) or (
+            wraps_another(root) and (root.line.order in matched or not root.message)
+        ):
             continue
         row = row_of_place(chain)
         made = (

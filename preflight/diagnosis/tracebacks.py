@@ -33,7 +33,7 @@ _INNER = re.compile(
     r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker"
 )
 _WRAPS = re.compile(
-    r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker"
+    r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with"
 )
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"

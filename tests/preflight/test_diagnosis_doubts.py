@@ -118,7 +118,27 @@ def test_a_warning_behind_which_many_steps_follow_ends_no_run() -> None:
     [
         '  File "/opt/venv/torch/nn/parallel/distributed.py", line 457, in _sync\n    self._sync(\n',
         "Exception: no word that a row knows\nlogs are closed\n",
+        "containers ERROR    ExecuteUserScriptError:\n10:11:16 Uploading\n10:11:16 - Training job failed\n",
+        "│   580 │   │   raise CalledProcessError(code, cmd)  │\n│   583                              │\n",
     ],
 )
 def test_a_log_that_ends_in_a_failure_without_its_reason_is_unknown_and_not_benign(log: str) -> None:
     assert diagnose(log).verdict != "benign"
+
+
+def test_an_exception_that_only_announces_another_one_is_no_cause_where_that_is_cut_off() -> None:
+    log = (
+        FRAMES
+        + "Exception:\n\n-- Process 2 terminated with the following error:\n"
+        + FRAMES.rstrip("\n")
+        + "\n"
+    )
+    assert (diagnose(log).verdict, diagnose(log).causes) == ("unknown", ())
+
+
+def test_what_nccl_warned_of_before_it_used_the_network_ended_no_run() -> None:
+    warned = "node1:80744:80744 [1] misc/ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed\n"
+    used = "node1:80744:80744 [1] NCCL INFO Using network IB\n"
+    assert diagnose(warned + used).verdict == "benign"
+    assert diagnose(warned + used.replace("80744", "80745")).verdict == "nccl-network"
+    assert diagnose(warned + used + FAILED).causes[0].slug == "cuda-oom"

@@ -75,7 +75,7 @@ ROWS: tuple[Signature, ...] = (
               "a socket, shared memory or network interface failed NCCL",
               "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,
-              r"Watchdog caught collective operation timeout|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
+              r"Watchdog caught collective operation timeout|Expected \d+ threads to join the rendezvous, but not all|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
               r"|Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"

@@ -8,7 +8,7 @@ ROWS: tuple[Signature, ...] = (
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S48", "too-many-open-files", ROOT,
-              r"can't start new thread|^(?!.*unable to lock file).*Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|fork rejected by pids controller|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread",
+              r"can't start new thread|^(?!.*unable to lock file).*(?:fork|[Tt]hread|clone|spawn|exec|BlockingIOError|^(?:sh|bash|/bin/\w+)).{0,160}Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|fork rejected by pids controller|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread",
               "the limit of processes and threads of this user or container is reached",
               "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,

@@ -22,6 +22,8 @@ def _raised(*messages: str) -> str:
 
 
 PATTERNS: tuple[tuple[str, str], ...] = (
+    ("S48", r"^(?!.*(?:unable to lock file|[Nn][Cc][Cc][Ll])).*Resource temporarily unavailable"),
+    ("S55", r"\bN[Cc][Cc][Ll] [Ee]rror, "),
     ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
     ("S112", _raised(
@@ -77,7 +79,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         rf"\b(?:not|[Cc]annot|[Cc]an't|[Mm]issing|[Nn]o) (?:find |get |read )?[`'\"]?{_RANK_VARIABLE}\b",
     )),
     ("S50", _raised(r"\b[Pp]ort\b.{0,40}\b(?:in use|taken|occupied|already used|not free|unavailable)\b")),
-    ("S52", _raised(r"\b(?:[Tt]imed out|[Tt]ime-?out)\b.{0,100}\b(?:ranks?|nodes?|peers?|barrier|collective|store|rendezvous|process groups?)\b", r"\b(?:barrier|collective|store|rendezvous|process group)\b.{0,80}\b(?:[Tt]imed out|[Tt]ime-?out)\b")),
+    ("S52", _raised(r"\b(?:[Tt]imed out|[Tt]ime-?out)\b.{0,100}\b(?:ranks?|nodes?|peers?|barrier|collective|store|rendezvous|process groups?)\b", r"\b(?:[Bb]arrier|collective|store|rendezvous|process group)\b.{0,80}\b(?:[Tt]imed out|[Tt]ime-?out)\b")),
     ("S49", r"\bDist(?:Network|Store)Error: "),
     ("S17", _raised(r"\bparameters? that requires? (?:a )?grad", r"\b(?:does not|do not|doesn't|don't|[Nn]one of .{0,40}) (?:have )?requires?[ _]grad\b", r"\boptimizer got an empty parameter list", r"\b[Nn]o (?:trainable|learnable) (?:param|weight|layer)")),
     ("S19", _raised(
