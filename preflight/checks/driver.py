@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.registry import host_check
+from preflight.checks.unread_facts import missing_fix
 from preflight.checks.versions import compare, release, satisfies
 from preflight.checks.wheels import driver_floor
 from preflight.facts.gpu import Driver
@@ -78,7 +79,14 @@ def _unanswered(what: str, fact: Missing) -> Problem:
             f"this user may not ask the driver: {fact.reason}",
             "ask the administrator for access to /dev/nvidia*",
         )
-    return Problem(f"{what} could not be read: {fact.reason}", "nvidia-smi", severity=Severity.UNKNOWN)
+    if "Failed to initialize NVML" in fact.reason:
+        return Problem(
+            f"the driver's library does not start: {fact.reason}",
+            "in a container: start it again, `systemctl daemon-reload` on its host takes its devices away; "
+            "on a host: sudo dmesg | grep -i nvrm, then reboot",
+        )
+    fix = missing_fix(fact) if fact.code == "not-asked" else "nvidia-smi"
+    return Problem(f"{what} could not be read: {fact.reason}", fix, severity=Severity.UNKNOWN)
 
 
 @host_check("DRV002", gpu_only=True)

@@ -24,12 +24,13 @@ _KINDS = (
     (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
 )
 ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}}, ?){{0,12}}(?:{NAME}|{_UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
+_TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
 
 
 def bare_tree(text: str) -> tuple[Tree, str] | None:
     """Return the tree of rows whose values say what they are, and what is not known of them; else None."""
-    lines = [line for line in text.split("\n") if line.strip()]
+    lines = [_TIME.sub("", line) for line in text.split("\n") if line.strip()]
     rows = [row for line in lines if (row := _row(line)) is not None]
     width = max(map(len, rows), default=0)
     whole = [row for row in rows if len(row) == width]
@@ -50,9 +51,9 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
 
 
 def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
-    """Whether rows are those of GPUs: by their UUIDs, or by names of which each is known."""
-    if not rows or "uuid" in kinds:
-        return bool(rows)
+    """Whether rows are those of GPUs: by UUIDs beside names or buses, or by names of which each is known."""
+    if "uuid" in kinds and (len(kinds) == 1 or not {"product_name", "@id"}.isdisjoint(kinds)):
+        return True  # and not a process with its GPU
     names = [row[kinds.index("product_name")] for row in rows] if "product_name" in kinds else []
     return bool(names) and all(isinstance(capability({}, name), list) for name in names)
 

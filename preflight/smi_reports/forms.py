@@ -12,22 +12,29 @@ from typing import Any, NamedTuple
 from preflight.probes.fact import missing
 from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
-from preflight.probes.nvidia_smi.values import NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
+from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
 from preflight.smi_reports.bare_csv import ROW, bare_tree
-from preflight.smi_reports.lists import LSPCI, csv_tree, list_tree, lspci_gpus
+from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.qtext import q_tree
+from preflight.smi_reports.query_csv import csv_tree
 from preflight.smi_reports.repeats import latest
 from preflight.smi_reports.surroundings import closed_xml
-from preflight.smi_reports.table import CUT, MAX_GPUS, table_tree
+from preflight.smi_reports.table import MAX_GPUS, table_tree
 
 Facts = dict[str, Any]
 
 _TABLE_HEAD = re.compile(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
+_ERROR_LINES = 4
+_ERRORS = (
+    r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
+    r"|Unable to determine the |NVIDIA-SMI couldn't find)"
+)
+_AT_PROMPT = re.compile(r"[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -56,7 +63,11 @@ def _tree_facts(tree: Facts) -> Facts:
 
 
 def _error(text: str) -> Facts | None:
-    excuse = smi_error(text) if len(text) <= _LONGEST_ERROR else None
+    """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
+    found = re.search(_ERRORS, text, re.MULTILINE | re.IGNORECASE)
+    paragraph = text[found.start() :].split("\n\n", maxsplit=1)[0] if found else text
+    lines = [line for line in paragraph.split("\n") if not _AT_PROMPT.match(line)][:_ERROR_LINES]
+    excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
 
 
@@ -127,13 +138,9 @@ def _table(text: str) -> Facts:
         reason = f"the file is cut before its list of processes: the host has at least {_counted(count)}"
         for gpu in facts["gpus"]:
             gpu["processes"] = missing(reason, "not-asked")
-    cut = missing("the file is cut at this value", "not-asked")
     for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
-        for process in gpu["processes"] if isinstance(gpu["processes"], list) else ():
-            if isinstance(process["used_mib"], dict) and CUT in str(process["used_mib"]):
-                process["used_mib"] = cut
         if "processes" in row and "fb_memory_usage" not in row:
-            gpu["memory"] = cut
+            gpu["memory"] = value_of(CUT, whole)
     return facts
 
 
@@ -235,12 +242,7 @@ FORMS = (
         r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",
         _csv,
     ),
-    Form(
-        r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
-        r"|Unable to determine the )",
-        _error,
-    ),
-    Form(r"^NVIDIA-SMI couldn't find", _error),
+    Form(_ERRORS, _error),
     Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
     Form(TOPOLOGY, _topology),
     Form(MONITOR, _monitor),

@@ -3,11 +3,17 @@
 import re
 from typing import Any
 
+from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.qindent import indented, is_flat
 
 Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
+_LEAST_INDENT = 4
+_NO_UNIT = re.compile(r"\d+(?: M?i?)?")
+_UUID = re.compile(
+    r"^\s+GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
+)
 
 
 def q_tree(text: str) -> Tree:
@@ -15,11 +21,12 @@ def q_tree(text: str) -> Tree:
 
     Raises ValueError where the depth of its lines is lost, and where it starts within a GPU.
     """
-    text = indented(text) if is_flat(text) else text
+    lines = (indented(text) if is_flat(text) else text).split("\n")
+    width = _cut_width(lines)
     top: Tree = {"gpu": []}
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     is_within = False  # a GPU of which the first line is missing
-    for line in text.split("\n"):
+    for line in lines:
         gpu = _GPU.match(line)
         if gpu:
             if is_within and "attached_gpus" not in top:
@@ -33,13 +40,45 @@ def q_tree(text: str) -> Tree:
             continue
         is_within |= colon == ":" and line[:1] in " \t" and not top["gpu"]
         indent, key = len(line.expandtabs()) - len(words), _key(label)
-        value = rest.removeprefix(" ") if colon else None
+        if not colon and indent < _LEAST_INDENT and len(open_at) > 1 and top["gpu"]:
+            continue  # the rest of a long value, or what another program printed
+        value = (CUT if len(line) == width else rest.removeprefix(" ")) if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU
         while open_at[-1][0] >= indent:
             open_at.pop()
         _place(open_at, indent, key, value)
+    for gpu_tree in top["gpu"]:
+        _mark_cut_sizes(gpu_tree.get("fb_memory_usage"), ("total", "reserved", "used", "free"))
+        _mark_cut_processes(gpu_tree)
     return top
+
+
+def _cut_width(lines: list[str]) -> int:
+    """Return the length at which all lines are cut, as a UUID shows that is not whole; 0 where none does."""
+    width = max(map(len, lines))
+    return width if any(len(line) == width and _UUID.match(line) for line in lines) else 0
+
+
+def _mark_cut_sizes(group: Any, names: tuple[str, ...]) -> None:
+    """Mark sizes as cut that lack their unit, or a part of it."""
+    for name in names if isinstance(group, dict) else ():
+        if isinstance(group.get(name), str) and _NO_UNIT.fullmatch(group[name]):
+            group[name] = CUT
+
+
+def _mark_cut_processes(gpu: Tree) -> None:
+    """Leave out a list of processes that is cut before the first, and memory where it is cut in one."""
+    listed = gpu.get("processes")
+    if not isinstance(listed, dict):
+        return
+    found = listed.get("process_info")
+    for process in found if isinstance(found, list) else ():
+        _mark_cut_sizes(process, ("used_gpu_memory",))
+    if not found:
+        del gpu["processes"]
+    elif isinstance(found, list) and "used_gpu_memory" not in found[-1]:
+        gpu.pop("fb_memory_usage", None)
 
 
 def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | None) -> None:

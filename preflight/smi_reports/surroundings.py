@@ -4,6 +4,7 @@ import codecs
 import html
 import json
 import re
+from itertools import pairwise
 
 from preflight.smi_reports.line_breaks import unwrapped
 
@@ -36,6 +37,7 @@ _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
+_QUOTE = re.compile(r"[>#|\s]{1,8}")
 _NEXT_LINES = 6
 """Lines below the first one by which its prefix is known to be one of every line."""
 
@@ -63,8 +65,26 @@ def plain_text(text: str) -> str:
     found = _HEAD.search(text)
     if found is None:
         return text
-    prefix = _prefix(found[1], text[found.start() :].split("\n", _NEXT_LINES + 1)[1 : _NEXT_LINES + 1])
-    return text if prefix is None else "\n".join(prefix.sub("", line) for line in text.split("\n"))
+    lines = text.split("\n")
+    width = max(map(len, lines)) if _QUOTE.fullmatch(found[1]) else 0
+    below = text[found.start() :].split("\n", 2 * _NEXT_LINES + 1)[: 2 * _NEXT_LINES + 1]
+    following = [
+        line for above, line in pairwise(below) if line.startswith(found[1].rstrip()) or len(above) != width
+    ]  # without what a terminal wrapped
+    prefix = _prefix(found[1], following[:_NEXT_LINES])
+    return text if prefix is None else "\n".join(_without_prefix(lines, prefix))
+
+
+def _without_prefix(lines: list[str], prefix: "re.Pattern[str]") -> list[str]:
+    """Return lines without a prefix; one that has none behind a line of full length is the rest of that."""
+    width, was_full, kept = max(map(len, lines)), False, list[str]()
+    for line in lines:
+        if was_full and line and not prefix.match(line):
+            kept[-1] += line
+        else:
+            kept.append(prefix.sub("", line))
+        was_full = len(line) == width
+    return kept
 
 
 def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:

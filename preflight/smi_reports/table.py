@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from preflight.probes.nvidia_smi.values import CUT
+
 Tree = dict[str, Any]
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Version: *([\w./]+))?")
@@ -28,8 +30,8 @@ _NOT_LISTED = re.compile(r"^\|\s+(\d{1,4})\s+Not Supported\s*\|\s*$")
 _CUT_PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+(\S.*))?)?)?()$"
 )
-_CUT_BEFORE_PID = re.compile(r"^\|\s+(\d{1,4})(?:\s+(?:N/A|\d+)){0,2}$")
-CUT = "a cell that is cut"
+_UNREAD = re.compile(r"^\|\s+(\d{1,4})\s.*$|^\|\s+(\d{1,4})$")
+"""A row of a process that is cut before its pid, or damaged."""
 LOST = "GPU is lost"
 NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
 _UNREACHABLE = re.compile(
@@ -51,7 +53,7 @@ def table_tree(text: str) -> Tree:
     if not old:
         table, _, processes = text.partition("Processes:")
     row: Tree | None = None
-    for line in table.split("\n"):
+    for line in table.partition("MIG devices:")[0].split("\n"):
         start = line.strip()
         cells = start.removeprefix("|").removesuffix("|").split("|")
         if not start.startswith("|") or len(cells) > _CELLS:
@@ -64,6 +66,9 @@ def table_tree(text: str) -> Tree:
                 tree["gpu"] += [absent_gpu(text) for _ in range(number - len(tree["gpu"]))]
             tree["gpu"].append(row)
         elif row is not None:
+            if "fb_memory_usage" in row and _MEMORY.search(cells[1]) and _SECOND.fullmatch(cells[0]):
+                row = {}  # of a GPU whose first line is lost
+                tree["gpu"].append(row)
             _later_row(row, cells)
     if tree["gpu"]:
         unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
@@ -105,11 +110,16 @@ def _first_row(cells: list[str], count: int) -> tuple[int, Tree] | None:
     cut = cut or (None if any(cells[1:]) else _CUT_FIRST.fullmatch(cells[0]))
     if cut is None or cells[2].strip() or int(cut.group(1)) < count:
         return None
-    return int(cut.group(1)), {"product_name": cut.group(2)}
+    return int(cut.group(1)), {"product_name": _name(cut.group(2))}
+
+
+def _name(cell: str) -> str:
+    """Return a name without what is left of the mode of persistence behind it, where that is cut."""
+    return re.sub(r"\s{2,}\S{0,4}$", "", cell)
 
 
 def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
-    row: Tree = {"@id": bus, "product_name": first.group(2)}
+    row: Tree = {"@id": bus, "product_name": _name(first.group(2))}
     if first.group(3) in ("On", "Off"):
         row["persistence_mode"] = first.group(3)
     if ecc.isdigit():
@@ -135,7 +145,11 @@ def _later_row(row: Tree, cells: list[str]) -> None:
     if use and "compute_mode" not in row:
         row["utilization"] = {"gpu": use.group(1)}
         row["compute_mode"] = use.group(2)
-    elif not second and cells[2].strip() in ("Enabled", "Disabled", "N/A", "Enabled*", "Disabled*"):
+    elif (
+        not second
+        and "mig_mode" not in row
+        and cells[2].strip() in ("Enabled", "Disabled", "N/A", "Enabled*", "Disabled*")
+    ):
         row["mig_mode"] = {"current": cells[2].strip().rstrip("*")}
 
 
@@ -150,14 +164,15 @@ def _processes(gpus: list[Tree], text: str) -> None:
     for line in text.split("\n"):
         match = _PROCESS.match(line) or _OLD_PROCESS.match(line)
         left = line.rstrip(" |\r\t")
-        match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(left) or _CUT_BEFORE_PID.match(left)
-        if match is None or int(match.group(1)) not in by_index:
+        match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(left) or _UNREAD.match(left)
+        index = int(match.group(1) or match.group(2)) if match else -1
+        if match is None or index not in by_index:
             continue
-        last = int(match.group(1))
+        last = index
         if match.re is _NOT_LISTED:
             unlisted.add(last)
             continue
-        if match.re is _CUT_BEFORE_PID:
+        if match.re is _UNREAD:
             doubtful.add(last)
             continue
         pid, kind, name, used = match.groups()[1:]

@@ -65,7 +65,7 @@ _CSV = (
             ["L40S", "lost", "L40S"],
             [46068, "lost", 46068],
         ),
-        (_CSV + "NVIDIA L40S, 12 MiB, 9 M", ["L40S", "L40S"], [46068, "hold"]),
+        (_CSV + "NVIDIA L40S, 12 MiB, 9 M", ["L40S", "L40S"], [46068, "cut"]),
     ],
     ids=["a lost GPU", "a row cut at the end"],
 )

@@ -6,6 +6,7 @@ from ..fact import Json
 from .values import NOT_HELD, find, not_understood, value_at, value_of, whole
 
 MPS_SERVER = "nvidia-cuda-mps-server"
+_LEAST_OF_MPS = "nvidia-cuda-"
 
 
 def processes(gpu: Json) -> Any:
@@ -16,15 +17,18 @@ def processes(gpu: Json) -> Any:
     if isinstance(group, str):
         return [] if group in ("", "None") else value_of(group, not_understood)
     listed = group.get("process_info", [])
-    found = []
+    found, unread = list[Json](), None
     for process in listed if isinstance(listed, list) else [listed]:
         pid = value_at(process, whole, "pid")
         if not isinstance(pid, int):
+            unread = pid
             continue
         used = value_at(process, whole, "used_memory", "used_gpu_memory")
         name = value_at(process, str, "process_name", "name")
         kind = _kind(find(process, "type") or "C", used, name)
         found += [{"pid": pid, "kind": kind, "used_mib": used, "name": name}]
+    if unread is not None and not found:
+        return unread
     return sorted(found, key=lambda process: int(process["pid"]))
 
 
@@ -32,10 +36,17 @@ def _kind(letters: str, used: Any, name: Any) -> str:
     """Return what a process does on the GPU, by nvidia-smi's letters.
 
     A desktop's own programs are C+G without a figure of memory (Windows prints N/A for all of them); an MPS
-    server computes nothing itself.
+    server computes nothing itself. A program whose figure a file cuts may be one that computes.
     """
-    if letters.startswith("M") or (isinstance(name, str) and name.endswith(MPS_SERVER)):
+    if letters.startswith("M") or _is_mps_server(name):
         return "mps"
-    if "C" not in letters or ("G" in letters and not isinstance(used, int)):
+    is_cut = isinstance(used, dict) and used["code"] == "not-asked"
+    if "C" not in letters or ("G" in letters and not isinstance(used, int) and not is_cut):
         return "graphics"
     return "compute"
+
+
+def _is_mps_server(name: Any) -> bool:
+    """Whether a name is that of an MPS server, which a table may cut."""
+    base = name.rpartition("/")[2] if isinstance(name, str) else ""
+    return base.startswith(_LEAST_OF_MPS) and MPS_SERVER.startswith(base)

@@ -1,5 +1,6 @@
 """Driver and GPUs out of the tree of nvidia-smi's XML, or of its text with keys made alike."""
 
+import re
 from typing import Any
 
 from ..fact import Json, missing
@@ -9,7 +10,16 @@ from .capability import capability
 from .health import ecc, recovery, remap, retired, throttle
 from .links import fabric, pcie
 from .processes import processes
-from .values import NOT_HELD, all_or_first_missing, dotted, number, value_at, whole, yes
+from .values import (
+    NOT_HELD,
+    all_or_first_missing,
+    dotted,
+    not_understood,
+    number,
+    value_at,
+    whole,
+    yes,
+)
 
 
 def tree_driver(tree: Json, source: str) -> Json:
@@ -46,7 +56,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
         "uuid": value_at(gpu, str, "uuid", "gpu_uuid"),
         "minor": value_at(gpu, whole, "minor_number"),
         "name": name,
-        "pci_bus_id": value_at(gpu, pci_bus_id, "pci/pci_bus_id", "pci/bus_id", "@id"),
+        "pci_bus_id": value_at(gpu, _bus_id, "pci/pci_bus_id", "pci/bus_id", "@id"),
         "capability": capability(gpu, name),
         "compute_mode": value_at(gpu, _mode_word, "compute_mode"),
         "memory": _memory(gpu),
@@ -80,6 +90,14 @@ def tree_gpu(gpu: Json, index: int) -> Json:
     }
 
 
+def _bus_id(text: str) -> str:
+    """Return a whole bus id; raises ValueError."""
+    bus = pci_bus_id(text)
+    if not re.fullmatch(r"[0-9a-f]{4,16}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", bus):
+        raise ValueError(text)
+    return bus
+
+
 def _mode_word(text: str) -> str:
     """Return a compute mode of facts.ComputeMode; raises KeyError."""
     words = {
@@ -100,6 +118,8 @@ def _memory(gpu: Json) -> Any:
     whole_memory = all_or_first_missing(values)
     if whole_memory is not values:
         return whole_memory
+    if values["used_mib"] > values["total_mib"]:
+        return not_understood("%(used_mib)s MiB in use of %(total_mib)s MiB" % values)
     reserved = value_at(gpu, whole, group + "reserved")
     if reserved == NOT_HELD:
         reserved = missing(NO_RESERVE, "not-supported")

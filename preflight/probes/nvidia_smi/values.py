@@ -36,6 +36,8 @@ def smi_error(text: str) -> Json | None:
 
 
 NOT_HELD = missing("the file does not hold it", "not-asked")
+CUT = "\0cut"
+"""What a reader of files puts in place of a value that its file cuts; no text has it."""
 _NOT_A_VALUE = (
     (
         re.compile(
@@ -58,6 +60,8 @@ def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
     """Return `convert(text)`, or why there is no value; an element twice is not a text."""
     if text is None:
         return NOT_HELD
+    if text == CUT:
+        return missing("the file is cut at this value", "not-asked")
     if not isinstance(text, str):
         return not_understood(str(text))
     for pattern, code in _NOT_A_VALUE:

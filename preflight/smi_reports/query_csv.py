@@ -1,0 +1,215 @@
+"""The CSV of `--query-gpu`, with the names of its columns above it or in the command. Pure."""
+
+import csv
+import re
+from itertools import pairwise
+from typing import Any
+
+from preflight.probes.nvidia_smi.values import CUT
+from preflight.smi_reports.apps import HEADER
+from preflight.smi_reports.repeats import latest
+from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
+
+Tree = dict[str, Any]
+
+_COLUMNS = {
+    # --query-gpu's name -> its place in the tree of -q -x
+    "name": "product_name",
+    "gpu_name": "product_name",
+    "uuid": "uuid",
+    "gpu_uuid": "uuid",
+    "pci.bus_id": "pci/bus_id",
+    "gpu_bus_id": "pci/bus_id",
+    "compute_cap": "compute_cap",
+    "compute_mode": "compute_mode",
+    "memory.total": "fb_memory_usage/total",
+    "memory.reserved": "fb_memory_usage/reserved",
+    "memory.used": "fb_memory_usage/used",
+    "memory.free": "fb_memory_usage/free",
+    "utilization.gpu": "utilization/gpu",
+    "persistence_mode": "persistence_mode",
+    "mig.mode.current": "mig_mode/current",
+    "ecc.mode.current": "ecc_mode/current",
+    "ecc.errors.corrected.volatile.total": "ecc_errors/volatile/dram_correctable",
+    "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/dram_uncorrectable",
+    "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/dram_uncorrectable",
+    "remapped_rows.correctable": "remapped_rows/correctable_error",
+    "remapped_rows.uncorrectable": "remapped_rows/uncorrectable_error",
+    "remapped_rows.pending": "remapped_rows/pending",
+    "remapped_rows.failure": "remapped_rows/remapping_failure_occurred",
+    "temperature.gpu": "temperature/gpu_temp",
+    "power.draw": "power_readings/power_draw",
+    "power.limit": "power_readings/power_limit",
+    "clocks.current.sm": "clocks/sm",
+    "clocks.sm": "clocks/sm",
+    "clocks.max.sm": "max_clocks/sm",
+    "pcie.link.gen.current": "pci/gpu_link_info/pcie_generation/current",
+    "pcie.link.gen.max": "pci/gpu_link_info/pcie_generation/max",
+    "pcie.link.width.current": "pci/gpu_link_info/link_width/current",
+    "pcie.link.width.max": "pci/gpu_link_info/link_width/max",
+    "fabric.state": "fabric/state",
+    "fabric.status": "fabric/status",
+    "gpu_recovery_action": "gpu_recovery_action",
+}
+
+
+def csv_tree(text: str) -> Tree:
+    """Return the tree of `--query-gpu=... --format=csv`; raises ValueError where a row does not fit."""
+    lines = _csv_lines(text)
+    starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
+    absent = absent_gpu(text)
+    trees = [_rows_tree(lines[start:end], absent) for start, end in pairwise([*starts, len(lines)])]
+    tree = trees[latest(trees)]
+    unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
+    tree["gpu"] += [absent] * (min(unseen, MAX_GPUS) if tree["gpu"] else 0)
+    return tree
+
+
+def _rows_tree(lines: list[str], absent: Tree) -> Tree:
+    try:
+        rows = list(csv.reader(lines, skipinitialspace=True))
+    except csv.Error as error:
+        raise ValueError(f"its CSV is malformed: {error}") from None
+    names = [re.sub(r" \[.*\]$", "", name.strip()) for name in rows[0]]
+    has_units = any(value.endswith(" MiB") for row in rows[1:] for value in row)
+    tree: Tree = {"gpu": []}
+    for number, row in enumerate(rows[1:], 1):
+        if len(row) < len(names):
+            row = _short_row(row, names, last=number == len(rows) - 1)  # noqa: PLW2901 - the row as it was meant
+        if len(row) != len(names):
+            raise ValueError(f"a row of its CSV has {len(row)} values under {len(names)} names")
+        gpu: Tree = {}
+        for name, printed in zip(names, row, strict=True):
+            is_cut = has_units and name.startswith("memory.") and _NO_UNIT.fullmatch(printed.strip())
+            value = CUT if is_cut else printed.strip()
+            if name == "driver_version":
+                tree["driver_version"] = value
+            elif name in _COLUMNS:
+                _put(gpu, _COLUMNS[name], value)
+        if any(map(_NEEDS_RESET.fullmatch, row)):
+            gpu["gpu_reset_status"] = {"reset_required": "Yes"}
+        _complete_memory(gpu.get("fb_memory_usage", {}))
+        tree["gpu"].append(gpu)
+    indexes = [row[names.index("index")].strip() for row in rows[1:]] if "index" in names else []
+    tree["gpu"] = _numbered(*_newest(tree["gpu"], indexes), absent)
+    return tree
+
+
+def _numbered(gpus: list[Tree], indexes: list[str], absent: Tree) -> list[Tree]:
+    """Return GPUs at the places that their numbers say, what is known of `absent` ones between them."""
+    numbers = [int(index) if index.isdigit() and len(index) < 4 else -1 for index in indexes]
+    if not numbers or max(numbers) >= MAX_GPUS:
+        return gpus
+    order = sorted(range(len(gpus)), key=lambda at: numbers[at]) if min(numbers) >= 0 else range(len(gpus))
+    placed: list[Tree] = []
+    for at in order:
+        placed += [absent] * (numbers[at] - len(placed)) + [gpus[at]]
+    return placed
+
+
+def _csv_lines(text: str) -> list[str]:
+    """Return the line of names and the rows below it; with `noheader` the names of the command."""
+    lines = [line for line in text.strip().split("\n") if line.strip() and not line.startswith("```")]
+    start = next((at for at, line in enumerate(lines) if _is_names(line)), None)
+    if start is None:
+        asked = [(at, match[1]) for at, line in enumerate(lines) if (match := _QUERY.search(line))]
+        if not asked:
+            return lines
+        names = asked[0][1]
+        after = [at + 1 for at, again in asked if again == names]  # the same command, again and again
+        rows = [_rows_below(lines[at:], names) for at in after]
+        return [", ".join(names.split(",")), *next((each for each in reversed(rows) if each), [])]
+    lines = _joined(lines[start:])
+    return [lines[0], *_rows_below(lines[1:], lines[0])]
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Return the names and the rows below them as lines that a terminal did not wrap.
+
+    A terminal cuts at one width: a piece is as long as the longest line.
+    """
+    width, kept = max(map(len, lines)), lines[:1]
+    was_full = len(lines[0]) == width
+    for line in lines[1:]:
+        commas = kept[0].count(",")
+        lacks = kept[-1].count(",") < commas or (line.endswith("iB") and not kept[-1].endswith("iB"))
+        is_rest = lacks and line.count(",") < commas and len(kept[-1]) % width == 0
+        is_rest = is_rest and not NO_ANSWER.search(kept[-1] + line)
+        if was_full and (_NAMES_REST.fullmatch(line) if len(kept) == 1 else is_rest):
+            kept[-1] += line
+        else:
+            kept.append(line)
+        was_full = len(line) == width
+    return kept
+
+
+def _rows_below(lines: list[str], header: str) -> list[str]:
+    """Return the lines below a header, to the first that is the next prompt, another header or other text.
+
+    What the driver says of a lost GPU is a row, and so is one that the end of the file cuts.
+    """
+    columns = "," in header  # so each row has a comma
+    for at, line in enumerate(lines):
+        if _QUERY.search(line) or (line != header and (_is_names(line) or re.match(HEADER, line))):
+            return lines[:at]
+        if line.strip(" ,") and ("," in line or NO_ANSWER.search(line)):
+            continue
+        is_cut = columns and at == len(lines) - 1 and _CUT_ROW.fullmatch(line)
+        if _PROMPT.search(line) or (columns and not is_cut):
+            return lines[:at]
+    return lines
+
+
+def _is_names(line: str) -> bool:
+    names = [re.sub(r" \[.*\]$", "", name.strip()) for name in line.split(",")]
+    is_known = any(name in _COLUMNS or name == "driver_version" for name in names)
+    return is_known and "pid" not in names and all(map(_NAME.fullmatch, names))
+
+
+def _complete_memory(memory: dict[str, str]) -> None:
+    """Add the one of total, used and free that was not asked for."""
+    held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
+    if {"total", "used"} <= held.keys() and "free" not in memory:
+        memory["free"] = str(max(0, held["total"] - held["used"]))
+    elif {"total", "free"} <= held.keys() and "used" not in memory:
+        memory["used"] = str(max(0, held["total"] - held["free"]))
+
+
+def _newest(gpus: list[Tree], indexes: list[str]) -> tuple[list[Tree], list[str]]:
+    """Return of GPUs that `--loop` listed again and again the last state of each, and their numbers."""
+    keys = indexes or [str(gpu.get("uuid") or gpu.get("pci")) for gpu in gpus]
+    keys = [f"{key} {at}" if LOST in key or key in ("None", "") else key for at, key in enumerate(keys)]
+    newest = dict(zip(keys, gpus, strict=True))
+    return list(newest.values()), [key.partition(" ")[0] for key in newest] if indexes else []
+
+
+_NAMES_REST = re.compile(
+    r"[\s,]*(?:[a-z_.]+(?: \[[\w/%]+\])?|\[?[\w/%]+\])(?:, [a-z_.]+(?: \[[\w/%]+\])?)*,? ?"
+)
+_QUERY = re.compile(r"--query-gpu=([\w.,]+)")
+_PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
+_CUT_ROW = re.compile(
+    r"\s*(?:\d{1,2}|[\d/]{8,} [\d:.]*|(?:NVIDIA|Tesla|GeForce|Quadro|GPU-|[0-9A-Fa-f]{8}:).*)\s*"
+)
+_NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
+_NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
+_NO_UNIT = re.compile(r"\d+(?: M?i?)?")
+_MIB = re.compile(r"(\d{1,12})(?: MiB)?")
+
+
+def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
+    """Return a row with a value under each name: of a lost GPU that it is lost, of a cut row what it has.
+
+    The last value of a row that ends the file may itself be cut, and is left out.
+    """
+    if any(map(NO_ANSWER.search, row)):
+        return [LOST] * len(names)
+    is_cut = last and len(row) > 1 and (row[0].strip().isdigit() if names[0] == "index" else row[0].strip())
+    return [*row[:-1], *[CUT] * (len(names) - len(row) + 1)] if is_cut else row
+
+
+def _put(tree: Tree, path: str, value: str) -> None:
+    *groups, key = path.split("/")
+    for group in groups:
+        tree = tree.setdefault(group, {})
+    tree[key] = value

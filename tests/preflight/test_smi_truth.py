@@ -1,0 +1,131 @@
+"""A damaged output never states a false fact: what is read of it the whole one says, or it is missing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from preflight.errors import BadInput
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
+from tests.hardware import gpus_of
+
+_SMI = Path(__file__).with_name("smi")
+_NAMES = (
+    "2xl40s-busy.table.txt",
+    "2xl40s-busy.q.txt",
+    "2xl40s-busy.q.xml",
+    "2xl40s-busy.query.csv",
+    "2xl40s-busy.list.txt",
+    "rtx-2080+gtx-750-ti.table.txt",
+    "8xa100-mig.table.txt",
+    "p100.q.txt",
+)
+
+
+def read(text: str) -> tuple[Gpu, ...]:
+    try:
+        facts = parse_smi(text, "host")
+    except BadInput:
+        return ()
+    return () if isinstance(facts.gpus, Missing) else gpus_of(facts)
+
+
+def stated(gpu: Gpu) -> dict[str, object]:
+    """Return the facts of a GPU that decide about a launch, without what is missing."""
+    names = ("uuid", "pci_bus_id", "capability", "compute_mode", "mig_enabled", "temperature_c")
+    facts: dict[str, object] = {name: getattr(gpu, name) for name in names}
+    if not isinstance(gpu.memory, Missing):
+        facts["memory"] = (gpu.memory.used_mib, gpu.memory.total_mib)
+    if not isinstance(gpu.name, Missing):
+        facts["name"] = gpu.name
+    if not isinstance(gpu.processes, Missing):
+        facts.update({f"pid {each.pid}": each.kind for each in gpu.processes})
+    return {name: value for name, value in facts.items() if not isinstance(value, Missing)}
+
+
+def damages(text: str) -> Iterator[str]:
+    lines = text.split("\n")
+    for end in range(0, len(text), max(1, len(text) // 40)):
+        yield text[:end]
+    for count in range(0, len(lines), max(1, len(lines) // 20)):
+        yield "\n".join(lines[:count])
+    for width in range(60, 133, 8):
+        yield "\n".join(line[:width] for line in lines)
+        yield "\n".join(line[at : at + width] for line in lines for at in range(0, max(1, len(line)), width))
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_no_damage_makes_a_fact_false(name: str) -> None:
+    text = (_SMI / name).read_text(encoding="utf-8")
+    own = [stated(gpu) for gpu in read(text)]
+    for damaged in damages(text):
+        for gpu in read(damaged):
+            facts = stated(gpu)
+            assert gpu.index < len(own)
+            for key, value in facts.items():
+                whole = own[gpu.index].get(key)
+                assert value == whole or (isinstance(whole, str) and whole.startswith(str(value).strip(".")))
+
+
+@pytest.mark.parametrize("name", _NAMES[:4])
+def test_a_wrapped_output_is_read_whole(name: str) -> None:
+    text = (_SMI / name).read_text(encoding="utf-8").replace("\t", "        ")
+    own = [stated(gpu) for gpu in read(text)]
+    for width in (60, 71, 80, 100, 120):
+        wrapped = "\n".join(
+            line[at : at + width] for line in text.split("\n") for at in range(0, max(1, len(line)), width)
+        )
+        assert [stated(gpu) for gpu in read(wrapped)] == own, width
+    quoted = "\n".join(f"> {line}" for line in text.split("\n"))
+    wrapped = "\n".join(line[at : at + 66] for line in quoted.split("\n") for at in range(0, len(line), 66))
+    assert [stated(gpu) for gpu in read(wrapped)] == own
+
+
+_TABLE = (_SMI / "2xl40s-busy.table.txt").read_text(encoding="utf-8")
+_Q = (_SMI / "2xl40s-busy.q.txt").read_text(encoding="utf-8")
+
+
+def test_a_gpu_whose_first_row_is_lost_is_counted() -> None:
+    lines = _TABLE.split("\n")
+    row = next(at for at, line in enumerate(lines) if line.startswith("|   1  "))
+    first, second = read("\n".join(lines[:row] + lines[row + 1 :]))
+    assert (stated(first)["memory"], stated(second)["memory"]) == ((39120, 46068), (1100, 46068))
+    assert isinstance(second.name, Missing)
+
+
+@pytest.mark.parametrize("pid", ["42?42", "", "4 2 4"])
+def test_a_process_whose_row_cannot_be_read_is_not_taken_for_none(pid: str) -> None:
+    first, _ = read(_TABLE.replace("   4242 ", f"   {pid} "))
+    assert isinstance(first.processes, Missing)
+
+
+def test_a_list_of_processes_that_is_cut_before_the_first_is_not_empty() -> None:
+    for end in (
+        "    Processes\n",
+        "Process ID                        :",
+        "Process ID                        : ",
+    ):
+        first, *_ = read(_Q[: _Q.index(end) + len(end)])
+        assert isinstance(first.processes, Missing)
+
+
+def test_memory_of_mig_instances_is_not_that_of_a_gpu() -> None:
+    text = (_SMI / "8xa100-mig.table.txt").read_text(encoding="utf-8")
+    own = [stated(gpu).get("memory") for gpu in read(text)]
+    for width in range(40, 60, 3):
+        found = read("\n".join(line[:width] for line in text.split("\n")))
+        assert all(stated(gpu).get("memory") in (None, own[gpu.index]) for gpu in found)
+
+
+def test_more_memory_in_use_than_there_is_is_no_fact() -> None:
+    (gpu,) = read("index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA L4, 100, 23\n")
+    assert isinstance(gpu.memory, Missing)
+
+
+def test_the_mps_server_is_known_where_its_name_is_cut() -> None:
+    row = "|    0   N/A  N/A           700      C   nvidia-cuda-mps-s\n"
+    found = read(_TABLE.replace("|    0   N/A  N/A ", row + "|    0   N/A  N/A ", 1))[0].processes
+    assert not isinstance(found, Missing)
+    assert found[0].kind == "mps"
