@@ -4,7 +4,8 @@
         [--rdzv_conf timeout=N --log_dir {run_dir}/torchelastic]
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
-accelerate's parser takes all that follows the training script verbatim (argparse.REMAINDER).
+A world of one rank is started without it (single_rank.py), but for fp8, whose settings the launcher reads
+from the file. accelerate's parser takes all that follows the training script verbatim (argparse.REMAINDER).
 
 Everything else is in one YAML, precision too. No `--mixed_precision` flag: with a config file *and* the flag
 the launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available`, commands/launch.py),
@@ -24,16 +25,19 @@ from launcher.engines.base import (
     World,
     torch_settings,
 )
+from launcher.engines.single_rank import accelerate_variables, describe_start, needs_no_launcher, rank_argv
 
 MODULE = "accelerate.commands.launch"
 CONFIG = "accelerate.yaml"
 
 
 class Accelerate:
-    """Starts ranks by `accelerate launch`: by torch's elastic launcher, or one process as a world of one."""
+    """Starts ranks by `accelerate launch`, which starts them by torch's elastic launcher."""
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
+        if _is_alone(world, node):
+            return rank_argv(node)
         # What accelerate's config file does not take.
         settings = torch_settings(world, node)
         return (
@@ -44,6 +48,8 @@ class Accelerate:
 
     def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
         """Return the id of the rendezvous, and what makes CPU ranks of its multi-GPU path."""
+        if _is_alone(world, node):
+            return accelerate_variables(world, node)
         env: dict[str, str] = {}
         if world.size > 1 or has_strategy(node.accelerate_config):
             # Without an id of its own every static rendezvous is called "none", and a stranger's launcher on
@@ -57,10 +63,13 @@ class Accelerate:
 
     def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
         """Return accelerate's config file."""
-        return ((CONFIG, config_yaml(world, node)),)
+        return () if _is_alone(world, node) else ((CONFIG, config_yaml(world, node)),)
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
         """Yield the config file in one line, and the number in it that is not that of the ranks."""
+        if _is_alone(world, node):
+            yield describe_start("accelerate launch")
+            return
         lines = config_yaml(world, node).splitlines()
         yield f"$RUN_DIR/{CONFIG}: {', '.join(line.strip() for line in lines)}"
         local = len(node.ranks.slots)
@@ -69,6 +78,10 @@ class Accelerate:
                 f"  num_processes: {local * world.nodes} starts {_ranks(local)} on it, as accelerate divides"
                 f" the number by the {world.nodes} hosts; the world is {_ranks(world.size)}"
             )
+
+
+def _is_alone(world: World, node: NodeSetup) -> bool:
+    return needs_no_launcher(world, node) and world.mixed_precision != "fp8"
 
 
 def config_yaml(world: World, node: NodeSetup) -> str:

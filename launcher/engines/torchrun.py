@@ -5,10 +5,11 @@
         --rdzv_conf timeout=N --log_dir {run_dir}/torchelastic
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
-A static rendezvous takes the node's rank as it is given and adds up what every node starts, so unequal hosts
-need nothing more. Without an id of its own every such rendezvous is called "none", and a stranger's launcher
-on the same address and port joins the job silently. The default of --max_restarts is none: whether a run
-starts again, and where, is decided by `restart:` for all hosts.
+A world of one rank is started without it (single_rank.py). A static rendezvous takes the node's rank as it
+is given and adds up what every node starts, so unequal hosts need nothing more. Without an id of its own
+every such rendezvous is called "none", and a stranger's launcher on the same address and port joins the job
+silently. The default of --max_restarts is none: whether a run starts again, and where, is decided by
+`restart:` for all hosts.
 
 It passes no mixed precision: torch has no such notion. A script that uses accelerate nevertheless finds the
 plan's in the variable that accelerate's own launcher would have set (accelerate/state.py), as it does
@@ -24,6 +25,7 @@ from launcher.engines.base import (
     World,
     torch_settings,
 )
+from launcher.engines.single_rank import describe_start, needs_no_launcher, rank_argv, torch_variables
 
 MODULE = "torch.distributed.run"
 
@@ -33,6 +35,8 @@ class Torchrun:
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
+        if needs_no_launcher(world, node):
+            return rank_argv(node)
         return (
             *(node.python, "-m", MODULE),
             *("--nnodes", str(world.nodes)),
@@ -51,6 +55,8 @@ class Torchrun:
         env: dict[str, str] = {"ACCELERATE_MIXED_PRECISION": world.mixed_precision}
         if node.on_cpu:
             env["ACCELERATE_USE_CPU"] = "true"
+        if needs_no_launcher(world, node):
+            env |= torch_variables(world)
         if node.launched_by == "deepspeed":  # deepspeed/launcher/launch.py sets these three
             env["CROSS_RANK"], env["CROSS_SIZE"] = str(node.node_rank), str(world.nodes)
             env["LOCAL_SIZE"] = str(len(node.ranks.slots))
@@ -68,9 +74,9 @@ class Torchrun:
         return ()
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
-        """Yield nothing: the command says all."""
-        del world, node
-        yield from ()
+        """Yield why the command of one rank is not torchrun's."""
+        if needs_no_launcher(world, node):
+            yield describe_start("torchrun")
 
 
 _FABRIC_PRECISIONS = {"no": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}

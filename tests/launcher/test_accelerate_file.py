@@ -158,9 +158,9 @@ def test_a_default_file_without_a_strategy_changes_nothing() -> None:
 
 
 def test_a_default_file_that_cannot_be_read_is_named() -> None:
-    made = plan(JOB, with_default(l40s(1, "l40s"), "distributed_type: TPU"))
+    made = plan(JOB, with_default(l40s(2, "l40s"), "distributed_type: TPU"))
     assert any("default_config.yaml of l40s is not taken over" in reason.text for reason in made.reasons)
-    assert accelerate_yaml(0, made)["distributed_type"] == "NO"
+    assert accelerate_yaml(0, made)["distributed_type"] == "MULTI_GPU"
 
 
 def test_a_named_file_wins_over_the_default_of_a_host(tmp_path: Path) -> None:

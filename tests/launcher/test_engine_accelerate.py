@@ -11,7 +11,7 @@ from launcher.engines.base import NodeSetup, World, load_engine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import build_plan
 from preflight.facts.host import HostFacts
-from preflight.job import Job
+from preflight.job import CommandRequest, Job
 from tests.hardware import cpu_host, gpu, host, l40s, titan
 
 
@@ -43,7 +43,7 @@ def test_no_rank_is_floored_away_on_unequal_hosts(sizes: tuple[int, ...]) -> Non
 
 
 def test_precision_is_in_the_yaml_as_text_and_never_a_flag() -> None:
-    node = plan(Job(script="t.py", gpus="none"), cpu_host()).nodes[0]
+    node = plan(Job(script="t.py", gpus="none", processes_per_host=2), cpu_host()).nodes[0]
     assert config(node)["mixed_precision"] == "no"
     assert config(node)["dynamo_config"] == {"dynamo_backend": "no"}
     for made in (plan(Job(script="t.py"), titan()), plan(Job(script="t.py", precision="bf16"), l40s())):
@@ -66,9 +66,10 @@ def test_the_launcher_is_called_as_a_module_of_the_hosts_own_python() -> None:
     assert node.argv[:3] == ("/v/bin/python", "-m", "accelerate.commands.launch")
 
 
-def test_a_world_of_one_uses_the_simple_launcher() -> None:
-    on_gpu = plan(Job(script="t.py"), titan(1)).nodes[0]
-    on_cpu = plan(Job(script="t.py", gpus="none"), cpu_host()).nodes[0]
+def test_a_world_of_one_whose_launcher_has_an_option_uses_the_simple_launcher() -> None:
+    command = CommandRequest(launcher_args=("--quiet",))
+    on_gpu = plan(Job(script="t.py", command=command), titan(1)).nodes[0]
+    on_cpu = plan(Job(script="t.py", gpus="none", command=command), cpu_host()).nodes[0]
     assert (config(on_gpu)["distributed_type"], config(on_gpu)["use_cpu"]) == ("NO", False)
     assert (config(on_cpu)["distributed_type"], config(on_cpu)["use_cpu"]) == ("NO", True)
     assert config(on_gpu)["num_processes"] == 1

@@ -15,7 +15,7 @@ from launcher.planning.planner import build_plan
 from launcher.report.plan import plan_text
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.job import Job
+from preflight.job import CommandRequest, Job
 from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
 from tests.launcher.layers import edges
@@ -147,7 +147,24 @@ def test_a_world_of_one_under_torchrun_meets_on_a_port_that_is_free() -> None:
         DDP, replace(taken, ports=replace(taken.ports, binds=(replace(taken.ports.binds[0], ok=False),)))
     )
     assert made.opens_port
-    assert option(made.nodes[0], "--master_port") == str(made.main_port) == "43210"
+    assert made.nodes[0].env["MASTER_PORT"] == str(made.main_port) == "43210"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_one_rank_is_started_without_a_launcher_unless_that_has_something_to_do(name: str) -> None:
+    note = "one rank needs no"
+    (alone,) = plan(DDP, titan(1), engine=ENGINES[name].traits).nodes
+    assert alone.argv == (alone.python, "{run_dir}/rank.py", "train.py")
+    assert [name for name, _ in alone.files] == ["expected.json"]
+    assert alone.notes[0].startswith(note)
+    option_given = CommandRequest(launcher_args=("--quiet",))
+    for nodes in (
+        plan(DDP, titan(2), engine=ENGINES[name].traits).nodes,
+        plan(DDP, titan(1), l40s(1), engine=ENGINES[name].traits).nodes,
+        plan(DDP, titan(1), engine=ENGINES[name].traits, command=option_given).nodes,
+    ):
+        assert {node.argv[2] for node in nodes} == {MODULES[name]}
+        assert not any(text.startswith(note) for node in nodes for text in node.notes)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import build_plan
 from preflight.facts.host import BindTest, Ports
 from preflight.facts.missing import Missing
-from preflight.job import Job
+from preflight.job import CommandRequest, Job
 from tests.hardware import cpu_host
 
 pytestmark = [
@@ -211,3 +211,38 @@ def test_torchrun_makes_one_world_of_unequal_nodes(tmp_path: Path, sizes: tuple[
     for rank in ranks:
         assert (rank["WORLD_SIZE"], rank["at"]) == (sum(sizes), "127.0.0.1")
         assert (rank["argv"], rank["id"]) == (list(args), "run-7")
+
+
+ENVIRONMENT = """
+import json, os
+with open(os.path.join(os.environ["OUT"], "rank0.json"), "w") as file:
+    json.dump(dict(os.environ), file)
+"""
+OF_THE_AGENT = {  # what is about an agent, which keeps a store, reads an error file and forwards signals
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_ERROR_FILE",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+}
+
+
+@pytest.mark.parametrize(("name", "harmless"), [("accelerate", "--quiet"), ("torchrun", "--role=default")])
+def test_one_rank_alone_has_the_environment_that_its_launcher_would_give(
+    name: str, harmless: str, tmp_path: Path
+) -> None:
+    found = []
+    for args in ((), (harmless,)):
+        folder = tmp_path / f"with{len(args)}"
+        folder.mkdir()
+        command = CommandRequest(launcher_args=args)
+        made = loopback_plan(
+            Job(script="t.py", gpus="none", engine=ENGINES[name].traits, command=command), (1,)
+        )
+        assert ("-m" in made.nodes[0].argv) == bool(args), "an option is for the launcher to carry out"
+        (environment,) = run_all(made, folder, STALE, ENVIRONMENT)
+        port = f":{environment.get('MASTER_PORT')}"
+        texts = {key: f":{value}".replace(port, ":PORT") for key, value in environment.items()}
+        found.append({key: text.replace(str(folder), "") for key, text in texts.items()})
+    alone, launched = found
+    differs = {key for key in alone | launched if alone.get(key) != launched.get(key)}
+    assert differs == (set() if name == "accelerate" else OF_THE_AGENT)

@@ -90,6 +90,43 @@ def test_exit_codes_of_ranks_are_seen(run: Driver) -> None:
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 7}
 
 
+ALONE = [PYTHON, "{run_dir}/rank.py", "{run_dir}/s/x.py"]  # as the one rank of a world is started
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("print('done')", 0),
+        ("raise SystemExit(7)", 7),
+        ("import os; os._exit(7)", 7),
+        ("import os; os.kill(os.getpid(), 9)", -9),
+        ("raise ValueError", 1),
+    ],
+)
+def test_the_exit_code_of_a_rank_without_a_launcher_is_seen(run: Driver, script: str, code: int) -> None:
+    run.start(script, argv=ALONE)
+    end = run.ended()["exit"]
+    assert (end["ranks"], end["launcher_code"]) == ({"0": code}, code)
+    assert end["why"] == (f"rank 0 failed with exit code {code}" if code else "")
+
+
+def test_a_rank_without_a_launcher_ends_with_all_that_it_started(run: Driver) -> None:
+    run.start(FAMILY, argv=ALONE)
+    up(run)
+    run.say("stop 5 enough")
+    end = run.ended()["exit"]
+    assert (end["ranks"], end["why"], end["remaining_pids"]) == ({"0": -15}, "enough", [])
+    assert run.gone() == {}
+
+
+def test_a_rank_without_a_launcher_ends_with_its_supervisor(run: Driver) -> None:
+    run.start(FAMILY, argv=ALONE)
+    up(run)
+    os.kill(pids_of(run.answer)[0], signal.SIGKILL)
+    assert run.ended()["exit"]["why"] == "the supervisor was killed"
+    assert run.gone() == {}
+
+
 def test_one_failing_rank_stops_the_others(run: Driver) -> None:
     run.start("import os, time\nif os.environ['RANK'] == '1': os._exit(3)\ntime.sleep(60)", ranks=3)
     started = time.monotonic()

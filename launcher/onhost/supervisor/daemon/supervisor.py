@@ -140,6 +140,8 @@ class Supervisor:
             self._ending.start(StopRequest(words, FAILURE_GRACE_S))
 
     def _child_ended(self, pid: int, code: int) -> None:
+        if pid == self._launcher.pid:
+            self._read_events()  # it may be a rank itself that has ended before its first event was read
         if pid in self._ranks.living:  # its launcher is gone, and it ended between two polls
             self._rank_ended(self._ranks.drop(pid, code))
         self._hang.dumper.child_ended(pid, code, as_it_should=code == 0)
