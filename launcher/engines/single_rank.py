@@ -3,7 +3,7 @@
     <python> {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
 A launcher imports torch before it starts the rank, which imports torch again: seconds of every start, and
-some hundred MiB for as long as the run lasts. One rank has nobody to meet, and is watched, signalled and
+some hundred MiB for as long as the run lasts. One rank has no other to meet, and is watched, signalled and
 ended by the supervisor anyway. With more ranks the launcher stays: torch's agent keeps the store by which
 ranks find each other, and a store in rank 0 would be gone when that ends before the others.
 """
@@ -63,4 +63,4 @@ def torch_variables(world: World) -> dict[str, str]:
 
 def describe_start(launcher: str) -> str:
     """Return the note beside the command of such a rank."""
-    return f"one rank needs no {launcher}: gpulaunch starts it itself, in the environment that it would set"
+    return f"one rank needs no launcher: gpulaunch starts it itself, in the environment that {launcher} sets"

@@ -152,7 +152,7 @@ def test_a_world_of_one_under_torchrun_meets_on_a_port_that_is_free() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_one_rank_is_started_without_a_launcher_unless_that_has_something_to_do(name: str) -> None:
-    note = "one rank needs no"
+    note = "one rank needs no launcher"
     (alone,) = plan(DDP, titan(1), engine=ENGINES[name].traits).nodes
     assert alone.argv == (alone.python, "{run_dir}/rank.py", "train.py")
     assert [name for name, _ in alone.files] == ["expected.json"]
