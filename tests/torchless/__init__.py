@@ -1,9 +1,8 @@
 """An interpreter whose `accelerate launch` starts plain processes, without torch.
 
 For runs that are about gpulaunch's own part: signals, logs, restarts, files. The import of torch is most of
-what such a run costs, on each host. A single rank that trains may be started by it too, with the precision
-that accelerate would name. tests/lab/test_run.py, tests/launcher/test_engines_real.py and the corrected
-scripts of tests/field_notes start ranks with the real launchers.
+what such a run costs, on each host. For all else it is the interpreter itself. tests/lab/test_run.py and
+tests/launcher/test_engines_real.py start ranks with the real launchers.
 """
 
 import sys
@@ -11,7 +10,11 @@ from pathlib import Path
 
 PACKAGES = Path(__file__).parent / "packages"
 NAME = "python-without-torch"
-WRAPPER = f'#!/bin/sh\nPYTHONPATH={PACKAGES}${{PYTHONPATH:+:$PYTHONPATH}} exec {sys.executable} "$@"\n'
+WRAPPER = f"""\
+#!/bin/sh
+[ "$2" = accelerate.commands.launch ] && export PYTHONPATH={PACKAGES}${{PYTHONPATH:+:$PYTHONPATH}}
+exec {sys.executable} "$@"
+"""
 
 
 def write_python(folder: Path) -> str:
