@@ -4,9 +4,9 @@
 
 Each round starts the same script with the same ranks by `accelerate launch`, by `python -m
 accelerate.commands.launch` (which skips accelerate's other commands, so it is a little quicker) and by
-`gpulaunch run`, in changing order, so that whatever else the machine does hits all alike. All are byte-compiled,
-as pip leaves them. What is compared is the median over the rounds of the ratio within a round. Target: at most
-1.0 of either.
+`gpulaunch run`, in changing order, so that whatever else the machine does hits all alike. All are
+byte-compiled, as pip leaves them. What is compared is the median over the rounds of the ratio within a round.
+Target: at most 1.0 of either.
 
 Two scripts: one that does nothing, whose first line writes the time down, and the packaged training
 (templates/paper_r64.py), whose first printed line is waited for: it comes after its imports, as in any real
