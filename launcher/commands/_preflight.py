@@ -52,6 +52,8 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
     """
     if options.deep and (options.recordings or options.smi_files or options.prolog):
         raise BadInput("--deep measures hosts", "leave out --from, --from-smi and --prolog")
+    if options.as_json and options.as_jsonl:
+        raise BadInput("--json and --jsonl are two forms of one answer", "give one of the two")
     if options.save_expect and not options.deep:
         raise BadInput("--save-expect saves what --deep measures", "add --deep")
     if options.max_age is not None and (options.recordings or options.smi_files or options.prolog):

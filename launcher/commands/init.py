@@ -18,6 +18,7 @@ from launcher.config.script_config import lone_command, refuse_shell_script, req
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
+from launcher.local.project import FOLDER
 from launcher.scaffold.files import (
     HostDraft,
     entry_lines,
@@ -81,13 +82,14 @@ def command(
     for row in rows:
         _print_result(answer, row)
     place = ways.inventory.path or Path(FILE_NAME)
+    if run is not None:
+        _make_folder(Path(FOLDER))
     if run is not None and run.batch is not None and not hosts:
         files = [_write(answer, place, render_node_defaults(rows[0]), [])]
     else:
         files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
     if run is not None:
-        config = Path("gpulaunch") / f"{run.name}.yaml"
-        config.parent.mkdir(exist_ok=True)
+        config = Path(FOLDER) / f"{run.name}.yaml"
         files.append(_write(answer, config, _config_text(run, rows), []))
         for note in run.batch.notes if run.batch is not None else ():
             answer.say(f"{config}: {note}")
@@ -95,6 +97,15 @@ def command(
     for word, step in zip(("next", "then"), steps, strict=False):
         answer.say(f"{word}: {step}")
     return answer.finish(0, hosts=[_host_json(row) for row in rows], files=files, next=steps)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise BadInput(
+            f"{folder} is a file, and run configs are to lie in a directory of that name", "rename the file"
+        ) from None
 
 
 def _config_text(run: _Run, rows: Sequence[HostDraft]) -> str:

@@ -14,7 +14,7 @@ from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
-from launcher.runs.search import search, search_hosts
+from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.text import counted
 from preflight.frozen import dataclass
 
@@ -60,8 +60,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     entries, listed = search_hosts(ways.inventory, hosts), ways.inventory.hosts
     found = search(entries, ways.open, width=ways.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
-    for name, error in found.errors.items():
-        answer.say(f"{name}: not asked: {error.detail}", err=True)
+    for line in unanswered_lines({name: error.detail for name, error in found.errors.items()}):
+        answer.say(line, err=True)
     for name, run_ids in found.other_hosts.items():
         count = counted(len(run_ids), "run")
         answer.say(

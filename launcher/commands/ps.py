@@ -11,7 +11,7 @@ from launcher.commands._host_options import HostOptions, host_access_options, ho
 from launcher.commands._job_hosts import reach_run
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import runs_json, runs_lines
-from launcher.runs.search import format_hosts, search, search_hosts
+from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import sanitize
 
@@ -55,8 +55,8 @@ def command(
     for run_id, strays in found.strays.items():
         for words in strays:
             echo(f"{run_id}: {words}", err=True)
-    for name, why in errors.items():
-        echo(f"{name}: not asked: {why}", err=True)
+    for line in unanswered_lines(errors):
+        echo(line, err=True)
     answered_entries = [entry for entry in entries if entry.name not in errors]
     deliver_due(ways, answered_entries, {run.run_id for run in found.runs if run.is_live})
     return code

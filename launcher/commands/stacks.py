@@ -11,6 +11,7 @@ from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
 from launcher.runs.remote_run import RemoteRun
+from launcher.runs.search import unanswered_lines
 from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
@@ -51,6 +52,6 @@ def show_stacks(found: RemoteRun, ways: HostAccess, options: FoundRunOptions, *,
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(hang_lines(hang))
-    for host, words in reasons.items():
-        echo(f"{host}: not asked: {words}", err=True)
+    for line in unanswered_lines(reasons):
+        echo(line, err=True)
     return code

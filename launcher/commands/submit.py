@@ -17,6 +17,7 @@ from launcher.errors import BadInput
 from launcher.slurm.commands import local_commands
 from launcher.slurm.submit import sbatch_text, submit_job
 from launcher.terminal.output import echo_lines
+from launcher.text import one_line
 from preflight.frozen import dataclass
 
 
@@ -62,10 +63,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """
     options = SubmitOptions(**given)
     if config is None:
-        raise WrongUsage(
-            "gpulaunch submit needs --config",
-            "gpulaunch init job.sbatch makes a run config of a batch script; gpulaunch submit --help",
-        )
+        raise WrongUsage("gpulaunch submit needs --config", _config_fix(extra))
     found = load_run_config(config, Overrides(key_values=options.sets, extra_args=extra))
     if found.slurm is None:
         raise BadInput(
@@ -85,6 +83,14 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     if job:
         answer.say(f"job {job}: gpulaunch logs {job} -f, attach {job}, stop {job}")
     return answer.finish(0, job=job or None, script=text)
+
+
+def _config_fix(words: tuple[str, ...]) -> str:
+    """Return how the first word, a script or a batch script, becomes a run config."""
+    script = one_line(words[0], 100) if words and Path(words[0]).is_file() else "job.sbatch"
+    if script.endswith(".py"):
+        return f"gpulaunch init {script} writes a run config; add slurm: {{nodes: 2, gpus_per_node: 8}} to it"
+    return f"gpulaunch init {script} makes a run config of a batch script; gpulaunch submit --help"
 
 
 def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], workdir: str) -> str:

@@ -2,10 +2,12 @@
 knows.
 """
 
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.planning.run_record import saved_run_records
@@ -20,6 +22,8 @@ from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 _NAMED = 6
+_WORD = re.compile(r"[\w.-]+")
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ def find_in_runs(
         if found.runs:
             raise
         where = format_hosts([entry.name for entry in hosts if entry.name not in found.errors])
-        silent = f"; these did not answer: {', '.join(found.errors)}" if found.errors else ""
+        silent = f"; these did not answer: {short_host_range(tuple(found.errors))}" if found.errors else ""
         what = "no run" if word == LAST else f'no run called "{word}"'
         if found.other_hosts and word != LAST:
             owners = format_hosts(list(found.other_hosts))
@@ -124,6 +128,17 @@ def find_in_runs(
             raise BadInput(what, "name its own host with --hosts, or in hosts.yaml") from None
         fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
         raise BadInput(f"{what} was found on {where}{silent}", fix) from None
+
+
+def unanswered_lines(errors: Mapping[str, str]) -> Iterator[str]:
+    """Yield why hosts were not asked, by host; hosts whose reasons differ in numbers only share a line."""
+    alike: dict[str, list[str]] = {}
+    for host, reason in errors.items():
+        words = ("HOST" if word == host else word for word in _WORD.findall(reason))
+        alike.setdefault(_NUMBER.sub("#", " ".join(words)), []).append(host)
+    for hosts in alike.values():
+        more = f" (and {len(hosts) - 1} more like it)" if len(hosts) > 1 else ""
+        yield f"{short_host_range(tuple(hosts))}: not asked: {errors[hosts[0]]}{more}"
 
 
 def format_hosts(names: Sequence[str]) -> str:

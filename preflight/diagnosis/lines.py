@@ -53,6 +53,11 @@ _WRAPPER = re.compile(
     """,
     re.VERBOSE,
 )
+# What gpulaunch's own preflight says of hosts in spite of which the run was started, such as a process that the
+# kernel had killed before; a finding that stops a launch is CRITICAL.
+_PREFLIGHT_REMARK = re.compile(
+    r"(?:INFO|WARNING|UNKNOWN|IGNORED) {2,6}[A-Z]{2,6}\d{3} on |  {11}fix(?: of these \d+)?: "
+)
 # In a prefix that only the tracebacks behind it show.
 _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
@@ -176,7 +181,7 @@ def _physical(lines: Iterable[KeptLine]) -> Iterator[KeptLine]:
     for number, raw, count in lines:
         raw = _BACKSPACES.sub("\r", raw) if "\b" in raw else raw  # noqa: PLW2901 - Keras goes back by them
         for part in (raw,) if "\r" not in raw else raw.split("\r"):
-            if not part or part.isspace():
+            if not part or part.isspace() or (part[0] in "IWU " and _PREFLIGHT_REMARK.match(part)):
                 continue
             if len(part) > MAX_LINE:  # of a traceback in one line the end says it
                 rest = part[-MAX_LINE:] if "Traceback (most recent" in part[:MAX_LINE] else ""

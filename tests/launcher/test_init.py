@@ -264,6 +264,14 @@ def test_a_file_that_does_not_exist_is_no_command(home: Path, name: str) -> None
     assert list(Path().iterdir()) == []
 
 
+def test_a_file_in_the_place_of_the_folder_is_named_before_anything_is_written(home: Path) -> None:
+    Path("train.py").write_text("print(1)\n")
+    Path("gpulaunch").write_text("#!/bin/sh\n")
+    with pytest.raises(BadInput, match="gpulaunch is a file"):
+        CliRunner().invoke(command, ["train.py"], catch_exceptions=False)
+    assert not Path("hosts.yaml").exists()
+
+
 def test_a_run_config_of_several_launches_says_which_one(home: Path) -> None:
     Path("train.py").write_text("print(1)\n")
     text = "for L in 1 2; do torchrun train.py --lr $L; done"

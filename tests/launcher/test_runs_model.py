@@ -14,6 +14,7 @@ from launcher.runs.logs import LogSelection, parse_since
 from launcher.runs.progress import PrintedProgress, read_progress
 from launcher.runs.remote_run import merge_node_runs, select_run
 from launcher.runs.render import runs_json, runs_lines
+from launcher.runs.search import unanswered_lines
 from preflight.errors import BadInput
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
 from tests.launcher.run_plans import run_id
@@ -273,3 +274,15 @@ def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:
         LogSelection(rank=3).nodes(PLAN)
     with pytest.raises(BadInput, match="on a, b"):
         LogSelection(host="c").nodes(PLAN)
+
+
+def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
+    way = "no way to 10.0.0.{} port 22: No route to host"
+    unknown = "{} does not resolve"
+    errors = {f"n{number:02}": way.format(number) for number in range(1, 33)}
+    errors |= {"n40": unknown.format("n40"), "titan": unknown.format("titan"), "t4": "refused"}
+    assert list(unanswered_lines(errors)) == [
+        f"n[01-32]: not asked: {way.format(1)} (and 31 more like it)",
+        "n40,titan: not asked: n40 does not resolve (and 1 more like it)",
+        "t4: not asked: refused",
+    ]

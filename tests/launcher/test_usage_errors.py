@@ -73,6 +73,7 @@ from launcher.cli import execute
         ("preflight --from none.json", "--from: none.json does not exist", "name a file that exists"),
         ("record a -o /", "--output: / is a directory", "name a file"),
         ("fetch --to /dev/null", "--to /dev/null: not a directory", "name a directory that you can write to"),
+        ("preflight --json --jsonl a", "--json and --jsonl are two forms", "give one of the two"),
         ("run  x", "nothing to run", "gpulaunch run train.py"),
         ("ps \x1b[2J", None, None),
     ],
@@ -110,3 +111,15 @@ def test_a_wrong_command_line_is_one_document_with_json(capsys: pytest.CaptureFi
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["code"], error["fix"]) == ("usage", "gpulaunch ps --help")
     assert error["message"].startswith("--parallel: expected a whole number")
+
+
+@pytest.mark.parametrize(
+    ("script", "fix"), [("a.py", "gpulaunch init a.py writes"), ("b.sh", "gpulaunch init b.sh makes")]
+)
+def test_what_is_given_to_submit_becomes_a_run_config_first(
+    script: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(script).touch()
+    assert execute(["submit", script]) == 2
+    assert capsys.readouterr().err.splitlines()[1].startswith(f"  fix: {fix}")

@@ -99,6 +99,21 @@ def test_a_message_behind_a_mark_is_believed(line: str) -> None:
     assert diagnose(f"text\n{line}\nmore\n").verdict == "cuda-oom"
 
 
+REPORT = (
+    "INFO      HEAL014 on n[1-2]: processes ended for lack of memory since boot: 2; the last: Memory cgroup"
+    " out of memory: Killed process 3013 (python)\n            fix: sudo dmesg | grep -i 'killed process'\n"
+    'IGNORED   MODE002 on a gpu0: a rank on it dies with "device(s) is/are busy or unavailable"\n'
+    "==> run p-20261126-034354-ec23fb: 2 ranks on n[1-2] (2), mixed precision no, main port 29500\n"
+)
+
+
+def test_what_a_preflight_remarked_of_the_hosts_is_no_cause_in_the_output_of_the_run() -> None:
+    assert diagnose(REPORT + steps(0, 9)).verdict == "benign"
+    assert diagnose(REPORT + "RuntimeError: CUDA error: out of memory\n").verdict == "cuda-oom"
+    by_hand = diagnose(REPORT + "==> interrupted: stopped by ada@laptop (exit code 130) after 10.1 s\n")
+    assert [cause.code for cause in by_hand.causes] == ["S78"]
+
+
 def test_a_question_about_an_error_in_a_data_set_is_not_certain() -> None:
     log = (
         "sample 1: How do I fix RuntimeError: CUDA out of memory in PyTorch?\nanswer: a smaller batch\n"
