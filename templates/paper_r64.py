@@ -70,6 +70,8 @@ def main() -> None:
         logs = str(Path(arguments.output_dir) / "logs")
         trainer.add_callback(TensorBoardCallback(SummaryWriter(log_dir=logs)))
     trainer.train(resume_from_checkpoint=options.resume_from_checkpoint)
+    # A rank on a CPU that exits right after its last step may be aborted by threads that still end that step.
+    trainer.accelerator.wait_for_everyone()
 
 
 def parse_options() -> argparse.Namespace:

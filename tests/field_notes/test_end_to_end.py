@@ -69,7 +69,7 @@ NOTES = {
         step=1,
         cause=("Attempting to unscale FP16 gradients", "0.weight"),
         gpus="titan-rtx",
-        shims=shimmed("pretended_gpus no_compiler", SHIM_CAPABILITY="7.5"),
+        shims=shimmed("pretended_gpus no_compiler no_dtensor", SHIM_CAPABILITY="7.5"),
         precision_args={"fp16": ["--fp16"], "bf16": []},
         passed=("--fp16",),
     ),
@@ -95,7 +95,7 @@ NOTES = {
         step=1,
         cause=("pure fp16", "the weights become NaN in step 1"),
         gpus="p100",
-        shims=shimmed("pretended_gpus no_compiler", SHIM_CAPABILITY="6.0"),
+        shims=shimmed("pretended_gpus no_compiler no_dtensor", SHIM_CAPABILITY="6.0"),
     ),
     "4": Note(
         scripts.NOTE_4,
@@ -107,7 +107,7 @@ NOTES = {
         step=8,
         cause=("between step 7 and step 8", "expected dtype float for `end`"),
         gpus="2xl40s",
-        shims=shimmed("pretended_gpus no_compiler", SHIM_CAPABILITY="8.9"),
+        shims=shimmed("pretended_gpus no_compiler no_dtensor", SHIM_CAPABILITY="8.9"),
         ranks=2,
     ),
 }
@@ -216,7 +216,9 @@ def test_a_codec_on_cuda_0_is_named_and_each_rank_is_shown_its_own_gpu(tmp_path:
     user = User(tmp_path / "user", "2xl40s-exclusive")
     (tmp_path / "contexts").mkdir()
     shims = shimmed(
-        "pretended_gpus no_compiler", SHIM_CAPABILITY="8.9", SHIM_EXCLUSIVE=str(tmp_path / "contexts")
+        "pretended_gpus no_compiler no_dtensor",
+        SHIM_CAPABILITY="8.9",
+        SHIM_EXCLUSIVE=str(tmp_path / "contexts"),
     )
     user.write(scripts.NOTE_4_CODEC, {"gpus": "all", "env": shims})
     line = 1 + scripts.NOTE_4_CODEC[: scripts.NOTE_4_CODEC.index("cuda:0")].count("\n")

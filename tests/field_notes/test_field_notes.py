@@ -100,7 +100,7 @@ def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
 
 def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
     stop = run_rank(
-        tmp_path, scripts.NOTE_1, shim="cpu_scaler no_compiler", GPULAUNCH_GUARD="stop", **FP16
+        tmp_path, scripts.NOTE_1, shim="cpu_scaler no_compiler no_dtensor", GPULAUNCH_GUARD="stop", **FP16
     ).stop
     assert (stop["code"], stop["step"]) == ("G1", 1)
     assert stop["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
@@ -122,19 +122,21 @@ def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: 
 
 
 def test_note_3_with_the_scaler_is_stopped_by_name(tmp_path: Path) -> None:
-    stop = run_rank(tmp_path, scripts.NOTE_3, "--no_check", shim="no_compiler", GPULAUNCH_GUARD="stop").stop
+    stop = run_rank(
+        tmp_path, scripts.NOTE_3, "--no_check", shim="no_compiler no_dtensor", GPULAUNCH_GUARD="stop"
+    ).stop
     assert stop["code"] == "G1"
     assert "GradScaler" in stop["message"]
 
 
 def test_note_3_its_own_remedy_trains_to_nan(tmp_path: Path) -> None:
-    assert math.isnan(losses(run_rank(tmp_path, scripts.NOTE_3, shim="no_compiler"))[-1])
+    assert math.isnan(losses(run_rank(tmp_path, scripts.NOTE_3, shim="no_compiler no_dtensor"))[-1])
 
 
 def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
-    measured = run_rank(tmp_path, scripts.NOTE_3_FIXED, shim="no_compiler", GPULAUNCH_REHEARSE="5").reported(
-        "rehearsal"
-    )[0]
+    measured = run_rank(
+        tmp_path, scripts.NOTE_3_FIXED, shim="no_compiler no_dtensor", GPULAUNCH_REHEARSE="5"
+    ).reported("rehearsal")[0]
     assert measured["complete"]
     assert measured["scaler"]
     assert measured["scale"] >= 1
@@ -146,7 +148,7 @@ def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
 
 
 def test_note_4_crashes_in_adam_as_its_author_saw(tmp_path: Path) -> None:
-    done = run_rank(tmp_path, scripts.NOTE_4, shim="no_compiler")
+    done = run_rank(tmp_path, scripts.NOTE_4, shim="no_compiler no_dtensor")
     assert done.code == 1
     assert "expected dtype float for `end` but got dtype c10::BFloat16" in done.log
     assert "_multi_tensor_adam" in done.log
@@ -154,5 +156,5 @@ def test_note_4_crashes_in_adam_as_its_author_saw(tmp_path: Path) -> None:
 
 def test_note_4_is_not_met_by_a_rehearsal_that_is_too_short(tmp_path: Path) -> None:
     """test_end_to_end.py rehearses it for as long as `--rehearse` does."""
-    short = run_rank(tmp_path, scripts.NOTE_4, shim="no_compiler", GPULAUNCH_REHEARSE="5")
+    short = run_rank(tmp_path, scripts.NOTE_4, shim="no_compiler no_dtensor", GPULAUNCH_REHEARSE="5")
     assert short.reported("rehearsal")[0]["complete"]

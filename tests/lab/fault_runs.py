@@ -66,7 +66,7 @@ class Laptop:
         """Start `gpulaunch run`: preflight, accelerate, torch."""
         (self.home / "job.py").write_text(script)
         config = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no"}
-        config |= {"env": shimmed("no_compiler"), **keys}
+        config |= {"env": shimmed("no_compiler no_dtensor"), **keys}
         (self.home / "job.yaml").write_text(json.dumps(config))
         return self.start("run", "-c", "./job.yaml", "--hosts", ",".join(self.names(hosts)), *words)
 

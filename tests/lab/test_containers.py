@@ -84,7 +84,7 @@ def test_a_launch_in_containers_of_two_hosts_trains_is_stopped_and_leaves_nothin
     (cli.home / "tree").mkdir()
     for name, text in {"sent.txt": "the tree", "job.py": TRAIN}.items():
         (cli.home / "tree" / name).write_text(text)
-    keys = {"sync": {"from": "tree"}, "workdir": "~/job", "env": shimmed("no_compiler")}
+    keys = {"sync": {"from": "tree"}, "workdir": "~/job", "env": shimmed("no_compiler no_dtensor")}
     cli.write("", processes_per_host=1, send_script=False, **keys)
     code, output = cli.run(names, "--detach")
     assert code == 0, output

@@ -36,7 +36,7 @@ def gpulaunch(lab: Lab, home: Path, *words: str) -> subprocess.CompletedProcess[
     (home / ".ssh" / "known_hosts").write_text(lab.known_hosts.read_text())
     (home / "job.py").write_text(TRAIN)
     keys = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no", "output": "out"}
-    (home / "job.yaml").write_text(json.dumps({**keys, "env": shimmed("no_compiler")}))
+    (home / "job.yaml").write_text(json.dumps({**keys, "env": shimmed("no_compiler no_dtensor")}))
     hosts = ",".join(host.name for host in lab.hosts[:2])
     command, *rest = words
     return subprocess.run(

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FreshLab
-from tests.field_notes.ranks import shimmed
 from tests.lab import actors, network
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
 
 pytestmark = [pytest.mark.lab, pytest.mark.train]
 
-NO_COMPILER = shimmed("no_compiler")
 TRAIN = """
 import sys, time
 print("args", sys.argv[1:], flush=True)
@@ -79,7 +77,7 @@ def names(lab: Lab, count: int) -> str:
 
 def test_three_hosts_with_unequal_ranks_train_as_one_world(lab: Lab, cli: Cli) -> None:
     first, second, third = (host.name for host in lab.hosts)
-    cli.write(TRAIN, processes_per_host={first: 1, second: 2, third: 1}, env=NO_COMPILER)
+    cli.write(TRAIN, processes_per_host={first: 1, second: 2, third: 1})
     words = ["a b", "$HOME", "`id`", "'\"", "*", ";rm -rf x", "é\n", "\\", ""]
     code, output = cli.run(names(lab, 3), "--", *words)
     assert code == 0, output
@@ -122,7 +120,7 @@ time.sleep(0.5)  # as above: gloo's threads still need the GIL
 
 def test_a_plain_torch_script_trains_under_torchrun_on_unequal_hosts(lab: Lab, cli: Cli) -> None:
     first, second = (host.name for host in lab.hosts[:2])
-    cli.write(DDP, processes_per_host={first: 2, second: 1}, precision="auto", env=NO_COMPILER)
+    cli.write(DDP, processes_per_host={first: 2, second: 1}, precision="auto")
     code, output = cli.run(names(lab, 2), "--", "a b", "$HOME", "")
     assert code == 0, output
     assert output.count("sum 6 of 3") == 3

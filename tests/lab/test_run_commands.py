@@ -17,7 +17,7 @@ from tests.lab.run_cli import Cli
 
 pytestmark = [pytest.mark.lab, pytest.mark.train, pytest.mark.slow]
 
-NO_COMPILER = shimmed("no_compiler")
+NO_COMPILER = shimmed("no_compiler no_dtensor")
 SHOW = """
 import os, sys
 told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}

@@ -107,7 +107,7 @@ def test_a_tree_is_sent_once_and_trained_where_hosts_share_it(laptop: Laptop) ->
         "sync": {"from": "project"},
         "gpus": "none",
     }
-    config |= {"precision": "no", "env": shimmed("no_compiler")}
+    config |= {"precision": "no", "env": shimmed("no_compiler no_dtensor")}
     (laptop.home / "job.yaml").write_text(json.dumps(config))
     first, second = laptop.names()
     code, output = laptop.run("rehearse", "-c", "./job.yaml", "--hosts", f"{first},{second}", "--steps", "4")

@@ -28,7 +28,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         cwd=HERE.parents[1],
         capture_output=True,
         env={**os.environ, "TMPDIR": str(folder)},
-        timeout=200,
+        timeout=270,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()[-3000:]
@@ -174,6 +174,10 @@ def test_a_script_that_catches_everything_is_ended_all_the_same(seen: dict[str, 
 def test_a_forked_worker_is_not_watched(seen: dict[str, Any]) -> None:
     assert seen["in_a_worker"]["value"] == 7
     assert seen["in_a_worker"]["events"] == []
+
+
+def test_a_rehearsal_leaves_gloo_to_the_rank_which_gives_its_threads_a_moment(seen: dict[str, Any]) -> None:
+    assert seen["rehearsed_on_gloo"]["value"] is True
 
 
 def test_optimizers_scalers_and_wrapped_functions_still_pickle(seen: dict[str, Any]) -> None:

@@ -282,7 +282,7 @@ def gpulaunch(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env={
             **os.environ,
             "PYTHONPATH": f"{SHIMS}:{ROOT}",
-            "SHIMS": "no_compiler",
+            "SHIMS": "no_compiler no_dtensor",
             "XDG_STATE_HOME": str(root / "state"),
             "OMP_NUM_THREADS": "1",
         }

@@ -2,8 +2,10 @@
 
 The first optimizer, a process group and DistributedDataParallel import torch._dynamo, to tell it that they
 are not to be compiled. That import takes as long as torch's own. Other names of it are an AttributeError.
+Meta functions of operators, which only it and its fake tensors call, are a quarter of torch's own import.
 """
 
+import importlib
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -38,5 +40,13 @@ def turn_on(_: ModuleType) -> None:
     )
     traced: Any = ModuleType("torch._dynamo._trace_wrapped_higher_order_op")
     traced.TransformGetItemToIndex = nullcontext  # transformers.masking_utils imports it
-    for module in (found, traced):
+    for module in (found, traced, ModuleType("torch._meta_registrations")):
         sys.modules.setdefault(module.__name__, module)
+    _set_generators_up()
+
+
+def _set_generators_up() -> None:
+    """Do what is more than a meta function among what torch._meta_registrations imports."""
+    set_metaclass = getattr(sys.modules["torch._C"], "_set_generator_metaclass", None)  # newer than the lowest torch
+    if set_metaclass is not None:
+        set_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)

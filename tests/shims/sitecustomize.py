@@ -1,7 +1,8 @@
 """Python imports this at its start where tests/shims is in PYTHONPATH; SHIMS names what to turn on.
 
 The script stays as its author wrote it, so that what reads it and what runs it see the same lines. Whatever
-imports torch or accelerate then gets the shim, but for accelerate's launcher, which is no rank.
+imports torch or accelerate then gets the shim. accelerate's launcher, which is no rank, gets only those that
+leave something out.
 """
 
 import importlib
@@ -15,6 +16,7 @@ from typing import Any
 AFTER = {
     "cpu_scaler": "accelerate.accelerator",
     "no_compiler": "torch._compile",
+    "no_dtensor": "torch.distributed",
     "pretended_gpus": "torch",
     "simulated_gpus": "torch",
 }
@@ -52,5 +54,7 @@ def _hook(loader: Any, turn_on: Callable[[ModuleType], None]) -> None:
 
 
 _shims = os.environ.get("SHIMS", "").split()
-if _shims and "accelerate.commands.launch" not in sys.orig_argv:
+if "accelerate.commands.launch" in sys.orig_argv:
+    _shims = [shim for shim in _shims if shim.startswith("no_")]
+if _shims:
     sys.meta_path.insert(0, AfterImport({AFTER[shim]: shim for shim in _shims}))

@@ -49,5 +49,9 @@ class GuardExit:
             sys.stderr.flush()
             os._exit(self.code)
         distributed = sys.modules.get("torch.distributed")  # a rehearsal: every rank is at this same step
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            return
+        if "nccl" in str(
+            distributed.get_backend()
+        ):  # gloo's group is the rank's: see join_gloo in ../rank/exit.py
             distributed.destroy_process_group()

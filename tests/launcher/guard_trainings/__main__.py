@@ -36,6 +36,7 @@ from tests.launcher.guard_trainings.ranks import (
     fake_gpus,
     in_a_worker,
     in_two_ranks,
+    rehearsed_on_gloo,
     spoiled_shard,
 )
 from tests.launcher.guard_trainings.values import (
@@ -75,6 +76,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     cast_with_fused_adam,
     caught,
     in_a_worker,
+    rehearsed_on_gloo,
     pickled,
     fake_gpus,
     beside_a_like_rank,
