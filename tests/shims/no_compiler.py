@@ -47,6 +47,8 @@ def turn_on(_: ModuleType) -> None:
 
 def _set_generators_up() -> None:
     """Do what is more than a meta function among what torch._meta_registrations imports."""
-    set_metaclass = getattr(sys.modules["torch._C"], "_set_generator_metaclass", None)  # newer than the lowest torch
+    set_metaclass = getattr(
+        sys.modules["torch._C"], "_set_generator_metaclass", None
+    )  # newer than the lowest torch
     if set_metaclass is not None:
         set_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
