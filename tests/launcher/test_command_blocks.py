@@ -368,3 +368,9 @@ def test_a_file_that_the_text_writes_is_the_one_on_this_machine(
     parsed = parse_line(text, files=lambda name: local if name == "ds.json" else None)
     assert tuple(one.message for one in parsed.unknown) == tuple(f"the launch {what}" for what in unknown)
     assert ("ds.json: taken as it is on this machine" in parsed.dropped) is (not unknown)
+
+
+def test_settings_that_a_condition_guards_and_this_machine_lacks_set_nothing() -> None:
+    parsed = parse_line("if [ -f .env ]; then . .env; fi; torchrun a.py", files=lambda _: None)
+    assert not parsed.unknown
+    assert ". .env: no such file on this machine" in parsed.dropped

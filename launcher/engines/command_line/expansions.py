@@ -13,6 +13,7 @@ from launcher.engines.command_line.variables import Expansion, Split, Values, ar
 from launcher.errors import CommandRefused
 
 _OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
+_MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
 
@@ -62,6 +63,17 @@ def closing(text: str, at: int) -> int:
             end = text.find("'", here)
             here = len(text) if end < 0 else end + 1
     raise no_end(text[at : at + 2].strip("\n"), text[at : at + 20])
+
+
+def with_quotes(body: str) -> str:
+    """Return a text in place as it is within double quotes: its own are characters, but in `$(...)`."""
+    parts: list[str] = []
+    at = 0
+    while (found := _MARK.search(body, at)) is not None:
+        end = found.end() if found[0] == '"' else closing(body, found.start())
+        parts += [body[at : found.start()], r"\"" if found[0] == '"' else body[found.start() : end]]
+        at = end
+    return "".join((*parts, body[at:]))
 
 
 def no_end(quote: str, start: str) -> CommandRefused:

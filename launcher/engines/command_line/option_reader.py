@@ -129,7 +129,7 @@ def _find(word: str, table: Table, known: dict[str, LauncherOption]) -> _Match:
     if table.style == "getopt" and _are_flags(word, known):
         return _Match(known[word[:2]], word[:2], None)
     short = known.get(word[:2])
-    if short is not None and not word.startswith("--") and short.values == 1:
+    if short is not None and not word.startswith("--") and short.values in (1, OPTIONAL):
         return _Match(short, word[:2], word[2:])
     raise _unknown(name, table, known)
 

@@ -10,6 +10,7 @@ import re
 import shlex
 
 from launcher.engines.command_line.editor_text import command_of_editor
+from launcher.engines.command_line.expansions import with_quotes
 from launcher.engines.command_line.makefile_text import recipe
 from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
@@ -72,6 +73,7 @@ _MAGICS = (
     (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "python "),
     (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*%time[ \t]+(?=!)", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*EXPORT[ \t]+(?=\w+=)", re.MULTILINE), "export "),
     (re.compile(r"\$env:(\w+)[ \t]*=[ \t]*"), r"export \1="),
 )
 """Magics of IPython, and the variables of PowerShell."""
@@ -139,7 +141,7 @@ def _as_assignment(found: re.Match[str]) -> str:
     named = _READ.fullmatch(head) if not found["close"] else _ASSIGNED_CAT.fullmatch(head)
     if named is None or found["rest"].strip():
         return found[0]
-    quoted = shlex.quote(body) if found["quote"] else '"' + body.replace('"', r"\"") + '"'
+    quoted = shlex.quote(body) if found["quote"] else f'"{with_quotes(body)}"'
     return f"{named['name']}={quoted}"
 
 

@@ -122,7 +122,8 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
     if match["slice"] or index in "@*":
         return place.unresolved()
     if isinstance(value, tuple):
-        number = evaluate_arithmetic(index, place.values)
+        shown, lacking = join_tokens(place.split(index, place.depth + 1))
+        number = None if lacking else evaluate_arithmetic(shown, place.values)
         if number is None or not -len(value) <= number:
             return place.unresolved()
         chosen = value[number:][:1]
@@ -143,6 +144,8 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
     is_set = value is not None and not (value == "" and mark.startswith(":"))
     if mark.endswith("?"):  # the shell would end with the text behind it
         return place.of(value) if is_set else place.unresolved()
+    if mark == ":+" and isinstance(value, Word) and not value.is_known:
+        return place.unresolved()  # it may be empty
     if mark.endswith("+") or (mark and not is_set):
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")

@@ -72,6 +72,8 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
             at = len(text) if end < 0 else end
         elif text[at] == "\n" and skip[0] == at + 1:
             at, is_first = skip[1], True
+        elif text.startswith("<<<", at):
+            at, is_first = at + 3, False
         elif (here := here_text(text, at, skip[1] if skip[0] > at else 0)) is not None:
             skip = (skip[0] if skip[0] > at else here.start, here.end)
             at = here.operator_end

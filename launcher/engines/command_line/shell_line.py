@@ -136,7 +136,7 @@ class _Launches:
         return ShellLine(
             words,
             shell.directory,
-            tuple(shell.exports.items()),
+            shell.exported_words(),
             tuple(shell.unset),
             shell.environment,
             unknown=tuple(dict.fromkeys(shell.unknown)),

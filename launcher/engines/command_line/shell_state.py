@@ -99,6 +99,18 @@ class ShellState:
         """Return the variables that a shell inside of the text sees."""
         return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
 
+    def exported_words(self) -> tuple[tuple[str, Word], ...]:
+        """Return the variables that a program sees now, but for those that no rank needs."""
+        found: list[tuple[str, Word]] = []
+        for name in (*self.exports, *sorted(self.visible - self.exports.keys())):
+            value = self.values.get(name)
+            first = value[0] if isinstance(value, tuple) and value else value
+            word = Word(first) if isinstance(first, str) else first
+            word = self.exports.get(name) if not isinstance(word, Word) else word
+            if word is not None and not preparations.explain_needless(word):
+                found.append((name, word))
+        return tuple(found)
+
     def leave_out(self, words: tuple[Word, ...]) -> None:
         """Take a command of which the text does not decide whether it runs: what it sets has no value."""
         name, rest = words[0].text, words[1:]
@@ -119,10 +131,18 @@ class ShellState:
                 self.forget(word.text, is_exported=False)
         elif preparations.is_setup(words) and not preparations.is_of_shell(words):
             self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
+        elif name in ("source", ".") and self._is_absent(rest):
+            self.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
         elif name in ("cd", "pushd", "source", "."):
             self.lack(refusals.undecided_block(self.blocks.kind))
         elif not preparations.explain_drop(words, after=True):
             self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
+
+    def _is_absent(self, words: tuple[Word, ...]) -> bool:
+        """Whether a file of settings that a condition guards is none of this machine's."""
+        name = words[0].text if words and words[0].is_known else ""
+        is_relative = bool(name) and not name.startswith(("/", "~"))
+        return self.files is not None and is_relative and self.text_of(name) is None
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the text does not say."""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from launcher.engines.command_line.braces import expand_braces
-from launcher.engines.command_line.expansions import closing, expand, no_end
+from launcher.engines.command_line.expansions import closing, expand, no_end, with_quotes
 from launcher.engines.command_line.shell_extents import HereText, here_text, word_end
 from launcher.engines.command_line.variables import Values
 from launcher.engines.command_line.words import Operator, Word, split_open
@@ -17,6 +17,7 @@ _PLACEHOLDER = re.compile(
     r"<[^\W\d_](?:[^<>|&;()\n]|\([^<>|&;()\n]{0,80}\)){0,80}(?<![\s])>"
     r"|<\.\w[^<>|&;()\n]{0,80}>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}"
     r"|<[A-Z][A-Z0-9 _./-]{0,60}(?:\| ?[A-Z0-9 _./-]{1,60}){0,5}>|<\\?#\w[\w -]{0,40}>"
+    r"|\[[A-Za-z]\w{0,30}(?:\|[A-Za-z]\w{0,30}){1,8}\]|\{[A-Za-z]\w{0,30}(?:\|[A-Za-z]\w{0,30}){1,8}\}"
     r"|\[(?i:optional|other|additional|further)(?: [a-z]{1,20}){1,3}\]"
 )
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
@@ -38,7 +39,10 @@ _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
 _PROCESS = re.compile(r"[<>]\((?!\()")
 _ENDS = frozenset(("\n", ";", ";;", "&", "&&", "|", "||", "(", ")"))
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
-_ONLY_ARRAY = re.compile(r'"\$(?:@|\{@(?::\d+)?\}|\{(?P<name>[A-Za-z_]\w*)\[@\](?::\d+)?\})"', re.ASCII)
+_ONLY_ARRAY = re.compile(
+    r'"\$(?:@|\{@(?::(?P<from>\d{1,4}))?\}|\{(?P<name>[A-Za-z_]\w*)\[@\](?::(?P<first>\d{1,4}))?\})"',
+    re.ASCII,
+)
 """Every word of it is a word, and none where it has none."""
 
 _MOST_WORDS = 100_000
@@ -114,7 +118,7 @@ class ShellTokens(Iterator[Word | Operator]):
         """Return a text in place as one word."""
         if here.is_quoted or not re.search(r"[$`\\]", here.body):
             return Word(here.body)
-        quoted = '"' + here.body.replace('"', r"\"") + '"'
+        quoted = f'"{with_quotes(here.body)}"'
         return next(iter(_WordReader(quoted, 0, self._values, self._depth).words()), Word(""))
 
     def _read_word(self) -> None:
@@ -248,11 +252,7 @@ class _WordReader:
 
     def _read_double_quoted(self) -> None:
         array = _ONLY_ARRAY.match(self.text, self.at)
-        if (
-            array is not None
-            and self.values.get(array["name"] or "@", ()) == ()
-            and (array["name"] is None or array["name"] in self.values)
-        ):
+        if array is not None and self._is_empty(array):
             self.at = array.end()
             return
         start, before = self.at, self.current or ""
@@ -276,6 +276,12 @@ class _WordReader:
                 self._add(char)
                 self.at += 1
         raise no_end('"', self.text[start : start + 20])
+
+    def _is_empty(self, array: re.Match[str]) -> bool:
+        """Whether a quoted array, or what is left of it behind a place, has no word at all."""
+        words = self.values.get(array["name"] or "@", None if array["name"] else ())
+        skipped = int(array["first"] or 0) if array["name"] else max(int(array["from"] or 1) - 1, 0)
+        return isinstance(words, tuple) and not words[skipped:]
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
         found = expand(self.text, self.at, self.values, self._split, self.depth)

@@ -30,7 +30,9 @@ _ENTERED = re.compile(
     r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
 )
 _REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)")
-_FROM_TEXT = re.compile(r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s")
+_FROM_TEXT = re.compile(
+    r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s|(?:tr|wc|cut|awk|sed|head|tail|grep)\s.*<<<", re.DOTALL
+)
 
 
 def substitute(shown: str, values: Values, split: Split, depth: int) -> str | None:
@@ -82,7 +84,12 @@ def _computed_path(command: str, values: Values, split: Split, depth: int) -> st
     named = _PATH_PART.fullmatch(command)
     if named is not None:
         path, lacking = join_tokens(split(named["path"], depth + 1))
-        return None if lacking else _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
+        is_option = path.startswith("-") and " -- " not in command
+        return (
+            None
+            if lacking or is_option
+            else _path_part(named["part"], path, (named["suffix"] or "").strip("\"'"))
+        )
     real = _REAL_PATH.fullmatch(command)
     if real is not None:
         path, lacking = join_tokens(split(real["path"], depth + 1))
@@ -103,17 +110,22 @@ def _again(tokens: tuple[Word | Operator, ...]) -> tuple[Word | Operator, ...]:
 def _printed_by(tokens: tuple[Word | Operator, ...]) -> str | None:
     """Return what the programs of a pipeline print, None where the text does not say it."""
     commands: list[list[str]] = [[]]
-    is_target = False
+    before = ""
     for token in tokens:
-        if isinstance(token, Word) and not is_target:
-            if not token.is_known:
+        if isinstance(token, Operator):
+            before = token.text
+            if before == "|":
+                commands.append([])
+            elif before not in ("2>", "<<<") or (before == "<<<" and len(commands) > 1):
                 return None
-            commands[-1].append(token.text)
-        elif isinstance(token, Operator) and token.text == "|":
-            commands.append([])
-        elif isinstance(token, Operator) and token.text != "2>":
+            continue
+        if before != "2>" and not token.is_known:
             return None
-        is_target = isinstance(token, Operator) and token.text == "2>"
+        if before == "<<<":
+            commands.insert(0, ["printf", "%s\\n", token.text])
+        elif before != "2>":
+            commands[-1].append(token.text)
+        before = ""
     return predict_output(commands)
 
 

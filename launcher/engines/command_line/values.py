@@ -90,7 +90,7 @@ def gpus(name: str, text: str) -> tuple[int | str, ...] | None:
         else:
             raise CommandRefused(
                 f"{name} is {text!r}, and takes indices or UUIDs of GPUs with commas between them",
-                f"write {name} 0,1, or leave it out for all GPUs",
+                f"write {name}{' ' if name.startswith('-') else '='}0,1, or leave it out for all GPUs",
             )
     if len(set(found)) < len(found):
         raise CommandRefused(

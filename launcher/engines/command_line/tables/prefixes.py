@@ -173,6 +173,25 @@ HOROVODRUN = Table(
     both_dashes=False,
 )
 
+_SRUN_FLAGS = (
+    *(
+        "--quit-on-interrupt",
+        "--spread-job",
+        "--reboot",
+        "--external",
+        "--interactive",
+        "--no-shell",
+        "--bell",
+    ),
+    *("--no-bell", "--stepmgr"),
+)
+_SRUN_VALUES = (
+    *("--bb", "--bbf", "--delay-boot", "--extra", "--gres-flags", "--launch-cmd", "--launcher-opts"),
+    *("--mail-type", "--mail-user", "--mcs-label", "--msg-timeout", "--segment", "--wait-for-switch"),
+)
+_SRUN_OPTIONAL = ("--compress", "--get-user-env", "--priority", "--send-libs", "--x11", "--bcast-exclude")
+"""Options of srun about the job and its terminal; a third has a value only behind `=`."""
+
 _CONTAINER_FIX = "leave it out, and write the container in hosts.yaml"
 
 SRUN = Table(
@@ -280,12 +299,28 @@ SRUN = Table(
         *(
             refused(name, "srun's container plug-in does not run", _CONTAINER_FIX, values=OPTIONAL)
             for name in (
-                "--environment",
-                "--container-writable",
-                "--container-remap-root",
-                "--container-save",
+                *("--environment", "--container", "--container-id", "--container-save", "--container-env"),
+                *("--container-writable", "--container-readonly", "--container-remap-root"),
+                *("--no-container-remap-root", "--container-entrypoint", "--no-container-entrypoint"),
+                "--container-entrypoint-log",
             )
         ),
+        *(owned(name, _SLURM, values=0) for name in _SRUN_FLAGS),
+        *(owned(name, _SLURM) for name in _SRUN_VALUES),
+        *(owned(name, _SLURM, values=OPTIONAL) for name in _SRUN_OPTIONAL),
+        owned("--hold", _SLURM, also=("-H",), values=0),
+        owned("--overcommit", _BIND, values=0),
+        owned("--thread-spec", _BIND, kind="int"),
+        owned("--threads", _BIND, also=("-T",), kind="int"),
+        owned("--cpus-per-gpu", _BIND, kind="int"),
+        owned("--cpu-freq", _BIND),
+        owned("--extra-node-info", _BIND, also=("-B",)),
+        owned("--ntasks-per-tres", FROM_PLAN, kind="int"),
+        *(
+            refused(name, "it prints, and starts nothing", "leave it out", values=0)
+            for name in ("--help", "--usage", "--version", "-V", "--test-only")
+        ),
+        refused("--nodefile", "the hosts would be in a file", "name the hosts with --hosts", also=("-F",)),
         refused("--multi-prog", "each rank would run a program of its own", "launch one program", values=0),
         refused(
             "--het-group", "the parts of a heterogeneous job are launches of their own", "launch one part"
