@@ -17,6 +17,7 @@ from preflight.facts.missing import Missing
 
 SCHEMA = "gpulaunch.record/1"
 MAX_BYTES = 64 << 20
+_SMI = re.compile(r"^\| NVIDIA-SMI \d|^=+NVSMI LOG=|<nvidia_smi_log>|^GPU \d+: .*\(UUID: ", re.MULTILINE)
 _FIX = "gpulaunch record HOST -o FILE writes a recording; --from-smi FILE reads what nvidia-smi printed"
 
 
@@ -37,7 +38,7 @@ def load_recording(path: Path) -> HostFacts:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise BadInput(f"{path}: larger than {MAX_BYTES >> 20} MiB, so it is not a recording", _FIX)
-        document = json.loads(_text(path.read_bytes()), object_pairs_hook=_once_each)
+        document = _document(_text(path.read_bytes()))
     except OSError as failure:
         raise BadInput(f"{path}: {failure.strerror}", _FIX) from None
     except RecursionError:
@@ -81,7 +82,29 @@ def _text(data: bytes) -> str:
     if data.startswith(b"\x1f\x8b"):
         raise _UnreadableError("compressed with gzip", "unpack it first: gunzip FILE")
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+    try:
+        return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise _UnreadableError("not a text") from None
+
+
+def _document(text: str) -> Any:
+    """Return the JSON of a text. Raises ValueError, with what is wrong where that can be known."""
+    if not text.strip():
+        raise _UnreadableError("empty")
+    try:
+        return json.loads(text, object_pairs_hook=_once_each)
+    except json.JSONDecodeError as failure:
+        if _SMI.search(text):
+            fix = "gpulaunch preflight --from-smi FILE"
+            raise _UnreadableError("what nvidia-smi printed, and no recording", fix) from None
+        opened = text.lstrip().startswith("{")
+        at_end = text[failure.pos :].count("\n") <= 1 and not text.rstrip().endswith("}")
+        if opened and at_end:
+            raise _UnreadableError(
+                "cut: it ends within a value or an object", f"copy it again; {_FIX}"
+            ) from None
+        raise
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from preflight.facts.host import HostFacts
 from preflight.probes.fact import missing, truncate
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.captures import read_capture
+from preflight.smi_reports.excerpt import excerpt
 from preflight.smi_reports.foreign import unrecognised
 from preflight.smi_reports.hosts import Parts, headed_parts, prefixed_parts, prompted_parts
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
@@ -46,7 +47,7 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     Raises BadInput as `parse_smi` does. Of several hosts, one whose text is not understood has its GPUs
     missing.
     """
-    text = cleaned(text)
+    text = cleaned(excerpt(text))
     parts = _host_parts(text)
     if len(parts) > 1:
         return tuple(_host_facts(_read_or_missing(part), name) for name, part in parts)

@@ -79,13 +79,16 @@ def test_a_recording_is_read_back_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not JSON"),
+        ("", "empty"),
+        ('{"schema": "gpulaunch.record/1", "facts": {"host": "ti', "cut: it ends"),
+        ('{"a": 1} {"b": 2}', "not JSON"),
+        ("| NVIDIA-SMI 550.90.07   Driver Version: 550.90.07 |\n", "what nvidia-smi printed"),
         ("[1]", "expected an object"),
         ('{"schema": "other/1"}', "schema 'other/1'"),
         ('{"facts": {"host": 3}}', "does not hold facts"),
-        ("{" * 5, "not JSON"),
+        ("{" * 5, "cut: it ends"),
         ("[" * 100_000, "nested too deeply"),
-        ("caf\udce9", "not JSON"),
+        ("caf\udce9", "not a text"),
     ],
 )
 def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:

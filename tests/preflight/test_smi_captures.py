@@ -219,3 +219,8 @@ def test_another_program_or_file_is_named(text: str, words: str) -> None:
 def test_a_name_gives_its_capability_or_none(name: str, expected: tuple[int, int] | None) -> None:
     known = capability({}, name)
     assert (tuple(known) if isinstance(known, list) else None) == expected
+
+
+def test_a_table_in_a_long_log_is_found() -> None:
+    log = "step 1 loss 2.5 grad 0.3 a line of a training\n" * 50_000
+    assert gpus(log + _TABLE) == gpus(_TABLE + log) == gpus(_TABLE)
