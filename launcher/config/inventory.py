@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from launcher.config import host_ranges
-from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
+from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_ip, is_plain_host, is_user
 from launcher.config.via_options import Via, via_problem
 from launcher.config.yaml_tree import nearest
 from launcher.errors import BadInput
@@ -93,7 +93,7 @@ class Inventory:
         if word == LOCALHOST:
             return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, in_inventory=False)
         spot = host_ranges.parse_ssh_target(word)
-        listed = self._listed_at(spot)
+        listed = self._listed_at(word, spot)
         if listed is not None:
             return listed
         return replace(
@@ -105,8 +105,17 @@ class Inventory:
             in_inventory=False,
         )
 
-    def _listed_at(self, spot: host_ranges.SshTarget) -> HostEntry | None:
-        """Return the listed host of just this user@host:port, None where none or several are that."""
+    def _listed_at(self, word: str, spot: host_ranges.SshTarget) -> HostEntry | None:
+        """Return the listed host that user@host:port means, None where none or several are that.
+
+        By its name it may be given another user or port, as a Host of ssh_config; by its address not.
+        """
+        named = self.hosts.get(spot.host)
+        if named is not None and not is_ip(spot.host):  # at an IP address each port can be another machine
+            user, port = spot.user or named.user, spot.port or named.port
+            if (user, port) == (named.user, named.port):
+                return named
+            return replace(named, name=word, user=user, port=port, in_inventory=False)
         if not spot.user:
             return None  # before a look at every host, which many words would multiply
         fit = [

@@ -3,6 +3,8 @@
 One rule for every program that is sent to hosts: what `preflight` says of a host, `run` and `ps` say too.
 """
 
+import shlex
+
 from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
 from launcher.text import last_lines, one_line
@@ -39,7 +41,10 @@ def no_answer(
 
 def no_python(host: str, python: str, said: str) -> PythonNotFound:
     """Return what is reported where the interpreter cannot be started."""
-    fix = f"set `python:` of {host} in hosts.yaml to the training environment's interpreter"
+    fix = (
+        f"set `python:` of {host} in hosts.yaml to the training environment's interpreter (gpulaunch init"
+        f" --hosts {shlex.quote(host)} looks for it)"
+    )
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
     return PythonNotFound(host, f"{python} cannot be started on the host: {said}", fix)

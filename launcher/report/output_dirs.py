@@ -24,6 +24,8 @@ def output_lines(outcome: Outcome) -> Iterator[str]:
     Of the local machine a command would copy what is local already. A Slurm job mostly ends with its step; no
     command reaches its nodes then.
     """
+    if not outcome.run_dirs:
+        return  # no host has started anything
     remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
     known = output_dirs(outcome)
     by_place: dict[str, list[str]] = {}

@@ -147,6 +147,16 @@ def test_a_disk_that_fills_up_while_files_arrive_leaves_every_host_as_it_was(syn
     assert [each.path(f"{TARGET}/train.py").exists() for each in synced.lab.hosts] == [False] * 3
 
 
+def test_a_disk_without_room_for_anything_keeps_nothing_of_a_sync(synced: Synced) -> None:
+    host = synced.lab.hosts[1]
+    host.run(["mkdir", "-p", TARGET])
+    host.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", TARGET])
+    host.run(["dd", "if=/dev/zero", f"of={TARGET}/fill", "bs=1k", "count=100"], check=False)
+    with pytest.raises(GpulaunchError, match="no space left"):
+        synced.send()
+    assert list(host.path(f"{TARGET}/.gpulaunch-sync").glob("nonce-*")) == []
+
+
 def test_a_run_syncs_first_and_keeps_what_ran(synced: Synced, tmp_path: Path) -> None:
     git(synced.source, "init", "-q")
     git(synced.source, "add", ".")

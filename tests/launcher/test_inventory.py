@@ -255,7 +255,9 @@ def test_a_listed_host_may_be_typed_as_for_ssh() -> None:
     }
     inventory = Inventory(hosts=hosts)
     assert inventory.resolve(["root@192.0.2.7:41022", "192.0.2.7"]) == (hosts["192.0.2.7"],)
-    assert inventory.lookup("root@192.0.2.8") == hosts["box"]
+    assert inventory.lookup("root@192.0.2.8") == inventory.lookup("root@box") == hosts["box"]
+    ada = inventory.lookup("ada@box:2222")
+    assert (ada.name, ada.address, ada.user, ada.port) == ("ada@box:2222", "192.0.2.8", "ada", 2222)
     for other in ("ada@192.0.2.7:41022", "root@192.0.2.7:22", "root@192.0.2.7", "192.0.2.8"):
         assert not inventory.lookup(other).in_inventory
 

@@ -35,6 +35,7 @@ def test_the_end_says_where_the_output_is(
     in_job = list(output_lines(replace(outcome, slurm_job="17")))  # whose nodes no command reaches any more
     assert in_job == [line for line in lines if "gpulaunch fetch" not in line]
     assert set(lines) <= set(render_outcome(outcome))
+    assert list(output_lines(replace(outcome, run_dirs={}))) == []  # no host could start it
     assert outcome_json(outcome)["output_dirs"] == output_dirs(outcome)
     assert set(output_dirs(outcome)) == (set(hosts) if output else set())
 

@@ -23,8 +23,12 @@ class ReceiveSession:
         self.directory = SafeDirectory(target)
         self._nonce = nonce
         self._ends = ExitStack()
-        self.directory.mkdir("nonce-" + nonce, boot_id().encode())
         self._ends.callback(self._forget_nonce)
+        try:
+            self.directory.mkdir("nonce-" + nonce, boot_id().encode())
+        except OSError:
+            self.close()  # a full disk takes its name, and nothing in it
+            raise
         with suppress(FileExistsError):
             self.directory.mkdir(".gitignore", b"*\n")  # hides the sync's directory from git
 
