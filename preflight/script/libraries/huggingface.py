@@ -188,9 +188,8 @@ def _quantized(it: Interpreter, call: Call) -> Value:
 
 
 def _peft_loaded(it: Interpreter, cls: str, call: Call) -> Value:
-    if cls.startswith("AutoPeft"):
-        return load_model(it, "peft", "from_pretrained", call)
-    base = call.get("model", 0) or UNKNOWN
+    auto = cls.startswith("AutoPeft")
+    base = load_model(it, "peft", "from_pretrained", call) if auto else call.get("model", 0) or UNKNOWN
     if isinstance(base, Ref):
         autocast = call.get("autocast_adapter_dtype") or (UNKNOWN if call.open else TRUE)
         attach_adapters(it, base.id, UNKNOWN, call, autocast=autocast)

@@ -1,5 +1,6 @@
 """Builtins that compute: of constants, and of lists and dicts of them, they give what Python does."""
 
+import ast
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
@@ -34,6 +35,8 @@ from preflight.script.interpreter.values import (
 )
 
 _MAX_ITEMS = 64
+_MAX_LITERAL = 4096
+"""Characters of a text that is read as a literal."""
 _TYPES: dict[str, tuple[type, ...]] = {
     "builtins.str": (str,),
     "builtins.int": (int,),
@@ -64,6 +67,8 @@ def _plain(value: Value) -> Any:
 def _value(result: Any, place: CodeLocation | None = None) -> Value:
     if isinstance(result, (list, tuple)):
         return Seq(tuple(_value(item, place) for item in result))
+    if isinstance(result, dict):
+        return Map(tuple((name, _value(item, place)) for name, item in result.items()))
     plain = isinstance(result, (str, int, float, bool, bytes, type(None)))
     return Const(result, place) if plain else UNKNOWN
 
@@ -89,6 +94,16 @@ def _computed(function: Callable[..., Any]) -> Callable[[Interpreter, Call], Val
             return UNKNOWN
 
     return model
+
+
+def _literal(text: str) -> Any:
+    """Return what a short text spells, as ast.literal_eval does. Raises ValueError for any other."""
+    if not isinstance(text, str) or len(text) > _MAX_LITERAL:
+        raise ValueError
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError from error
 
 
 def _length(it: Interpreter, call: Call) -> Value:
@@ -297,6 +312,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.next": _next,
     "builtins.filter": _filter,
     "builtins.globals": _globals,
+    "ast.literal_eval": _computed(_literal),
     "itertools.chain": _chain,
     "functools.reduce": _reduce,
 }

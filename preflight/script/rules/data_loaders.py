@@ -33,13 +33,19 @@ _DIVIDED = re.compile(
     r"split_dataset_by_node|split_by_node|node_?split|(?<![a-z])(?<!fully_)shard(?!ed)|get_worker_info|resampled|webdataset|islice\("
     r"|\[[^\]\n]*rank[^\]\n]*:[^\]\n]*\]|\[[^\]\n]*:[^\]\n]*(?:rank|world_size)[^\]\n]*\]"
     r"|rank\w*(?:\(\))?\)? *(?:\*|%(?! *(?:[\w.]*(?:torch|gpu|device|cuda)|args\.n|\d)))"
-    r"|[*%] *(?:\w+\.)*(?:local_|global_)?rank|seed[^\n]{0,40}rank|rank[^\n]{0,30}seed"
+    r"|[*%] *(?:\w+\.)*(?:local_|global_)?rank"
     r"|(?:data(?!_?parallel)|loader|sampler|corpus|stream)\w*\([^\n()]*rank"
     r"|\brank *= *(?:\w+\.)*(?:\w*_)?rank"
     r"|ffcv|nvidia\.dali|ResumableDataLoader",
     re.IGNORECASE,
 )
-"""What a script writes that gives ranks unlike data without a sampler: shards, slices, seeds."""
+"""What a script writes that gives ranks unlike data without a sampler: shards, slices."""
+_SEEDED = re.compile(r"seed[^\n]{0,40}rank|rank[^\n]{0,30}seed", re.IGNORECASE)
+"""Seeds by rank: unlike batches for ranks that draw without end; an epoch is all of the data still."""
+_OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
+"""What a dataset of the script's own writes that holds a part of the data only."""
+_MAKING = 8
+"""Lines of a call that makes a dataset."""
 _SAMPLER_FIX = (
     "sampler = DistributedSampler(dataset); DataLoader(dataset, sampler=sampler), without shuffle=True; "
     "sampler.set_epoch(epoch) before each epoch"
@@ -63,7 +69,7 @@ def all_data_on_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         if any(divides(it, loader) or loader.get("validates") == TRUE for loader in loaders):
             continue
         for loader in loaders:
-            if not _is_divided_elsewhere(it, loader):
+            if not _is_divided_elsewhere(it, loader, again=_goes_over_again(drawn)):
                 yield _undivided(it, loader)
 
 
@@ -76,12 +82,32 @@ def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
     return RuleHit(loader.place, message, _SAMPLER_FIX, level)
 
 
-def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject) -> bool:
+def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject, *, again: bool) -> bool:
     """Whether the dataset may be the rank's own part already, or the order of its batches the rank's own."""
-    for dataset in alternatives(loader.get("dataset")):
-        if _is_iterable(it, dataset) is not False:
-            return True
-    return any(_DIVIDED.search(source.text) for source in it.sources.files())
+    datasets = alternatives(loader.get("dataset"))
+    if any(_is_iterable(it, dataset) is not False for dataset in datasets):
+        return True
+    texts = [source.text for source in it.sources.files()]
+    if not again and any(map(_SEEDED.search, texts)):
+        return True
+    own = [_text_of_class(it, dataset) for dataset in datasets]
+    if all(own):
+        return any(map(_OF_PARTS.search, own))
+    return any(map(_DIVIDED.search, texts))
+
+
+def _text_of_class(it: "Interpreter", dataset: Value) -> str:
+    """Return what defines and makes a dataset of a class of the script, "" of any other."""
+    thing = it.thing(dataset) if isinstance(dataset, Ref) else None
+    cls = thing.get("__class__") if thing else NONE
+    if thing is None or not isinstance(cls, Class):
+        return ""
+    texts = [
+        "\n".join(info.source.lines[info.node.lineno - 1 : info.node.end_lineno]) for info in it.mro(cls.key)
+    ]
+    maker = it.sources.get(thing.place.path)
+    lines = maker.lines[thing.place.line - 1 : thing.place.line + _MAKING] if maker else ()
+    return "\n".join((*texts, *lines))
 
 
 def _is_iterable(it: "Interpreter", dataset: Value) -> bool | None:
