@@ -16,6 +16,7 @@ from preflight.smi_reports.captures import read_capture
 from preflight.smi_reports.excerpt import excerpt
 from preflight.smi_reports.foreign import unrecognised
 from preflight.smi_reports.hosts import Parts, headed_parts, prefixed_parts, prompted_parts
+from preflight.smi_reports.repeats import DifferentHostsError
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
 
 __all__ = ["decoded", "parse_hosts", "parse_smi"]
@@ -42,10 +43,10 @@ def parse_smi(text: str, host: str) -> HostFacts:
 
 
 def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
-    """Return what `text` says about each of its hosts; one that it does not name is `host`.
+    """Return what `text` says about each of its hosts.
 
-    Raises BadInput as `parse_smi` does. Of several hosts, one whose text is not understood has its GPUs
-    missing.
+    One that it does not name is `host`; several are `host-1`, `host-2`. Of several, one whose text is not
+    understood has its GPUs missing. Raises BadInput as `parse_smi` does.
     """
     text = cleaned(excerpt(text))
     parts = _host_parts(text)
@@ -53,12 +54,18 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
         return tuple(_host_facts(_read_or_missing(part), name) for name, part in parts)
     try:
         facts = read_capture(plain_text(text))
+    except DifferentHostsError as error:
+        apart = enumerate(error.texts, 1)
+        return tuple(_host_facts(_read_or_missing(part), f"{host}-{at}") for at, part in apart)
     except ValueError as error:
-        reason = f"this is not a whole recording of nvidia-smi: {error}"
-        raise BadInput(reason, f"record it again: {EXPECTED}") from None
+        raise _not_whole(error) from None
     if facts is None:
         raise unrecognised(text, EXPECTED)
     return (_host_facts(facts, host),)
+
+
+def _not_whole(error: ValueError) -> BadInput:
+    return BadInput(f"this is not a whole recording of nvidia-smi: {error}", f"record it again: {EXPECTED}")
 
 
 def _host_facts(facts: Facts, host: str) -> HostFacts:

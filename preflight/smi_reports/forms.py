@@ -85,9 +85,10 @@ def kernel_facts(text: str) -> Facts:
 def _xml(text: str) -> Facts:
     """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
     starts = [match.start() for match in re.finditer("<nvidia_smi_log", text)]
-    closed = [closed_xml(text[start:end]) for start, end in pairwise([*starts, len(text)])]
+    texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    closed = [closed_xml(each) for each in texts]
     trees = [xml_tree(whole) for whole, _ in closed]
-    place = latest(trees)
+    place = latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
     facts = _counted_facts(tree) if inside else _tree_facts(tree)
     if "processes" in inside and isinstance(facts["gpus"], list):
@@ -98,8 +99,9 @@ def _xml(text: str) -> Facts:
 
 def _q(text: str) -> Facts:
     starts = [match.start() for match in _Q_HEAD.finditer(text)]
-    trees = [q_tree(text[start:end]) for start, end in pairwise([0, *starts[1:], len(text)])]
-    return _counted_facts(trees[latest(trees)])
+    texts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
+    trees = [q_tree(each) for each in texts]
+    return _counted_facts(trees[latest(trees, texts)])
 
 
 def _counted_facts(tree: Facts) -> Facts:
@@ -130,7 +132,7 @@ def _table(text: str) -> Facts:
     starts = _table_starts(text) or [0]  # of one that is cut at its start
     texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     trees = [table_tree(each) for each in texts]
-    place = latest(trees)
+    place = latest(trees, texts)
     tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
     if "rocesses:" not in text:  # "Compute processes:" before driver 346

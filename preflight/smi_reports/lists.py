@@ -27,8 +27,9 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
     starts = [at for at, head in enumerate(heads) if at == 0 or int(head[1]) <= int(heads[at - 1][1])]
     if len(starts) > 1:
         places = [heads[at].start() for at in starts]
-        lists = [list_tree(text[start:end]) for start, end in pairwise([*places, len(text)])]
-        return lists[latest([{"gpu": [tree for tree, _ in each]} for each in lists])]
+        texts = [text[start:end] for start, end in pairwise([*places, len(text)])]
+        lists = [list_tree(each) for each in texts]
+        return lists[latest([{"gpu": [tree for tree, _ in each]} for each in lists], texts)]
     found: list[tuple[Tree, list[dict[str, Any]]]] = []
     absent = absent_gpu(text)
     for number, head in enumerate(heads):

@@ -9,7 +9,7 @@ from preflight.smi_reports.qindent import indented, is_flat
 Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
-_LEAST_INDENT = 4
+_LEAST_INDENT = 2
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _UUID = re.compile(
     r"^\s+GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"

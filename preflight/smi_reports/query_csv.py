@@ -58,8 +58,9 @@ def csv_tree(text: str) -> Tree:
     lines = _csv_lines(text)
     starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
     absent = absent_gpu(text)
-    trees = [_rows_tree(lines[start:end], absent) for start, end in pairwise([*starts, len(lines)])]
-    tree = trees[latest(trees)]
+    parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
+    trees = [_rows_tree(part, absent) for part in parts]
+    tree = trees[latest(trees, ["\n".join(part) for part in parts])]
     unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
     tree["gpu"] += [absent] * (min(unseen, MAX_GPUS) if tree["gpu"] else 0)
     return tree

@@ -1,4 +1,4 @@
-"""Several recordings in one file: of one host the last counts, those of several hosts are refused. Pure."""
+"""Several recordings in one file: of one host the last counts, those of several are separated. Pure."""
 
 import re
 from typing import Any
@@ -9,20 +9,38 @@ _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 _LOST = "GPU is lost"
 
 
-def latest(trees: list[Tree]) -> int:
+class DifferentHostsError(ValueError):
+    """A text holds recordings of hosts that it does not name; `texts` has those of each."""
+
+    def __init__(self, count: int, texts: list[str]) -> None:
+        super().__init__(f"it holds {count} recordings of different hosts, and each needs a file of its own")
+        self.texts = texts
+
+
+def latest(trees: list[Tree], texts: list[str]) -> int:
     """Return the place of the last recording that has as many GPUs as any, of trees of one host.
 
-    A recording that is cut has fewer GPUs than those before it. Raises ValueError where a GPU of one
-    recording is not that of another, by UUID, bus, name or memory.
+    A recording that is cut has fewer GPUs than those before it. Raises DifferentHostsError where a GPU of one
+    recording is not that of another, by UUID, bus, name or memory; `texts` are those of the trees.
     """
     ids = [[_identity(gpu) for gpu in _gpus(tree)] for tree in trees]
-    longest = max(ids, key=len)
-    for each in ids:
-        for one, other in zip(each, longest, strict=False):
-            if any(map(_differ, one, other)):
-                message = f"it holds {len(trees)} recordings of different hosts"
-                raise ValueError(f"{message}, and each needs a file of its own")
-    return max(place for place, each in enumerate(ids) if len(each) == len(longest))
+    groups = list[list[int]]()
+    for place, each in enumerate(ids):
+        known = next((group for group in groups if all(_are_one(ids[at], each) for at in group)), None)
+        if known is None:
+            groups.append([place])
+        else:
+            known.append(place)
+    if len(groups) > 1:
+        raise DifferentHostsError(len(trees), ["\n".join(texts[at] for at in group) for group in groups])
+    longest = max(map(len, ids))
+    return max(place for place, each in enumerate(ids) if len(each) == longest)
+
+
+def _are_one(left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> bool:
+    """Whether two lists may be of the same GPUs."""
+    pairs = zip(left, right, strict=False)
+    return not any(_differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
 
 
 def _gpus(tree: Tree) -> list[Tree]:

@@ -149,7 +149,7 @@ def test_a_pasted_table_is_read_through_what_stands_around_it(pasted: str) -> No
 
 
 def test_tables_of_two_hosts_in_one_file_are_not_taken_for_one_host() -> None:
-    with pytest.raises(BadInput, match="2 recordings of different hosts"):
+    with pytest.raises(BadInput, match="several hosts: host-1, host-2"):
         parse_smi(_TABLE + _TABLE.replace(":07:", ":17:"), "host")
 
 

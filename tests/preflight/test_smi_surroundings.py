@@ -10,7 +10,7 @@ import pytest
 from preflight.errors import BadInput
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_smi
+from preflight.smi_reports import parse_hosts, parse_smi
 from tests.hardware import gpus_of
 
 _FOLDER = Path(__file__).parent / "smi"
@@ -77,11 +77,18 @@ def test_a_table_in_other_characters_is_read(change: Callable[[str], str]) -> No
 
 
 @pytest.mark.parametrize("form", _FORMS)
-def test_recordings_of_two_hosts_are_refused_in_every_form(form: str) -> None:
-    both = _recorded(f"2xl40s-busy.{form}"), _recorded(f"titan-rtx.{form}")
-    for text in ("\n".join(both), "\n".join(reversed(both))):
-        with pytest.raises(BadInput, match="2 recordings of different hosts"):
-            parse_smi(text, "h")
+def test_recordings_of_two_hosts_are_read_apart_in_every_form(form: str) -> None:
+    one, two = _recorded(f"2xl40s-busy.{form}"), _recorded(f"titan-rtx.{form}")
+    for first, second in ((one, two), (two, one)):
+        found = parse_hosts(f"{first}\n{second}", "h")
+        assert [facts.host for facts in found] == ["h-1", "h-2"]
+        assert [_whole(facts) for facts in found] == [
+            _whole(parse_smi(text, "h")) for text in (first, second)
+        ]
+        again = parse_hosts(f"{first}\n{second}\n{first}", "h")
+        assert [_whole(facts) for facts in again] == [_whole(facts) for facts in found]
+        with pytest.raises(BadInput, match="several hosts: h-1, h-2"):
+            parse_smi(f"{first}\n{second}", "h")
 
 
 @pytest.mark.parametrize("form", ["table.txt", "q.txt", "q.xml"])
