@@ -123,7 +123,9 @@ class Attempt(FollowedRun):
         if (
             follow.keeps_record and not follow.disconnect.slurm_job
         ):  # no client reaches those nodes once the job is over
-            save_run_record(build_run_record(self._plan, self._plan.nodes[0], self._launch.entries))
+            entries, named = self._launch.entries, self._launch.identity_file
+            keys = {entry.name: named or entry.identity_file for entry in entries}
+            save_run_record(build_run_record(self._plan, self._plan.nodes[0], entries), keys)
             if follow.on_start is not None:
                 follow.on_start(self._plan.run_id)
         self._book.add_event("started")

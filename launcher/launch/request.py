@@ -47,6 +47,7 @@ class LaunchRequest:
     script_after_sync: ScriptFile | None = None  # dry run: the script as a sync would bring it
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
+    identity_file: str = ""  # the key that was named for all hosts: what finds the run later needs it again
     width: int = 64
     job_notice: JobEndNotice | None = None  # in a Slurm job: whether Slurm has announced its end
     shards: ShardAccess | None = None  # for a preflight whose connections no launch uses again

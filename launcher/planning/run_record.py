@@ -64,6 +64,7 @@ class _ConnectionRecord:
     jump: tuple[str, ...] = ()
     alias: str = ""
     via: _Via = _Via()
+    identity_file: str = ""  # in local records only: no host is to know it
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,9 @@ def read_record(data: object, *, sent: bool = True) -> RunRecord:
         findings=(),
         engine=record.engine,
     )
-    entries = tuple(_entry(node) for node in record.nodes)
+    entries = tuple(
+        _entry(node, identity_file="" if sent else node.way.identity_file) for node in record.nodes
+    )
     launched = RunRecord(plan, entries, record.started_by, record.at, record.output != "")
     problem = _problem(launched, sent=sent)
     if problem:
@@ -220,7 +223,7 @@ def _plan_node(node: _NodeRecord, guard: str) -> NodePlan:
     )
 
 
-def _entry(node: _NodeRecord) -> HostEntry:
+def _entry(node: _NodeRecord, *, identity_file: str) -> HostEntry:
     way = node.way
     return HostEntry(
         name=node.host,
@@ -231,6 +234,7 @@ def _entry(node: _NodeRecord) -> HostEntry:
         python=node.python,
         alias=way.alias or node.host,
         via=Via(way.via.kind, way.via.name, way.via.options) if way.via.kind else None,
+        identity_file=identity_file,
         in_inventory=False,
     )
 
@@ -240,8 +244,17 @@ def records_dir() -> Path:
     return user_state_dir() / "launches"
 
 
-def save_run_record(record: Mapping[str, Any]) -> None:
-    """Keep a launch's record locally; what cannot be kept is not a reason to fail, the hosts have it too."""
+def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str] | None = None) -> None:
+    """Keep a launch's record locally, with the key that was named for a host.
+
+    What cannot be kept is not a reason to fail: the hosts have the record, too.
+    """
+    if identity_files:
+        nodes = [
+            {**node, "way": {**node.get("way", {}), "identity_file": identity_files.get(node["host"], "")}}
+            for node in record["nodes"]
+        ]
+        record = {**record, "nodes": nodes}
     try:
         folder = records_dir()
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")

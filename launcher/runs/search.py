@@ -45,7 +45,7 @@ def search_hosts(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
     known = {LOCALHOST: inventory.lookup(LOCALHOST)}
     if inventory.hosts:
         known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
-    for launched in saved_run_records().values():
+    for launched in sorted(saved_run_records().values(), key=lambda record: record.at, reverse=True):
         for entry in launched.entries:
             known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
     return tuple(known.values())

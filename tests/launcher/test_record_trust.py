@@ -15,7 +15,13 @@ from launcher.config.via_options import Via
 from launcher.errors import HostError, HostNotContacted
 from launcher.local.user import user_name
 from launcher.planning.plan import Plan
-from launcher.planning.run_record import RunRecord, build_run_record, read_record
+from launcher.planning.run_record import (
+    RunRecord,
+    build_run_record,
+    read_record,
+    save_run_record,
+    saved_run_records,
+)
 from launcher.runs.access import Consent, KnownHosts, RunAccess, access_run, is_this_machine
 from launcher.runs.last_run import SearchScope
 from launcher.runs.remote_run import MergedRuns, RemoteRun, merge_node_runs, select_run
@@ -180,6 +186,19 @@ def test_what_was_launched_from_here_is_reached_as_it_was_also_on_this_machine()
     (run,) = gather((A, [node_answer(own, ways=(A, HostEntry("localhost")))]), known=launched).runs
     assert access(run, A).entries[1].is_local
     assert run.from_here
+
+
+def test_the_key_of_a_launch_is_remembered_here_and_never_taken_from_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    record = build_run_record(PLAN, PLAN.nodes[0], (A, replace(B, identity_file="/k/of-b")))
+    assert "of-b" not in json.dumps(record)  # which goes to the hosts
+    save_run_record(record, {"a": "/k/named"})
+    (kept,) = tmp_path.rglob("*.json")
+    (launched,) = saved_run_records().values()
+    assert [entry.identity_file for entry in launched.entries] == ["/k/named", ""]
+    assert [entry.identity_file for entry in read_record(json.loads(kept.read_text())).entries] == ["", ""]
 
 
 def test_a_machine_of_another_name_is_another_machine() -> None:
