@@ -18,7 +18,7 @@ _PASSED = re.compile(
 # What a host says of its network is what it says where the peer's process has died.
 _NETWORK = "S67"
 _PEER_MAY_HAVE_DIED = re.compile(
-    r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)"
+    r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
 )
 _GPU_LOST = "S40"
 # Xids by which a GPU, its memory or its link is out of work (NVIDIA's Xid catalogue). Others are also a program's, the

@@ -37,6 +37,42 @@ _LACKING = (
     (re.compile(r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found"), "sudo apt install g++"),
     (re.compile(r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton"), "TORCHDYNAMO_DISABLE=1 python train.py"),
 )  # fmt: skip
+_SCRIPT = re.compile(r"([\w./-]+\.py): error: ")
+_HOST_AND_PORT = re.compile(
+    r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
+)
+_INFINIBAND = re.compile(r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand")
+_RAY = re.compile(r"\bray\b|Actor|raylet")
+_POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
+_QUOTA = re.compile(r"[Qq]uota|\[Errno 122\]|os error 122")
+_OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
+_OF_SCHEDULERS = (
+    (re.compile(r"[Cc]redential|[Mm]unge"), "munge -n | ssh NODE unmunge; ssh NODE date"),
+    (
+        re.compile(r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$"),
+        "kubectl describe pod POD",
+    ),
+    (re.compile(r"mpirun|mpiexec|MPI_Init|orted|prte|PMIX|PMI\b"), "which mpirun, on every host"),
+    (re.compile(r"\bqsub\b|\bPBS\b|pbs_"), "qstat -xf JOB"),
+    (
+        re.compile(r"\b(?:srun|sbatch|salloc|slurmstepd)\b"),
+        "sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs",
+    ),
+)
+"""(words of a log, what to type), the first that fits."""
+_OF_CONTAINERS = (
+    (
+        re.compile(r"registry-1\.docker\.io/v2/[\w-]+\.[\w.-]+/"),
+        "--container-image=REGISTRY#IMAGE: pyxis separates a registry by #",
+    ),
+    (
+        re.compile(r"returned error code: 40[13]"),
+        "the registry's login belongs into ~/.config/enroot/.credentials",
+    ),
+    (re.compile(r"kubelet|ErrImagePull|ImagePullBackOff|Back-off pulling"), "kubectl describe pod POD"),
+    (re.compile(r"[Dd]ocker daemon"), "docker info"),
+    (re.compile(r"\.sif\b"), "apptainer inspect IMAGE.sif"),
+)
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
 
@@ -49,6 +85,10 @@ def command_for(code: str, text: str) -> str:
 def _first(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.search(text)
     return next((group for group in found.groups() if group), "") if found else ""
+
+
+def _of_words(table: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
+    return next((what for words, what in table if words.search(text)), "")
 
 
 def _rename(text: str) -> str:
@@ -83,7 +123,62 @@ def _disk(text: str) -> str:
 
 def _toolchain(text: str) -> str:
     """Return how to get what a build lacks; a kernel that was built and does not start is none of a compiler's."""
-    return next((what for lacking, what in _LACKING if lacking.search(text)), "")
+    return _of_words(_LACKING, text)
+
+
+def _usage(text: str) -> str:
+    if "--local-rank" in text or "--local_rank" in text:
+        return (
+            'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'
+        )
+    script = _first(_SCRIPT, text)
+    return f"python {script} --help" if script else ""
+
+
+def _reachable(text: str) -> str:
+    found = _HOST_AND_PORT.search(text)
+    return f"nc -vz {' '.join(group for group in found.groups() if group)}" if found else ""
+
+
+def _network(text: str) -> str:
+    if "gloo" in text or "Gloo" in text:
+        return "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"
+    return (
+        "ibstat shows the links; NCCL_IB_DISABLE=1 takes the network without them"
+        if _INFINIBAND.search(text)
+        else ""
+    )
+
+
+def _launch(text: str) -> str:
+    return _of_words(_OF_SCHEDULERS, text)
+
+
+def _container(text: str) -> str:
+    return _of_words(_OF_CONTAINERS, text)
+
+
+def _ended(text: str) -> str:
+    pod = _POD.search(text)
+    if pod:
+        return f"kubectl logs -n {pod[1]} {pod[2]} --previous"
+    return "grep -il error /tmp/ray/session_latest/logs/*" if _RAY.search(text) else ""
+
+
+def _quota(text: str) -> str:
+    return "quota -s" if _QUOTA.search(text) else _disk(text) or "df -h . /tmp"
+
+
+def _attention(text: str) -> str:
+    unlike = "undefined symbol" in text or "cannot open shared object" in text
+    return (
+        "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn" if unlike else ""
+    )
+
+
+def _shadowed(text: str) -> str:
+    module = _first(_OF_MODULE, text)
+    return f"python -c 'import {module}; print({module}.__file__)'" if module else ""
 
 
 def _fitting(text: str) -> str:
@@ -104,7 +199,17 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "S80": _download,
     "S81": _download,
     "S82": _fetch,
-    "S76": _disk,
+    "S76": _quota,
+    "S00": _shadowed,
+    "S16": _attention,
+    "S44": _launch,
+    "S51": _reachable,
+    "S67": _network,
+    "S79": lambda _: "lscpu | grep -E 'Model name|avx'",
+    "S97": _ended,
+    "S98": _usage,
+    "S99": _ended,
+    "S111": _container,
     "S75": lambda _: "ulimit -n 65536",
     "S60": lambda _: "docker run --ipc=host ...",
     "S70": lambda _: "sudo dmesg -T | grep -i -E 'killed process|oom'",

@@ -23,6 +23,7 @@ _SAME = frozenset(
         "bs4",
         "causal_conv1d",
         "click",
+        "colossalai",
         "datasets",
         "decord",
         "deepspeed",
@@ -105,6 +106,10 @@ _SAME = frozenset(
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
 _TOLD = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
+_REQUIRED = re.compile(
+    r"(?<![\w.-])([A-Za-z][\w-]*(?:(?:[<>=!~]=|[<>])[\w.*]+,?)+)(?=`? is required\b|.{0,80}\bbut (?:found|you have|got)\b)"
+)
+"""A version that a package asks for, in the words of an error that names the installed one."""
 # An extension that was compiled, and what it lacks: a symbol of torch (at::, c10::, torch::), or a library.
 _UNLINKED = re.compile(r"(\S+\.so)\S*: undefined symbol: _?_Z\w*?(?:2at|3c10|5torch)\d")
 _LACKING = re.compile(
@@ -140,6 +145,10 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         return _path_advice(module, root)
     if advised:
         return _package_advice(advised[1].rstrip(".,"), files)
+    if required := _REQUIRED.search(text):
+        return _package_advice(f"'{required[1].rstrip(',')}'", files)
+    if "." in module and (top in _PACKAGES or top in _SAME):
+        return _other_version(module, files)
     if top in _PACKAGES or top in _SAME:
         return _package_advice(_PACKAGES.get(top, top.replace("_", "-")), files)
     if not top:
@@ -188,6 +197,17 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
         f"start from the directory that holds {top}, put that into PYTHONPATH (env: of the run config), or copy the tree with --sync;"
         f" pip has no part in it",
         f"export PYTHONPATH={root}" if root and "." not in module else "gpulaunch run --sync ...",
+    )
+
+
+def _other_version(module: str, files: Sequence[str]) -> ModuleAdvice:
+    """Return what to do about a part of an installed package: Python names the package itself where it finds none."""
+    top = module.partition(".")[0]
+    package = _PACKAGES.get(top, top.replace("_", "-")).split(maxsplit=1)[0]
+    return ModuleAdvice(
+        f"the installed {package} has no {module}: it is of another version than the script was written for",
+        "install the version that the script's requirements name, on all hosts; of a newer one the part may have moved or gone",
+        f"{_python(files)} -m pip show {package}",
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
+from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.raising_places import row_of_place
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
@@ -87,6 +88,7 @@ def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> 
         location=place_of([raised, *chain]),
         rank=raised.line.rank,
         host=raised.line.host,
+        command=command_for(USER_CODE, raised.text),
     )
     return Candidate(
         cause,

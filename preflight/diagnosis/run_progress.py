@@ -54,6 +54,8 @@ _STAMP = re.compile(r"\d\d:\d\d:\d\d")
 ONES = str.maketrans("023456789", "111111111")
 _ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
 """Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
+# A scheduler that ends a job lets its processes continue for as long as they need to save.
+_ENDS_JOB = re.compile(r"slurmstepd: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit")
 _MOVES_ENOUGH = 3
 _LONGEST = 2000
 """Characters of a line in which signs are looked for."""
@@ -111,7 +113,7 @@ class RunProgress:
 
     def outlived(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line seems to have made steps behind it, and nothing shows that it failed after those."""
-        if self.failing and self.failing[-1].order > line.order + _ECHOED:
+        if self._ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
         steps = [order for order in (*self._moves, *self._steps) if order > line.order]
         return sum(1 for order in steps if self.lines[order].stream == line.stream) >= enough
@@ -142,9 +144,15 @@ class RunProgress:
         orders = dict.fromkeys(order for line in lines for order in range(line.order, line.order + _BELOW))
         return "\n".join(self.lines[order].text for order in orders if order < len(self.lines))
 
+    def _ends_job(self, order: int) -> bool:
+        return 0 <= order < len(self.lines) and bool(_ENDS_JOB.search(self.lines[order].text))
+
     def moved(self, after: int, before: int) -> bool:
-        """Whether steps were made between two lines."""
-        return bisect_left(self._moves, before) - bisect_right(self._moves, after) >= _MOVES_ENOUGH
+        """Whether steps were made between two lines, of which the first does not say that a scheduler ended the job."""
+        return (
+            not self._ends_job(after)
+            and bisect_left(self._moves, before) - bisect_right(self._moves, after) >= _MOVES_ENOUGH
+        )
 
 
 def same_format(text: str) -> bytes:

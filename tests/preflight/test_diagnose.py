@@ -254,7 +254,7 @@ _TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/sft_trainer.py"
     [
         (_SCRIPT, f"{_REFUSED} 'processing_class'", "write tokenizer=", ""),
         (_TRL, f"{_REFUSED} 'tokenizer'", "python -m pip install -U trl", "fit together"),
-        (_SCRIPT, "OSError: [Errno 28] No space left on device", "", "disk"),
+        (_SCRIPT, "OSError: [Errno 28] No space left on device", "df -h . /tmp", "disk"),
         (_SCRIPT, "OSError: [Errno 28] No space left on device: '/out/last.pt'", "df -h /out/last.pt", ""),
         (_SCRIPT, "ImportError: /opt/x/fused.so: undefined symbol: _ZN2at4_ops5emptyE", "", "another torch"),
         (_SCRIPT, f"ImportError: libcudart.so.11.0: {_UNREAD}", "", "built for the CUDA of"),

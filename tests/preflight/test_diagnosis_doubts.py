@@ -15,6 +15,7 @@ def steps(start: int, end: int, form: str = "step {n} loss {loss:.3f}\n") -> str
     return "".join(form.format(n=n, s=n % 60, loss=3 - n / 100) for n in range(start, end))
 
 
+LIMIT = "slurmstepd: error: *** JOB 71 ON node3 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***\n"
 STAMPED = "2026-03-01 10:00:{s:02} | INFO | step {n} loss {loss:.3f}\n"
 RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
 
@@ -39,6 +40,7 @@ RECORD = "{{'loss': {loss:.3f}, 'learning_rate': 1e-4, 'epoch': {n}}}\n"
         (FAILED + "======= 1 failed, 3 passed in 2.1s =======\n", "cuda-oom", "certain"),
         (FAILED + "going to the CPU\n" + FRAMES + "KeyError: 'labels'\n", "cuda-oom", "likely"),
         (FAILED + "going to the CPU\n" + FRAMES + OOM, "cuda-oom", "certain"),
+        (LIMIT + steps(0, 9, STAMPED) + "srun: error: node3: task 0: Terminated\n", "time-limit", "certain"),
         ("OSError: [Errno 98] Address already in use\ntrying 6007\n" + steps(0, 9), "port-in-use", "likely"),
         (FRAMES + "ModuleNotFoundError: No module named 'apex'\n" + steps(0, 9), "missing-module", "likely"),
     ],

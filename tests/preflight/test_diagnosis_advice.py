@@ -1,0 +1,47 @@
+"""What to type for a cause: for the version, the scheduler and the container that the log shows."""
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+
+FRAMES = (
+    'Traceback (most recent call last):\n  File "/home/ana/ft/train.py", line 7, in <module>\n    load()\n'
+)
+SYMBOL = "/opt/venv/lib/flash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2E"
+GLOO = "[enforce fail at device.cc:13] Gloo connectFullMesh failed with Connection refused"
+SOCKET = (
+    "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of"
+)
+USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
+REFUSED = "srun: error: Unable to allocate resources:"
+
+
+@pytest.mark.parametrize(
+    ("message", "command"),
+    [
+        ("ModuleNotFoundError: No module named 'peft.tuners.old'", "python -m pip show peft"),
+        ("ImportError: tokenizers>=0.21,<0.22 is required, but found 0.19.1", "'tokenizers>=0.21,<0.22'"),
+        (f"ImportError: {SYMBOL}", "--force-reinstall --no-deps --no-build-isolation flash-attn"),
+        ("AttributeError: module 'random' has no attribute 'seed'", "print(random.__file__)"),
+        (f"RuntimeError: {GLOO}", "GLOO_SOCKET_IFNAME"),
+        (f"{SOCKET} (node-0, 29512).", "nc -vz node-0 29512"),
+        ("OSError: [Errno 122] Disk quota exceeded", "quota -s"),
+    ],
+)
+def test_a_command_fits_the_exception(message: str, command: str) -> None:
+    assert command in diagnose(f"{FRAMES}{message}\n").causes[0].command
+
+
+@pytest.mark.parametrize(
+    ("log", "command"),
+    [
+        (f"{USAGE} --local-rank=0\n", "LOCAL_RANK"),
+        (f"{USAGE} --lrr 3\n", "train.py --help"),
+        (f"{REFUSED} Requested node configuration is not available\n", "sinfo -o"),
+        ("qsub: Job violates queue and/or server resource limits\n", "qstat"),
+        ("srun: error: Protocol authentication error: Invalid authentication credential\n", "unmunge"),
+        ("Warning  Failed  4s  kubelet  Error: ErrImagePull\n", "kubectl describe pod"),
+    ],
+)
+def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> None:
+    assert command in diagnose(log).causes[0].command
