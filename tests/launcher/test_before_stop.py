@@ -45,7 +45,12 @@ def stopped_run(place: Path, before: dict[str, Any], *, save: str, number: int) 
     with subprocess.Popen(
         [sys.executable, "-m", "launcher", "run", "-c", "./job.yaml", "--json"],
         cwd=place,
-        env={**os.environ, "HOME": str(place), **shimmed("no_compiler"), "PYTHONPATH": f"{SHIMS}:{ROOT}"},
+        env={
+            **os.environ,
+            "HOME": str(place),
+            **shimmed("no_compiler no_dtensor"),
+            "PYTHONPATH": f"{SHIMS}:{ROOT}",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -301,7 +301,7 @@ def test_torch_and_accelerate_tell_what_they_have_set_up(place: Place) -> None:
     place.write(
         "s.py", "from accelerate import Accelerator; a = Accelerator(mixed_precision='bf16'); print('ok')"
     )
-    code, output = place.rank("s.py", ACCELERATE_USE_CPU="true", **shimmed("no_compiler"))
+    code, output = place.rank("s.py", ACCELERATE_USE_CPU="true", **shimmed("no_compiler no_dtensor"))
     assert (code, output[-3:]) == (0, b"ok\n")
     last = place.events("state")[-1]
     assert (last["world_size"], last["world_rank"], last["device"]) == (1, 0, "cpu")
@@ -322,7 +322,7 @@ def test_gloo_is_ended_before_the_interpreter(place: Place) -> None:
         "    def __del__(self): os.write(1, str(dist.is_initialized()).encode())\n"
         "late = Late()\n",
     )
-    code, log = place.rank("t.py", **shimmed("no_compiler"))
+    code, log = place.rank("t.py", **shimmed("no_compiler no_dtensor"))
     assert (code, log) == (0, b"False")
 
 

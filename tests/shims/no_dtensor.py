@@ -1,35 +1,56 @@
 """torch without tensors that are sharded over ranks, for trainings that shard none.
 
-accelerate imports torch.distributed.tensor to ask whether something is a DTensor. That import, with the
-algebra system that it brings, takes two thirds of torch's own. FSDP needs the real one, and so does
-transformers, which imports FSDP.
+accelerate and transformers import DTensor and FSDP to ask whether something is one. These imports, with the
+algebra system that they bring, take two thirds of torch's own. Their classes have no instance among tensors
+and models, their functions raise.
 """
 
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-
-class DTensor:
-    """What no tensor of these trainings is."""
+LEFT_OUT = ("torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed._composable")
 
 
-class Placement:
-    """How a DTensor would lie over the ranks."""
+class Absent:
+    """What no tensor and no model of these trainings is."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Take what transformers' tables of placements give."""
 
 
-def distribute_tensor(*_: object, **__: object) -> None:
-    """Refuse: a training that shards tensors runs without this shim."""
-    raise NotImplementedError
+def refuse(*_: object, **__: object) -> None:
+    """Shard nothing."""
+    raise NotImplementedError("a training that shards runs without this shim")
+
+
+class AbsentModule(ModuleType):
+    """A module that has every public name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return refuse if name.islower() else type(name, (Absent,), {})
+
+
+class AbsentModules:
+    """Finds whatever lies in the packages that are left out, and loads nothing."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        found = any(f"{name}.".startswith(f"{package}.") for package in LEFT_OUT)
+        return ModuleSpec(name, self, is_package=True) if found else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return AbsentModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave it empty."""
 
 
 def turn_on(_: ModuleType) -> None:
-    """Stand in for torch.distributed.tensor, right after torch.distributed was imported."""
-    tensor: Any = ModuleType("torch.distributed.tensor")
-    placements: Any = ModuleType("torch.distributed.tensor.placement_types")
-    tensor.DTensor, tensor.distribute_tensor = DTensor, distribute_tensor
-    for name in ("Placement", "Partial", "Replicate", "Shard", "_StridedShard"):
-        setattr(placements, name, Placement)
-        setattr(tensor, name, Placement)
-    for module in (tensor, placements):
-        sys.modules.setdefault(module.__name__, module)
+    """Find nothing sharded, right after torch.distributed was imported."""
+    sys.meta_path.insert(0, AbsentModules())

@@ -27,7 +27,7 @@ from tests.launcher.guard_trainings.dtypes import (
     pure_half_sgd,
     sharded_scaler,
 )
-from tests.launcher.guard_trainings.kit import Kit, Scenario
+from tests.launcher.guard_trainings.kit import Kit, Scenario, batch, net
 from tests.launcher.guard_trainings.optimizers import broken_guard, many_kinds, pickled
 from tests.launcher.guard_trainings.ranks import (
     beside_a_like_rank,
@@ -136,6 +136,7 @@ def child(scenario: Scenario, guard_file: str, policy: str, out: Any) -> Any:
 
 def main() -> None:
     torch.set_num_threads(1)
+    torch.compile(net(), backend="eager")(batch()[0])  # for what it imports: not again in every fork
     guard_file, wanted = sys.argv[1], sys.argv[2:]
     found: dict[str, Any] = {}
     for scenario in SCENARIOS:
