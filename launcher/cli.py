@@ -347,7 +347,7 @@ def _of_system(error: OSError) -> GpulaunchError:
     if error.errno in _ENVIRONMENT_ERRNOS and where:
         return RunAborted(f"{error.strerror or error}{where}")
     if error.errno == errno.ENOENT and not _has_directory():
-        return RunAborted("the current directory has been deleted", "cd to one that is")
+        return RunAborted("the current directory has been deleted", "cd to one that exists")
     return _bug(error)
 
 

@@ -159,7 +159,7 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> lis
     lacking = [row.name for row in rows if best_interpreter(row.environments) is None]
     if run is None:
         return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
-    config = run.name
+    config = shlex.quote(run.name)
     if run.batch is not None:
         return [f"gpulaunch submit --config {config} --dry-run"]
     if lacking:

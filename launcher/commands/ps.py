@@ -15,6 +15,8 @@ from launcher.runs.search import format_hosts, search, search_hosts, unanswered_
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import sanitize
 
+_FIXES_SHOWN = 3
+
 
 @click.command("ps")
 @hosts_argument
@@ -57,6 +59,9 @@ def command(
             echo(f"{run_id}: {words}", err=True)
     for line in unanswered_lines(errors):
         echo(line, err=True)
+    fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
+    for fix in list(fixes)[:_FIXES_SHOWN] if code else ():
+        echo(f"  fix: {fix}", err=True)
     answered_entries = [entry for entry in entries if entry.name not in errors]
     deliver_due(ways, answered_entries, {run.run_id for run in found.runs if run.is_live})
     return code

@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -13,6 +14,7 @@ from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
 from launcher.scaffold.sbatch_reader import BatchScript
 from preflight.frozen import dataclass
 
+_KEYS = "Every key: docs/configuration.md, or gpulaunch schema config."
 _PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")
 _WORDS = frozenset({"~", "null", "true", "false", "yes", "no", "on", "off", "none"})
 _OTHERS = 4
@@ -92,7 +94,7 @@ def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
 def render_job_config(name: str, script: BatchScript, launch: int | None = None) -> str:
     """Return a run config of a batch script: the command that it starts, and the job that it asks for."""
     rows = [
-        f"# gpulaunch submit --config {name}. Every key: docs/configuration.md, or gpulaunch schema config.",
+        f"# gpulaunch submit --config {shlex.quote(name)}. {_KEYS}",
         *_command_lines(script.command),
         *_launch_line(launch),
         *([f"before_stop: {{signal: {script.before_stop}}}"] if script.before_stop else []),
@@ -137,7 +139,7 @@ def render_run_config(
     if command:
         program, gpus = f"command: {_scalar(command)}", []  # the command says which GPUs
     rows = [
-        f"# gpulaunch run --config {stem}. Every key: docs/configuration.md, or gpulaunch schema config.",
+        f"# gpulaunch run --config {shlex.quote(stem)}. {_KEYS}",
         program,
         *_launch_line(launch),
         f"hosts: [{', '.join(_scalar(host.name) for host in hosts)}]",
@@ -158,4 +160,4 @@ def _scalar(text: str, words: Collection[str] = ()) -> str:
     """Return text as YAML that means this text; of `words` what YAML makes of them is meant."""
     if text.isdecimal() or text in words or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
         return text
-    return json.dumps(text)
+    return json.dumps(text, ensure_ascii=not text.isprintable())

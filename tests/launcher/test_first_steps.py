@@ -152,7 +152,7 @@ def test_a_directory_that_has_gone_is_named(home: Home) -> None:
         done = shell(home, f"{gone}gpulaunch {words}")
         assert (done.returncode, done.stderr) == (
             5,
-            "error: the current directory has been deleted\n  fix: cd to one that is\n",
+            "error: the current directory has been deleted\n  fix: cd to one that exists\n",
         )
 
 

@@ -264,6 +264,16 @@ def test_a_file_that_does_not_exist_is_no_command(home: Path, name: str) -> None
     assert list(Path().iterdir()) == []
 
 
+def test_the_name_of_a_script_may_need_quotes(home: Path) -> None:
+    Path("my tr\u00e4in.py").write_text("print(1)\n")
+    done = CliRunner().invoke(command, ["my tr\u00e4in.py"])
+    assert "--config 'my tr\u00e4in'" in done.output.splitlines()[-1]
+    text = Path("gpulaunch/my tr\u00e4in.yaml").read_text()
+    assert "# gpulaunch run --config 'my tr\u00e4in'." in text
+    assert 'script: "my tr\u00e4in.py"' in text  # readable, not escaped
+    assert load_run_config("my tr\u00e4in").job.script == "my tr\u00e4in.py"
+
+
 def test_a_file_in_the_place_of_the_folder_is_named_before_anything_is_written(home: Path) -> None:
     Path("train.py").write_text("print(1)\n")
     Path("gpulaunch").write_text("#!/bin/sh\n")
