@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.common import ROOT, Target, tell
-from launcher.rundir.run_id import new_run_id
+from launcher.rundir.run_id import make_run_id
 from tests.lab.hosts import Lab
 
 START_BYTES = 4096  # what is said before the first line is less
@@ -104,7 +104,7 @@ def gpulaunch(lab: Lab, home: Path, ranks: int, lines: int) -> Taken:
     """Follow a run of plain ranks, as `gpulaunch run` does once its plan stands."""
     names = [host.name for host in lab.hosts]
     document = {"inventory": str(lab.inventory_path), "hosts": names, "ranks": ranks, "grace_s": 60.0}
-    document |= {"run_id": new_run_id("bench"), "detach": False, "script": printer(lines)}
+    document |= {"run_id": make_run_id("bench"), "detach": False, "script": printer(lines)}
     config = home / "survive.json"
     config.write_text(json.dumps(document))
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": ""}

@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.common import Target, as_installed, tell
 from bench.follow_output import PAD, Taken, count, peak_kib
 from bench.loopback import Loopback
-from launcher.rundir.run_id import new_run_id
+from launcher.rundir.run_id import make_run_id
 
 RATE = 50e6
 SLOW_RATE = 1e6
@@ -64,7 +64,7 @@ def follow(loopback: Loopback, megabytes: int, *, is_slow: bool) -> Followed:
         "ranks": 1,
         "claims": False,
     }
-    document |= {"run_id": new_run_id("bench"), "detach": False, "script": script}
+    document |= {"run_id": make_run_id("bench"), "detach": False, "script": script}
     (folder / "client.json").write_text(json.dumps(document))
     argv = [sys.executable, "-m", "tests.lab.fault_client", str(folder / "client.json")]
     env = {**as_installed(folder / "compiled"), "HOME": str(folder), "XDG_STATE_HOME": ""}

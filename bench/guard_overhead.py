@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 
 ROOT = Path(__file__).resolve().parents[1]
 WARM_STEPS = 5
@@ -27,7 +27,7 @@ WARM_STEPS = 5
 def load_guard(folder: Path) -> Any:
     """Load the guard as rank.py does, from the text that lies in the run directory."""
     path = folder / "guard.py"
-    path.write_bytes(program_source("guard"))
+    path.write_bytes(read_program_source("guard"))
     spec = importlib.util.spec_from_file_location("_gpulaunch_guard", path)
     assert spec is not None
     assert spec.loader is not None

@@ -151,10 +151,10 @@ def _ways(inventory: Path, ssh_config: Path, names: list[str], home: Path) -> di
 def _addresses(inventory: Path, ssh_config: Path, names: list[str]) -> list[dict[str, object]]:
     """Return what bare paramiko is told: where the hosts are, and which files prove both sides."""
     from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
-    from launcher.transports.ssh.endpoint import endpoint_for  # noqa: PLC0415
+    from launcher.transports.ssh.endpoint import build_endpoint  # noqa: PLC0415
 
     loaded = load_inventory(inventory)
-    found = [endpoint_for(entry, loaded, ssh_config) for entry in loaded.resolve(names)]
+    found = [build_endpoint(entry, loaded, ssh_config) for entry in loaded.resolve(names)]
     return [
         {
             "address": each.address,
@@ -175,7 +175,7 @@ def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
 
     python = load_inventory(inventory).resolve(names[:1])[0].python
     payload = gather._payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4))  # noqa: SLF001
-    command = shlex.join(programs.bootstrap_argv(python, site=True))
+    command = shlex.join(programs.build_bootstrap_argv(python, site=True))
     return {"command": command, "payload": base64.b64encode(payload).decode()}
 
 

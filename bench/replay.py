@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from launcher.remote.agent import MARKER, AgentRequest, _payload
-from launcher.remote.programs import bootstrap_argv
+from launcher.remote.programs import build_bootstrap_argv
 
 _STAND_IN = """\
 #!{python} -IS
@@ -40,7 +40,7 @@ _NAME = "a-recorded-host"
 def stand_in(folder: Path) -> Path:
     """Ask an agent here once, and write the program that repeats its answer."""
     request = AgentRequest(_NAME, ports=(29500,), free_ports=4)
-    argv = bootstrap_argv(sys.executable, site=True)
+    argv = build_bootstrap_argv(sys.executable, site=True)
     said = subprocess.run(argv, input=_payload(request), stdout=subprocess.PIPE, check=True).stdout
     answer, program = folder / "answer.json", folder / "python-that-replays"
     answer.write_bytes(said.partition(MARKER)[2].partition(b"\n")[2])

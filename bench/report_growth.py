@@ -18,11 +18,11 @@ from bench.common import ROOT, Target, tell
 from bench.fleet import Recorded
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
-from launcher.host_checks.render_json import preflight_json
-from launcher.host_checks.render_text import report_lines
+from launcher.host_checks.render_json import encode_preflight
+from launcher.host_checks.render_text import render_report
 from launcher.planning.planner import build_plan
 from launcher.remote.agent import GatherResult
-from launcher.report.plan import plan_text
+from launcher.report.plan import render_plan
 from launcher.report.preflight_page.page import render_preflight_page
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode, encode
@@ -69,9 +69,9 @@ def _dry_run_s(size: int) -> float:
     gc.set_threshold(50_000, 20, 20)  # as launcher.cli.main does
     began = time.process_time()
     result = evaluate_facts(entries, GatherResult(facts, {}), Job(), reach=reach)
-    list(report_lines(result))
+    list(render_report(result))
     hosts = [(entry, facts[entry.name]) for entry in entries]
-    plan_text(build_plan(hosts, result.job, run_id="bench", findings=result.findings))
+    render_plan(build_plan(hosts, result.job, run_id="bench", findings=result.findings))
     return time.process_time() - began
 
 
@@ -80,8 +80,8 @@ def _cpu_of(size: int) -> dict[str, float]:
     result = _judge(facts)
     return {
         "judge": _least(lambda: _judge(facts)),
-        "text": _least(lambda: list(report_lines(result))),
-        "json": _least(lambda: json.dumps(preflight_json(result))),
+        "text": _least(lambda: list(render_report(result))),
+        "json": _least(lambda: json.dumps(encode_preflight(result))),
         "page": _least(lambda: render_preflight_page(result, made_at=0.0, version="")),
     }
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from bench.common import ROOT, Target, tell
 from launcher.follow import protocol
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -54,7 +54,7 @@ FASTEST, MEDIAN = range(2)  # of a run's results
 
 def beside(*names: str) -> list[list[str]]:
     """Return what travels with every run."""
-    return [[f"{name}.py", program_source(name).decode()] for name in names]
+    return [[f"{name}.py", read_program_source(name).decode()] for name in names]
 
 
 def alone(script: Path, seconds: float) -> list[float]:
@@ -84,7 +84,7 @@ def supervised(home: Path, run_id: str, seconds: float, script: str) -> Supervis
         "files": [["s/x.py", script], *beside("gauge", "stacks", "cgroup")],
         "grace_s": 60.0,
         "main_port": None,
-        "rank_source": program_source("rank").decode(),
+        "rank_source": read_program_source("rank").decode(),
     }
     argv = ("env", f"XDG_STATE_HOME={home}", *protocol.command(sys.executable, "start", run_id))
     stream = LocalConnection(Endpoint("here", "local", "")).start(argv)

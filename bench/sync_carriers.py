@@ -79,7 +79,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
-    if not rsync.rsync_available():
+    if not rsync.has_rsync():
         sys.exit("this machine has no rsync")
     targets = []
     for name, write in (("5,000 files", many_files), ("200 MB", large_files)):

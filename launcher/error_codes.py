@@ -19,10 +19,10 @@ def host_codes() -> dict[str, type[HostError]]:
 
 def read_codes(words: Iterable[str]) -> frozenset[str]:
     """Return the codes that --ignore names. Raises BadInput: one that does not exist would ignore nothing."""
-    from preflight.checks.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
+    from preflight.checks.explain import list_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
     codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
-    known = known_codes(host_codes()) if codes else frozenset[str]()
+    known = list_codes(host_codes()) if codes else frozenset[str]()
     unknown = sorted(codes - known)
     if unknown:
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake

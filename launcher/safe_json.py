@@ -38,18 +38,18 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_finite)
 
 
-def number_of(value: object) -> float | None:
+def read_number(value: object) -> float | None:
     """Return a finite number, None for all else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
 
 
-def mapping_of(value: object) -> Mapping[str, Any]:
+def read_mapping(value: object) -> Mapping[str, Any]:
     """Return a mapping, an empty one for all else."""
     return value if isinstance(value, Mapping) else {}
 
 
-def mappings_of(value: object) -> list[Mapping[str, Any]]:
+def read_mappings(value: object) -> list[Mapping[str, Any]]:
     """Return the mappings of a list; a damaged document has none."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

@@ -77,7 +77,7 @@ def supports_color(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def console(stream: TextIO) -> "Console":
+def open_console(stream: TextIO) -> "Console":
     """Return a rich console on a stream: no markup, no guessing at highlights; plain text in a pipe."""
     from rich.console import Console  # noqa: PLC0415 - 60 ms that only tables need to pay
 
@@ -99,7 +99,7 @@ def _visible(match: re.Match[str]) -> str:
     )
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Return a duration as a clock shows it: 0:05, 12:31, 1:02:03, 2d 03:04:05."""
     whole = max(0, int(seconds))
     days, whole = divmod(whole, 86400)
@@ -110,14 +110,14 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def gib(mib: float | None) -> str:
+def format_memory(mib: float | None) -> str:
     """Return memory as a person says it."""
     if mib is None:
         return "?"
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
 
 
-def duration(seconds: object) -> str:
+def spell_duration(seconds: object) -> str:
     """Return seconds as a person says them: 12.3 s, 5 min 3 s, 2 h 5 min, 3 d 4 h; ? for no number."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return "?"
@@ -131,13 +131,13 @@ def duration(seconds: object) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield a line for each row, with its cells below each other."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def counted(number: int, what: str) -> str:
+def count_noun(number: int, what: str) -> str:
     """Return a number with its noun: 1 rank, 4 ranks."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -67,7 +67,7 @@ def clean_before_launch(
     `confirm` (None: without a terminal).
     """
     from launcher.cleanup.render import (  # noqa: PLC0415 - most launches find nothing left over
-        confirm_text,
+        render_question,
         render_result,
         render_selection,
     )
@@ -76,7 +76,7 @@ def clean_before_launch(
         for line in render_selection(room.facts, room.selection):
             say(line)
     to_confirm = sum(len(room.selection.needs_confirmation) for room in rooms)
-    yes = to_confirm > 0 and (certain or (confirm is not None and confirm(confirm_text(to_confirm))))
+    yes = to_confirm > 0 and (certain or (confirm is not None and confirm(render_question(to_confirm))))
     chosen = {
         room.entry.name: (*room.selection.automatic, *(room.selection.needs_confirmation if yes else ()))
         for room in rooms

@@ -180,7 +180,7 @@ def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
             )
 
 
-def unreadable_processes(facts: HostFacts) -> tuple[str, ...]:
+def list_unreadable(facts: HostFacts) -> tuple[str, ...]:
     """Say what should have been judged on this host and was not: with it, nothing is known to be fine."""
     if isinstance(facts.processes, Missing):
         return (f"the processes could not be read: {facts.processes.reason}",)
@@ -192,11 +192,11 @@ def unreadable_processes(facts: HostFacts) -> tuple[str, ...]:
     )
 
 
-def visibility_limits(facts: HostFacts) -> tuple[str, ...]:
+def list_unseen(facts: HostFacts) -> tuple[str, ...]:
     """Say what could not be seen on this host: whom a leftover could hide behind."""
     if isinstance(facts.processes, Missing):
-        return unreadable_processes(facts)
-    limits = [*unreadable_processes(facts)]
+        return list_unreadable(facts)
+    limits = [*list_unreadable(facts)]
     hidden = sorted({each.user for each in facts.processes.processes if isinstance(each.gpu_files, Missing)})
     if hidden:
         limits.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.cleanup.clean import CleanResult, GpuMemoryChange, unreadable_processes, visibility_limits
-from launcher.text import duration, gib, one_line
+from launcher.cleanup.clean import CleanResult, GpuMemoryChange, list_unreadable, list_unseen
+from launcher.text import format_memory, one_line, spell_duration
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.leftovers.classify import ENDED_AFTER_YES, ClassifiedProcess, ProcessClass
-from preflight.leftovers.selection import CleanFilter, CleanSelection, advice_for
+from preflight.leftovers.selection import CleanFilter, CleanSelection, advise_on_leftover
 
 SCHEMA = "gpulaunch.clean/1"
 _ARGV_WIDTH = 60
@@ -24,11 +24,11 @@ def render_selection(facts: HostFacts, choice: CleanSelection) -> list[str]:
         lines += _process_lines("end?", facts, each)
     for each in _worth_showing(choice):
         lines += _process_lines("keep", facts, each)
-    lines += [f"  not seen: {one_line(text)}" for text in visibility_limits(facts)]
+    lines += [f"  not seen: {one_line(text)}" for text in list_unseen(facts)]
     return lines
 
 
-def confirm_text(count: int) -> str:
+def render_question(count: int) -> str:
     """Return what a person is asked before anything is ended."""
     return f"End {count} process" + ("?" if count == 1 else "es?")
 
@@ -81,9 +81,7 @@ def _headline(facts: HostFacts, choice: CleanSelection) -> str:
     if present:
         return "; ".join(present)
     return (
-        "not everything could be judged"
-        if unreadable_processes(facts)
-        else "nothing left over that may be ended"
+        "not everything could be judged" if list_unreadable(facts) else "nothing left over that may be ended"
     )
 
 
@@ -98,11 +96,11 @@ def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list
     argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
     who = f"pid {process.pid}  {one_line(process.user)}  {command}"
-    head = f"  {verb:<5} {who}  {duration(process.age_s)}  state {process.state}"
+    head = f"  {verb:<5} {who}  {spell_duration(process.age_s)}  state {process.state}"
     held = describe_held(facts, each)
     why = "; ".join(one_line(text) for text in each.evidence)
     lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
-    advice = advice_for(each)
+    advice = advise_on_leftover(each)
     if verb == "keep" and advice:
         lines.append(f"        {advice.replace('HOST', facts.host)}")
     return lines
@@ -120,7 +118,7 @@ def _share(facts: HostFacts, index: int, pid: int) -> str:
     for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
         for listed in () if gpu.index != index or isinstance(gpu.processes, Missing) else gpu.processes:
             if listed.pid == pid and not isinstance(listed.used_mib, Missing):
-                return f" ({gib(listed.used_mib)})"
+                return f" ({format_memory(listed.used_mib)})"
     return ""
 
 
@@ -143,11 +141,13 @@ def _is_shown(gpu: GpuMemoryChange) -> bool:
 
 
 def _memory(gpu: GpuMemoryChange) -> str:
-    before, after = ("unknown" if value is None else gib(value) for value in (gpu.before_mib, gpu.after_mib))
+    before, after = (
+        "unknown" if value is None else format_memory(value) for value in (gpu.before_mib, gpu.after_mib)
+    )
     return f"{before} -> {after}"
 
 
-def process_json(each: ClassifiedProcess, verb: str) -> dict[str, Any]:
+def encode_process(each: ClassifiedProcess, verb: str) -> dict[str, Any]:
     """Return one process as the documented JSON object."""
     process = each.process
     return {
@@ -165,24 +165,24 @@ def process_json(each: ClassifiedProcess, verb: str) -> dict[str, Any]:
         "gpus": list(each.held.gpus),
         "ports": list(each.held.ports),
         "action": verb,
-        "advice": advice_for(each),
+        "advice": advise_on_leftover(each),
     }
 
 
-def host_json(facts: HostFacts, choice: CleanSelection, cleaned: CleanResult | None) -> dict[str, Any]:
+def encode_host(facts: HostFacts, choice: CleanSelection, cleaned: CleanResult | None) -> dict[str, Any]:
     """Return one host's part of the document."""
     return {
         "processes": [
-            *(process_json(each, "end") for each in choice.automatic),
-            *(process_json(each, "end-after-yes") for each in choice.needs_confirmation),
-            *(process_json(each, "keep") for each in choice.kept),
+            *(encode_process(each, "end") for each in choice.automatic),
+            *(encode_process(each, "end-after-yes") for each in choice.needs_confirmation),
+            *(encode_process(each, "keep") for each in choice.kept),
         ],
-        "visibility_limits": list(visibility_limits(facts)),
-        "cleaned": None if cleaned is None else result_json(cleaned),
+        "visibility_limits": list(list_unseen(facts)),
+        "cleaned": None if cleaned is None else encode_result(cleaned),
     }
 
 
-def result_json(cleaned: CleanResult) -> dict[str, Any]:
+def encode_result(cleaned: CleanResult) -> dict[str, Any]:
     """Return what was done on one host."""
     return {
         "complete": cleaned.complete,
@@ -200,7 +200,7 @@ def result_json(cleaned: CleanResult) -> dict[str, Any]:
     }
 
 
-def clean_json(
+def encode_clean(
     hosts: dict[str, Any], errors: Iterable[tuple[str, str, str]], exit_code: int
 ) -> dict[str, Any]:
     """Return the whole document; errors are (host, code, message)."""

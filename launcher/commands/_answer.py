@@ -40,7 +40,7 @@ class Answer:
         return exit_code
 
 
-def error_json(error: GpulaunchError | None) -> dict[str, Any] | None:
+def encode_error(error: GpulaunchError | None) -> dict[str, Any] | None:
     """Return the error of one host as a document holds it; None where there is none."""
     if error is None:
         return None

@@ -40,9 +40,9 @@ def _hosts() -> Iterable[str]:
 
 
 def _configs() -> Iterable[str]:
-    from launcher.config.run_config import known_configs  # noqa: PLC0415
+    from launcher.config.run_config import list_configs  # noqa: PLC0415
 
-    return known_configs()
+    return list_configs()
 
 
 def _runs() -> Iterable[str]:
@@ -56,11 +56,11 @@ def all_codes() -> Iterable[str]:
     """Return every code of a finding, of a cause and of a host that could not be used."""
     from launcher.error_codes import host_codes  # noqa: PLC0415
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
-    from preflight.checks.explain import known_codes  # noqa: PLC0415
+    from preflight.checks.explain import list_codes  # noqa: PLC0415
     from preflight.diagnosis.explain import signature_codes  # noqa: PLC0415
     from preflight.script.rules.index import rule_codes  # noqa: PLC0415
 
-    return (*known_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())
+    return (*list_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())
 
 
 complete_hosts = _completion(_hosts)

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from launcher.commands._deep_options import DeepCommandOptions
 from launcher.commands._host_access import HostAccess
-from launcher.deep.measurement import findings_with, measure_hosts
+from launcher.deep.measurement import add_deep_findings, measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.host_checks.render_text import finding_lines
+from launcher.host_checks.render_text import render_finding_list
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.project import local_runs_dir
 from launcher.planning.plan import NodePlan
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.deep import DOCUMENT, DeepReport, deep_json, deep_lines
+from launcher.report.deep import DOCUMENT, DeepReport, encode_deep, render_deep_report
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.screen import Screen
 from preflight.checks.finding import blocks_launch
@@ -54,7 +54,7 @@ def measure_after(
     if options.save_expect:
         for line in save_floors(report.readings, ways.inventory):
             screen.notify(line)
-    return findings_with(result, report), report
+    return add_deep_findings(result, report), report
 
 
 def measure_first(prepared: CheckedLaunch, screen: Screen) -> tuple[bool, CheckedLaunch]:
@@ -65,8 +65,8 @@ def measure_first(prepared: CheckedLaunch, screen: Screen) -> tuple[bool, Checke
         job = replace(job, gpus="all", command=replace(job.command, host_gpus=gpus))
     launch = replace(prepared.launch, job=job)
     report = measure_hosts(launch, prepared.result, screen, DeepOptions())
-    document = deep_json(report)
-    for line in (*deep_lines(document), *finding_lines(report.findings)):
+    document = encode_deep(report)
+    for line in (*render_deep_report(document), *render_finding_list(report.findings)):
         screen.print_line(line)
     kept = (DOCUMENT, json.dumps(document, indent=1) + "\n")
     keeping = replace(prepared.launch, extra_files=(*prepared.launch.extra_files, kept))

@@ -9,12 +9,12 @@ from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.errors import GpulaunchError
-from launcher.planning.end_notice import EndNotice, HeldNotice, due_runs
+from launcher.planning.end_notice import EndNotice, HeldNotice, list_due_runs
 from launcher.terminal.output import echo
 from preflight.errors import BadInput
 
 
-def new_notice(config: RunConfig, logs: Path) -> HeldNotice | None:
+def create_notice(config: RunConfig, logs: Path) -> HeldNotice | None:
     """Return the notice that a run is to keep from its start, None where its config has no `on_end:`."""
     if config.on_end is None:
         return None
@@ -43,17 +43,17 @@ def deliver_due(ways: HostAccess, entries: Collection[HostEntry], live: Collecti
 
     `live` are runs that are known to live. A run whose end cannot be read now is left to a later command.
     """
-    due = due_runs()
+    due = list_due_runs()
     if not due:
         return
-    from launcher.commands._missed_end import last_start, read_end  # noqa: PLC0415 - most commands owe nothing
+    from launcher.commands._missed_end import find_last_start, read_end  # noqa: PLC0415 - most commands owe nothing
 
     for run_id in due:
         held = None if run_id in live else HeldNotice.take(run_id)
         if held is None:
             continue
         with closing(held), suppress(GpulaunchError, BadInput):
-            run = last_start(run_id, ways, entries)
+            run = find_last_start(run_id, ways, entries)
             if run is None:
                 held.settle()
                 echo(f"{run_id} is no longer on its hosts; its on_end is not run", err=True)

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from launcher.commands._host_options import HostOptions
 from launcher.config.inventory import FILE_NAME, HostEntry, Inventory
-from launcher.config.inventory_file import load_inventory, misnamed_inventory
+from launcher.config.inventory_file import find_misnamed_inventory, load_inventory
 from launcher.follow.job_end import JobEndNotice
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.terminal_questions import SharedAnswers
@@ -44,7 +44,7 @@ def open_host_access(
     if host_options.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
         # Found in a parent directory: the user neither named it nor works beside it.
         echo(f"hosts of {loaded.path}", err=True)
-    if host_options.inventory is None and (other := misnamed_inventory()) is not None:
+    if host_options.inventory is None and (other := find_misnamed_inventory()) is not None:
         echo(f"{other} is not read: gpulaunch reads {FILE_NAME}; mv {other} {FILE_NAME}", err=True)
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))

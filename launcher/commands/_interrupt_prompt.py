@@ -10,7 +10,7 @@ from launcher.terminal.screen import Screen
 _CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 
-def ctrl_c_prompt(screen: Screen, *, again: InterruptChoice) -> Callable[[], InterruptChoice] | None:
+def build_ctrl_c_prompt(screen: Screen, *, again: InterruptChoice) -> Callable[[], InterruptChoice] | None:
     """Return what asks, None without a terminal. `again`: what a second Ctrl-C at the question means."""
     if not (sys.stdin.isatty() and screen.stream.isatty()):
         return None

@@ -17,7 +17,7 @@ from launcher.restart.decision import RunFailure, classify_failure
 from launcher.restart.replacement import HostAssignment, host_faults
 from launcher.slurm.jobs import Allocation
 from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is, save_record
-from launcher.text import duration
+from launcher.text import spell_duration
 
 Say = Callable[[str], None]
 _OF_NODES = ("host", "gpu")
@@ -56,7 +56,7 @@ def conclude_job(
 ) -> int:
     """Requeue the job where that helps, and report bad nodes; return the exit code."""
     limit = what.config.slurm.requeue if what.config.slurm is not None else 0
-    end = announced_end(outcome, what.ways.job_notice)
+    end = read_announced_end(outcome, what.ways.job_notice)
     if end is not None:
         handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
         why = requeue_as_it_is(job, limit, record_path(logs, job))
@@ -78,7 +78,7 @@ def conclude_job(
     return ExitCode.BAD_NODE
 
 
-def announced_end(outcome: Outcome, notice: JobEndNotice | None) -> JobEnd | None:
+def read_announced_end(outcome: Outcome, notice: JobEndNotice | None) -> JobEnd | None:
     """Return the end of the job that Slurm has announced, None for a run that has ended for another reason.
 
     What fails while its job is preempted starts elsewhere; what a person stops does not.
@@ -95,8 +95,8 @@ def leave_to_slurm(end: JobEnd, why: str, say: Say) -> None:
     left_s = end.until - time.time() if end.until else _MAX_GRACE_S  # not known of a job without a time limit
     left_s = min(max(0.0, left_s) + _SLACK_S, _MAX_GRACE_S)
     say(
-        f"gpulaunch does not requeue the job ({why}), and waits up to {duration(left_s)} for Slurm to end it:"
-        " with PreemptMode=REQUEUE Slurm then starts it again"
+        f"gpulaunch does not requeue the job ({why}), and waits up to {spell_duration(left_s)} for Slurm"
+        " to end it: with PreemptMode=REQUEUE Slurm then starts it again"
     )
     ended = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -9,7 +9,7 @@ import click
 
 from launcher.commands._host_access import HostAccess
 from launcher.commands._host_options import SRUN, SSH, Transport
-from launcher.config.inventory import HostEntry, local_python
+from launcher.config.inventory import HostEntry, find_local_python
 from launcher.errors import BadInput
 from launcher.slurm.jobs import Allocation, is_inside, read_allocation, read_job
 from launcher.transports.base import Connection
@@ -38,13 +38,13 @@ def reach_job(
     """
     if transport == SSH:
         return ways, ways.inventory.resolve(job.nodes)
-    from launcher.slurm.step_hosts import StepHosts, node_entries  # noqa: PLC0415 - only in a job of Slurm
+    from launcher.slurm.step_hosts import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
 
     hosts = StepHosts(
         job, step_python([ways.inventory.lookup(node) for node in job.nodes]), linger_s=linger_s
     )
     workdir = str((Path.cwd() / base).resolve())
-    entries = node_entries(job.nodes, ways.inventory, hosts, workdir=workdir)
+    entries = build_node_entries(job.nodes, ways.inventory, hosts, workdir=workdir)
     names = {entry.name for entry in entries}
 
     def open_entry(entry: HostEntry) -> Connection:
@@ -61,7 +61,7 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
 
     A node whose own interpreter is wrong must not take the step of all others with it.
     """
-    ours = local_python()
+    ours = find_local_python()
     default = HostEntry("").python
     named = [node.python if node.in_inventory or node.python != default else ours for node in nodes]
     counts = Counter(named)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._answer import confirm
-from launcher.commands._end_notice import deliver, new_notice
+from launcher.commands._end_notice import create_notice, deliver
 from launcher.commands._host_access import ask_options
-from launcher.commands._interrupt_prompt import ctrl_c_prompt
+from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_request import LaunchOptions, RunRequest
-from launcher.commands._preflight_report import below_report, print_report
+from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
@@ -24,16 +24,16 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
-from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.end_notice import HeldNotice
-from launcher.planning.script_file import script_after_sync, script_to_send
+from launcher.planning.script_file import read_script_after_sync, read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.end_report import print_outcome
-from launcher.report.outcome import outcome_json
+from launcher.report.outcome import encode_outcome
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.live_screen import screen_on
@@ -52,7 +52,7 @@ def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
         entries=what.entries,
         job=what.job,
         connections=ConnectionPool(what.ways.open),
-        sent=script_to_send(what.config),
+        sent=read_script_to_send(what.config),
         ignore=read_codes(options.ignore) | what.config.ignore,
         follow=FollowOptions(
             what.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
@@ -65,7 +65,7 @@ def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
     )
 
 
-def screen_for(options: LaunchOptions) -> Screen:
+def open_screen(options: LaunchOptions) -> Screen:
     """Return the screen for messages; with --json that is stderr."""
     stream = sys.stderr if options.as_json else sys.stdout
     return screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
@@ -73,13 +73,13 @@ def screen_for(options: LaunchOptions) -> Screen:
 
 def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
-    screen = screen_for(options)
+    screen = open_screen(options)
     if what.config.on_end is not None and not what.config.on_end.is_typed and not options.dry_run:
         consent_for(ask_options(options)).demand_end_command(what.config.on_end.words, what.config.path)
-    launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
+    launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))
     try:
         with ExitStack() as queues:
-            notice = new_notice(what.config, launch.follow.logs)
+            notice = create_notice(what.config, launch.follow.logs)
             if notice is not None:
                 queues.callback(notice.close)
                 launch = replace(launch, follow=replace(launch.follow, on_start=notice.keep))
@@ -156,7 +156,7 @@ def _launch_and_report(
         from launcher.commands._job_end import conclude_job  # noqa: PLC0415 - only in a job of Slurm
 
         code = conclude_job(what, what.slurm_job, outcome, left_out, launch.follow.logs, screen.print_line)
-    document = {**outcome_json(outcome), "exit_code": int(code)}
+    document = {**encode_outcome(outcome), "exit_code": int(code)}
     if options.as_json:
         echo_json(document)
     return code, document
@@ -189,7 +189,7 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
 
     found = find_stop_checkpoint(outcome, launch, config.restart, time.monotonic())
     outcome = replace(outcome, stop_checkpoint=found)
-    LogStore(outcome.directory).store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+    LogStore(outcome.directory).store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
     return outcome
 
 
@@ -267,7 +267,7 @@ def _prepared(
 
                 said = screen.print_line
                 error = refuse_bad_nodes(what, what.slurm_job, results[-1], error, launch.follow.logs, said)
-            error = below_report(error, results[-1]).with_document(preflight_json(results[-1]))
+            error = shorten_error(error, results[-1]).with_document(encode_preflight(results[-1]))
         raise error from None
     return prepared, left_out
 
@@ -321,7 +321,7 @@ def sync_tree(
     if config.sync is None:
         return launch
     if dry_run:
-        arriving = script_after_sync(config)
+        arriving = read_script_after_sync(config)
         what = (
             "with the files that they have now"
             if arriving is None
@@ -356,10 +356,10 @@ def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) 
 def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:
     """Rehearse before a run; keep the proof."""
     from launcher.rehearsal.rehearse import rehearse  # noqa: PLC0415 - most runs take no rehearsal
-    from launcher.rehearsal.render import rehearsal_json, rehearsal_lines  # noqa: PLC0415 - as above
+    from launcher.rehearsal.render import encode_rehearsal, render_rehearsal  # noqa: PLC0415 - as above
 
     done = rehearse(launch, lambda _: None, screen)
-    for line in rehearsal_lines(done, launch.job):
+    for line in render_rehearsal(done, launch.job):
         screen.print_line(line)
-    save_proof(config.path, rehearsal_json(done, config.name))
+    save_proof(config.path, encode_rehearsal(done, config.name))
     return done.verdict.proven

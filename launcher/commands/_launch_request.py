@@ -13,7 +13,11 @@ from launcher.config.local_entries import resolve_local_entries
 from launcher.config.rank_counts import resolve_rank_counts
 from launcher.config.restart_options import RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
-from launcher.config.script_config import choose_code_transfer, config_for_script, lone_command
+from launcher.config.script_config import (
+    build_config_for_command,
+    build_config_for_script,
+    choose_code_transfer,
+)
 from launcher.errors import BadInput
 from launcher.slurm.jobs import Allocation
 from preflight.frozen import dataclass
@@ -97,7 +101,9 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     if config is not None:
         run_config = load_run_config(config, overrides)
     else:
-        run_config = (lone_command if options.pasted else config_for_script)(extra, overrides)
+        run_config = (build_config_for_command if options.pasted else build_config_for_script)(
+            extra, overrides
+        )
     if options.name:
         run_config = replace(run_config, job=replace(run_config.job, name=options.name))
     ways = open_host_access(options)

@@ -9,8 +9,8 @@ from typing import Any
 from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry
 from launcher.launch.signals import InterruptChoice
-from launcher.planning.run_record import saved_run_records
-from launcher.report.outcome import outcome_json
+from launcher.planning.run_record import read_run_records
+from launcher.report.outcome import encode_outcome
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.remote_run import RemoteRun
@@ -20,12 +20,12 @@ from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
 
 
-def last_start(run_id: str, ways: HostAccess, entries: Collection[HostEntry]) -> RemoteRun | None:
+def find_last_start(run_id: str, ways: HostAccess, entries: Collection[HostEntry]) -> RemoteRun | None:
     """Return the run, or the start that followed it last; None where its hosts have answered without it.
 
     Raises BadInput where these hosts do not show it.
     """
-    launched = saved_run_records().get(run_id)
+    launched = read_run_records().get(run_id)
     found, silent = _find(run_id, ways, entries)
     if found is None:
         own = {entry.name for entry in launched.entries} if launched is not None else set()
@@ -80,7 +80,7 @@ def read_end(
         outcome = follow_starts(*access(run), means)
     if outcome is None:
         raise BadInput(f"{run.run_id} continues")
-    return {**outcome_json(outcome), "exit_code": int(outcome.exit_code)}
+    return {**encode_outcome(outcome), "exit_code": int(outcome.exit_code)}
 
 
 def _detach() -> InterruptChoice:

@@ -1,14 +1,14 @@
 """What `run --dry-run` prints: the plan, why, and what a pasted command becomes."""
 
 from launcher.commands._launch_request import LaunchOptions, RunRequest
-from launcher.commands._preflight_report import below_report
+from launcher.commands._preflight_report import shorten_error
 from launcher.engines.command_line.records import missing_values
 from launcher.errors import GpulaunchError
-from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch
-from launcher.report.command import command_json, command_lines
-from launcher.report.plan import plan_json, plan_text
-from launcher.report.restarts import policy_json, policy_lines, unattended_line
+from launcher.report.command import encode_command, render_command
+from launcher.report.plan import encode_plan, render_plan
+from launcher.report.restarts import describe_unattended_restart, encode_restart_policy, render_restart_policy
 from launcher.terminal.output import echo_json, echo_lines
 
 
@@ -21,22 +21,22 @@ def show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions)
         plan = prepared.plan()
     except GpulaunchError as error:
         result = prepared.result
-        raise below_report(error, result).with_document(preflight_json(result)) from None
+        raise shorten_error(error, result).with_document(encode_preflight(result)) from None
     secrets = options.show_secrets
-    policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
-    document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
+    policy = None if spec is None else encode_restart_policy(spec, spares, show_secrets=secrets)
+    document = {**encode_plan(plan, show_secrets=secrets), "restart": policy}
     if pasted is not None:
-        document["command"] = command_json(pasted, plan, show_secrets=secrets)
+        document["command"] = encode_command(pasted, plan, show_secrets=secrets)
     if as_json and refusal is None:
         echo_json({**document, "exit_code": 0})
     elif not as_json:
         if pasted is not None:
-            echo_lines(command_lines(pasted, plan, show_secrets=secrets))
-        text = plan_text(plan, show_secrets=secrets, verbose=options.verbose)
+            echo_lines(render_command(pasted, plan, show_secrets=secrets))
+        text = render_plan(plan, show_secrets=secrets, verbose=options.verbose)
         echo_lines(text.removesuffix("\n").split("\n"))
         if spec is not None:
-            lone = unattended_line(len(plan.nodes), continues=what.config.disconnect.continues)
-            echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets), lone))
+            lone = describe_unattended_restart(len(plan.nodes), continues=what.config.disconnect.continues)
+            echo_lines(("", *render_restart_policy(spec, spares, show_secrets=secrets), lone))
     if refusal is not None:
         raise refusal.with_document(document)
     return 0

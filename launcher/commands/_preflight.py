@@ -16,7 +16,7 @@ from launcher.error_codes import read_codes
 from launcher.errors import BadInput
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.live_table import HostTable
-from launcher.host_checks.preflight import preflight, reachability_probe
+from launcher.host_checks.preflight import build_reachability_probe, preflight
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.local.atomic_write import check_writable
 from launcher.remote.agent import GatherResult
@@ -101,7 +101,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             job = replace(job, precision=options.precision)
         return _PreflightRequest(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
-    from launcher.planning.script_file import script_after_sync, script_to_send  # noqa: PLC0415 - as above
+    from launcher.planning.script_file import read_script_after_sync, read_script_to_send  # noqa: PLC0415 - as above
 
     overrides = Overrides(
         hosts=hosts,
@@ -113,8 +113,8 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
     return _PreflightRequest(
         config.job,
         config.hosts,
-        script_to_send(config),
-        script_after_sync(config),
+        read_script_to_send(config),
+        read_script_after_sync(config),
         config.ignore,
         config.base,
         config.names_hosts,
@@ -159,7 +159,7 @@ def _from_hosts(
                 job,
                 ways.open,
                 options=replace(preflight_options, shards=ways.shards, while_waiting=_import_output),
-                probe=reachability_probe(width=ways.width),
+                probe=build_reachability_probe(width=ways.width),
                 on_done=live.host_done,
             )
         if not options.deep:

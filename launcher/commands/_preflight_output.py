@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from launcher.commands._preflight_options import PreflightCommandOptions
-from launcher.commands._preflight_report import todays_report
-from launcher.host_checks.answers import summary_json
+from launcher.commands._preflight_report import render_todays_report
+from launcher.host_checks.answers import encode_preflight_summary
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.host_checks.render_json import preflight_document
-from launcher.host_checks.render_text import report_lines
+from launcher.host_checks.render_json import build_preflight_document
+from launcher.host_checks.render_text import render_report
 from launcher.local.atomic_write import write_atomic
-from launcher.report.deep import DeepReport, deep_json, deep_lines
-from launcher.terminal.json_text import json_pieces
+from launcher.report.deep import DeepReport, encode_deep, render_deep_report
+from launcher.terminal.json_text import lay_out_pieces
 from launcher.terminal.output import echo, echo_json_pieces, echo_json_text, echo_lines, no_utf8
 from launcher.version import version
 
@@ -26,20 +26,20 @@ def show_preflight(
 ) -> None:
     """Print the result as the options say, and write the page."""
     if options.as_jsonl:
-        echo_json_text(json.dumps(summary_json(result)))
+        echo_json_text(json.dumps(encode_preflight_summary(result)))
     elif options.as_json:
-        document = preflight_document(result, facts=options.facts)
+        document = build_preflight_document(result, facts=options.facts)
         if deep is not None:
-            document["deep"] = deep_json(deep)
-        echo_json_pieces(json_pieces(document, depth=_JSON_DEPTH))
+            document["deep"] = encode_deep(deep)
+        echo_json_pieces(lay_out_pieces(document, depth=_JSON_DEPTH))
     elif not options.is_page_alone:
         if deep is not None:
-            echo_lines(deep_lines(deep_json(deep), ascii_only=no_utf8()))
+            echo_lines(render_deep_report(encode_deep(deep), ascii_only=no_utf8()))
         files = options.recordings or options.smi_files
-        report = report_lines if files else todays_report
+        report = render_report if files else render_todays_report
         echo_lines(report(result, verbose=options.verbose))
     if options.page is not None:
-        _write_page(result, options.page, None if deep is None else deep_json(deep))
+        _write_page(result, options.page, None if deep is None else encode_deep(deep))
 
 
 def _write_page(result: PreflightResult, target: Path, deep: dict[str, Any] | None) -> None:

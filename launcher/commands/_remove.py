@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from launcher.commands._answer import Answer, error_json
+from launcher.commands._answer import Answer, encode_error
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.planning.end_notice import delete_notice
@@ -10,7 +10,7 @@ from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import Open
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.stop import remove_run
-from launcher.text import counted, one_line
+from launcher.text import count_noun, one_line
 
 
 def confirm_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
@@ -33,7 +33,7 @@ def remove_runs(
         hosts = []
         for entry, result in zip(entries, results, strict=True):
             failed = result if isinstance(result, GpulaunchError) else None
-            hosts.append({"host": entry.name, "removed": failed is None, "error": error_json(failed)})
+            hosts.append({"host": entry.name, "removed": failed is None, "error": encode_error(failed)})
             if failed is not None:
                 worse = ExitCode.UNREACHABLE if isinstance(failed, HostError) else ExitCode.NEGATIVE
                 code = max(code, worse)
@@ -42,11 +42,11 @@ def remove_runs(
             if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
                 delete_run_record(run.run_id)
                 delete_notice(run.run_id)
-            answer.say(f"{run.run_id}: removed from {counted(len(entries), 'host')}")
+            answer.say(f"{run.run_id}: removed from {count_noun(len(entries), 'host')}")
         removed.append({"run_id": run.run_id, "hosts": hosts})
-    return answer.finish(code, runs=removed, unreachable=errors_json(others or {}))
+    return answer.finish(code, runs=removed, unreachable=encode_errors(others or {}))
 
 
-def errors_json(errors: Mapping[str, HostError]) -> dict[str, str]:
+def encode_errors(errors: Mapping[str, HostError]) -> dict[str, str]:
     """Return why hosts were not asked, by name."""
     return {name: error.detail for name, error in errors.items()}

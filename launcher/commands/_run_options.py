@@ -17,7 +17,7 @@ from launcher.commands._param_types import Function
 from launcher.local.project import local_runs_dir
 from launcher.rundir.run_id import run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
-from launcher.runs.last_run import local_scope
+from launcher.runs.last_run import read_local_scope
 from launcher.runs.remote_run import LAST, RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts
@@ -70,7 +70,7 @@ def find_run(
             LAST, ways.nodes, ways.open, width=ways.width, warn=warn, choose=partial(_of_job, word)
         )
     hosts = search_hosts(ways.inventory, options.hosts)
-    scope, listed = local_scope(local_runs_dir()), ways.inventory.hosts
+    scope, listed = read_local_scope(local_runs_dir()), ways.inventory.hosts
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
     found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, choose=choose)
     if word in (LAST, run_name(found.run_id)):
@@ -118,7 +118,7 @@ def node_name(in_record: str, shown: str) -> str:
     return shown if shown == in_record else f"{shown} ({one_line(in_record, 80)} in the run's record)"
 
 
-def renamed_lines(to: RunAccess) -> Iterator[str]:
+def describe_renamed_hosts(to: RunAccess) -> Iterator[str]:
     """Yield a line for each node that the record of the run calls by another name than its host has."""
     for node, entry in zip(to.plan.nodes, to.entries, strict=True):
         if node.host != entry.name:

@@ -11,27 +11,27 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._end_notice import deliver_for
 from launcher.commands._host_access import HostAccess
-from launcher.commands._interrupt_prompt import ctrl_c_prompt
+from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._param_types import all_ranks_option, logs_option, plain_option
 from launcher.commands._preflight_report import print_report
 from launcher.commands._run_options import (
     FoundRunOptions,
+    describe_renamed_hosts,
     find_run,
     open_named_run,
     open_run,
-    renamed_lines,
     run_argument,
     run_options,
 )
 from launcher.launch.signals import InterruptChoice
 from launcher.report.end_report import print_outcome
-from launcher.report.outcome import outcome_json, render_launch
+from launcher.report.outcome import encode_outcome, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
-from preflight.checks.message_text import format_duration
+from preflight.checks.message_text import round_duration
 from preflight.frozen import dataclass
 
 
@@ -68,7 +68,7 @@ def command(run: str, **given: Any) -> int:
     plan = to.plan
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
-    choose = _stop if options.stop_on_exit else ctrl_c_prompt(screen, again="detach") or _detach
+    choose = _stop if options.stop_on_exit else build_ctrl_c_prompt(screen, again="detach") or _detach
     means = FollowContext(
         screen=screen,
         logs=options.logs,
@@ -80,10 +80,10 @@ def command(run: str, **given: Any) -> int:
     )
     for line in render_launch(plan, str(options.logs / plan.run_id)):
         screen.notify(line)
-    for line in renamed_lines(to):
+    for line in describe_renamed_hosts(to):
         screen.notify(line)
     if found.is_over:
-        when = "" if found.ended is None else f" {format_duration(time.time() - found.ended)} ago"
+        when = "" if found.ended is None else f" {round_duration(time.time() - found.ended)} ago"
         screen.notify(f"this run has ended{when}; this is how it was")
     outcome = follow_starts(found, to, means)
     if outcome is None or outcome.verdict == "detached":
@@ -94,9 +94,9 @@ def command(run: str, **given: Any) -> int:
         return answer.finish(0, run_id=run_id, detached=True)
     print_outcome(outcome, screen)
     if options.as_json:
-        echo_json(outcome_json(outcome))
+        echo_json(encode_outcome(outcome))
     starts = [] if outcome.restarts is None else [start.run_id for start in outcome.restarts.starts]
-    document = {**outcome_json(outcome), "exit_code": int(outcome.exit_code)}
+    document = {**encode_outcome(outcome), "exit_code": int(outcome.exit_code)}
     deliver_for(dict.fromkeys([*starts, found.run_id, outcome.plan.run_id]), document)
     return outcome.exit_code
 

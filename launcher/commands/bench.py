@@ -18,8 +18,8 @@ from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
 from launcher.host_checks.preflight import preflight
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.host_checks.render_text import finding_lines
-from launcher.report.deep import deep_json, deep_lines
+from launcher.host_checks.render_text import render_finding_list
+from launcher.report.deep import encode_deep, render_deep_report
 from launcher.terminal.output import echo_json, echo_lines, no_utf8
 from preflight.checks.finding import exit_code
 from preflight.frozen import dataclass
@@ -73,10 +73,10 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     finally:
         ways.close()
     code = exit_code(report.findings)
-    document = deep_json(report)
+    document = encode_deep(report)
     if options.as_json:
         echo_json({**document, "exit_code": code})
     else:
-        echo_lines(deep_lines(document, ascii_only=no_utf8()))
-        echo_lines(finding_lines(report.findings))
+        echo_lines(render_deep_report(document, ascii_only=no_utf8()))
+        echo_lines(render_finding_list(report.findings))
     return code

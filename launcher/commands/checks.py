@@ -6,14 +6,14 @@ from launcher.error_codes import host_codes
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo, echo_json
 from preflight.checks.registry import Check
-from preflight.checks.runner import all_checks
+from preflight.checks.runner import load_checks
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(*, as_json: bool) -> None:
     """List every check of a preflight: code, verdict, and what is true when it passes."""
-    checks = all_checks().values()
+    checks = load_checks().values()
     if as_json:
         rows = [_json(check) for check in checks]
         echo_json({"schema": "gpulaunch.checks/1", "exit_code": int(ExitCode.OK), "checks": rows}, indent=2)

@@ -15,16 +15,16 @@ from launcher.cleanup.clean import (
     CleanOptions,
     CleanResult,
     clean,
+    list_unreadable,
     refuse_unknown,
     select_leftovers,
-    unreadable_processes,
     write_audit,
 )
 from launcher.cleanup.render import (
-    clean_json,
-    confirm_text,
-    host_json,
+    encode_clean,
+    encode_host,
     render_named_pids,
+    render_question,
     render_result,
     render_selection,
 )
@@ -175,11 +175,11 @@ class _CleanSession:
         code = _exit_code(found, cleaned, errors, options.pids, dry_run=options.dry_run)
         if options.as_json:
             parts = {
-                host.entry.name: host_json(host.facts, host.choice, cleaned.get(host.entry.name))
+                host.entry.name: encode_host(host.facts, host.choice, cleaned.get(host.entry.name))
                 for host in found
             }
             failures = [(name, _code(error), error.message) for name, error in errors.items()]
-            echo_json(clean_json(parts, failures, code))
+            echo_json(encode_clean(parts, failures, code))
         return code
 
     def _request(self, entry: HostEntry) -> AgentRequest:
@@ -212,7 +212,7 @@ class _CleanSession:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         to_confirm = sum(len(host.choice.needs_confirmation) for host in found)
         yes = options.yes or (
-            to_confirm > 0 and not options.as_json and _may_ask() and confirm(confirm_text(to_confirm))
+            to_confirm > 0 and not options.as_json and _may_ask() and confirm(render_question(to_confirm))
         )
         if to_confirm and not yes:
             self.print_lines((f"{to_confirm} left as they are; add --yes to end what is shown as `end?`",))
@@ -282,7 +282,7 @@ def _exit_code(
     """Return the exit code; `named` are the pids that the user has given."""
     if errors:
         return ExitCode.UNREACHABLE
-    if any(unreadable_processes(host.facts) for host in found):
+    if any(list_unreadable(host.facts) for host in found):
         return ExitCode.NEGATIVE  # what is left on the host is not known
     if any(each.process.pid in named for host in found for each in host.choice.kept):
         return ExitCode.NEGATIVE  # this very process was to end

@@ -7,8 +7,8 @@ import click
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
 from launcher.local.own_modules import own_modules
-from launcher.report.diagnosis import diagnosis_json, render_diagnosis
-from launcher.rundir.log_files import LAST, find_local_run, read_logs, runs_without_end
+from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
+from launcher.rundir.log_files import LAST, find_local_run, list_runs_without_end, read_logs
 from launcher.rundir.run_id import is_run_name, run_name
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
@@ -41,10 +41,10 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
             if word in (LAST, run_name(found_run)):
                 echo(f"{word} is {found_run}", err=True)
     read = read_logs(logs, runs)
-    open_ended = runs_without_end(logs, runs)
+    open_ended = list_runs_without_end(logs, runs)
     found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))
     if as_json:
-        echo_json({**diagnosis_json(found, read), "without_end": open_ended, "exit_code": int(ExitCode.OK)})
+        echo_json({**encode_diagnosis(found, read), "without_end": open_ended, "exit_code": int(ExitCode.OK)})
         return
     for name in open_ended:
         echo(

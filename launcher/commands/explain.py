@@ -11,7 +11,7 @@ from launcher.commands._usage_errors import WrongUsage
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo_json, echo_lines
-from preflight.checks.explain import explanation
+from preflight.checks.explain import render_explanation
 from preflight.checks.lookup import find_check_text
 
 _NARROWEST = 20
@@ -63,7 +63,7 @@ def explain(code: str) -> tuple[str, str]:
     """Return what a code is of, and its text. Raises BadInput for an unknown one, with the nearest."""
     check = find_check_text(code)
     if check is not None:
-        return "check", explanation(check)
+        return "check", render_explanation(check)
     return _explain_other(code)
 
 

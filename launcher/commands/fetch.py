@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import Answer, error_json, json_option
+from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._run_options import (
     FoundRunOptions,
     node_name,
@@ -23,7 +23,7 @@ from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
 from launcher.runs.search import format_hosts
-from launcher.text import counted, one_line
+from launcher.text import count_noun, one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -103,7 +103,7 @@ def command(run: str, **given: Any) -> int:
     results = list(fanout(one, nodes, width=ways.width))
     for (node, entry), result in zip(nodes, results, strict=True):
         code = max(code, _print_result(answer, node_name(node.host, entry.name), result))
-        hosts.append({"host": node.host, **_fetched_json(result)})
+        hosts.append({"host": node.host, **_encode_fetched(result)})
     for path in _absent_paths(options.paths, results):
         answer.say(f"no host has {one_line(path)} in the output of {plan.run_id}", err=True)
         code = max(code, ExitCode.NEGATIVE)
@@ -145,9 +145,9 @@ def _absent_paths(paths: tuple[str, ...], results: list[FetchResult | GpulaunchE
     return [path for path in paths if answers and all(path in each.absent for each in answers)]
 
 
-def _fetched_json(result: FetchResult | GpulaunchError) -> dict[str, Any]:
+def _encode_fetched(result: FetchResult | GpulaunchError) -> dict[str, Any]:
     if isinstance(result, GpulaunchError):
-        return {"files": 0, "bytes": 0, "skipped": [], "absent": [], "error": error_json(result)}
+        return {"files": 0, "bytes": 0, "skipped": [], "absent": [], "error": encode_error(result)}
     return {
         "files": result.files,
         "bytes": result.bytes,
@@ -164,7 +164,7 @@ def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchErro
         if result.fix:
             answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE
-    answer.say(f"{host}: {counted(result.files, 'file')}, {_size(result.bytes)}")
+    answer.say(f"{host}: {count_noun(result.files, 'file')}, {_size(result.bytes)}")
     for words in result.skipped:
         answer.say(f"{host}: not read: {one_line(words, 300)}", err=True)
     return ExitCode.NEGATIVE if result.skipped else 0
@@ -173,4 +173,4 @@ def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchErro
 def _size(number: int) -> str:
     if number >= 100_000:
         return f"{number / 1e6:.1f} MB"
-    return f"{number / 1e3:.1f} kB" if number >= 1000 else counted(number, "byte")
+    return f"{number / 1e3:.1f} kB" if number >= 1000 else count_noun(number, "byte")

@@ -14,21 +14,21 @@ from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
-from launcher.config.script_config import lone_command, refuse_shell_script, require_directory
+from launcher.config.script_config import build_config_for_command, refuse_shell_script, require_directory
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
 from launcher.local.project import FOLDER
 from launcher.scaffold.files import (
     HostDraft,
-    entry_lines,
     name_hosts,
+    render_entry,
     render_hosts_yaml,
     render_job_config,
     render_node_defaults,
     render_run_config,
 )
-from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter, list_interpreters
+from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
 from launcher.scaffold.sbatch_reader import BatchScript, read_batch_script
 from preflight.frozen import dataclass
 
@@ -96,7 +96,7 @@ def command(
     steps = _next_steps(rows, place, run)
     for word, step in zip(("next", "then"), steps, strict=False):
         answer.say(f"{word}: {step}")
-    return answer.finish(0, hosts=[_host_json(row) for row in rows], files=files, next=steps)
+    return answer.finish(0, hosts=[_encode_host(row) for row in rows], files=files, next=steps)
 
 
 def _make_folder(folder: Path) -> None:
@@ -121,7 +121,7 @@ def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
     script = read_batch_script(text)
     if script is None:
         return None
-    config = lone_command((script.command,), Overrides(launch=str(launch or "")))
+    config = build_config_for_command((script.command,), Overrides(launch=str(launch or "")))
     return _Run(stem or config.name, launch=launch, batch=script)
 
 
@@ -144,7 +144,7 @@ def _run(words: tuple[str, ...], launch: int | None) -> _Run:
         return _Run(Path(script).stem, script=Path(script).as_posix())
     if len(words) == 1 and (job := _batch_run(words[0], "", launch)) is not None:
         return job
-    config = lone_command(words, Overrides(launch=str(launch or "")))
+    config = build_config_for_command(words, Overrides(launch=str(launch or "")))
     line = words[0] if len(words) == 1 else shlex.join(words)
     return _Run(config.name, command=line, launch=launch, hosts=config.hosts if config.names_hosts else ())
 
@@ -156,7 +156,7 @@ def _head(path: str) -> str:
 
 def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> list[str]:
     """Return what a person does now: where no environment can train, a launch is not it."""
-    lacking = [row.name for row in rows if best_interpreter(row.environments) is None]
+    lacking = [row.name for row in rows if choose_interpreter(row.environments) is None]
     if run is None:
         return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
     config = shlex.quote(run.name)
@@ -170,8 +170,8 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> lis
     return [f"gpulaunch run --config {config} --dry-run"]
 
 
-def _host_json(row: HostDraft) -> dict[str, Any]:
-    chosen = best_interpreter(row.environments)
+def _encode_host(row: HostDraft) -> dict[str, Any]:
+    chosen = choose_interpreter(row.environments)
     return {
         "name": row.name,
         "chosen": None if chosen is None else chosen.path,
@@ -195,7 +195,7 @@ def _found(
 
 
 def _print_result(answer: Answer, row: HostDraft) -> None:
-    chosen = best_interpreter(row.environments)
+    chosen = choose_interpreter(row.environments)
     if chosen is None:
         answer.say(f"{row.name}: no environment with torch among {len(row.environments)}")
     else:
@@ -206,10 +206,10 @@ def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[st
     """Return what a hosts.yaml that exists should say: of hosts that are not in it, or start another one."""
     lines: list[str] = []
     for row, entry in zip(rows, entries, strict=True):
-        chosen = best_interpreter(row.environments)
+        chosen = choose_interpreter(row.environments)
         is_listed = entry.in_inventory or entry.is_local
         if not is_listed or (chosen is not None and chosen.path != entry.python):
-            lines += entry_lines(row)
+            lines += render_entry(row)
     return lines
 
 

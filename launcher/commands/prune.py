@@ -9,13 +9,13 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
-from launcher.commands._remove import confirm_delete, errors_json, remove_runs
+from launcher.commands._remove import confirm_delete, encode_errors, remove_runs
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts, unanswered_lines
-from launcher.text import counted
+from launcher.text import count_noun
 from preflight.frozen import dataclass
 
 _EXAMPLES = """\b
@@ -63,7 +63,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     for line in unanswered_lines({name: error.detail for name, error in found.errors.items()}):
         answer.say(line, err=True)
     for name, run_ids in found.other_hosts.items():
-        count = counted(len(run_ids), "run")
+        count = count_noun(len(run_ids), "run")
         answer.say(
             f"{name}: not asked: {count} of it in a home that it shares with a host that was asked", err=True
         )
@@ -80,14 +80,14 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         answer.say("nothing was deleted: this is a dry run")
         return answer.finish(
             ExitCode.UNREACHABLE if named else ExitCode.OK,
-            runs=[{"run_id": run.run_id, "hosts": _kept_json(run)} for run in old],
-            unreachable=errors_json(named),
+            runs=[{"run_id": run.run_id, "hosts": _encode_kept(run)} for run in old],
+            unreachable=encode_errors(named),
         )
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=errors_json(found.errors))
+        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=encode_errors(found.errors))
     return remove_runs(old, ways.open, answer, named)
 
 
-def _kept_json(run: RemoteRun) -> list[dict[str, object]]:
+def _encode_kept(run: RemoteRun) -> list[dict[str, object]]:
     return [{"host": node.entry.name, "removed": False, "error": None} for node in run.nodes]

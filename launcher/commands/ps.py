@@ -10,7 +10,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.exit_codes import ExitCode
-from launcher.runs.render import runs_json, runs_lines
+from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import sanitize
@@ -44,10 +44,10 @@ def command(
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
     code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
     if as_json:
-        document = runs_json(found.runs, errors, found.strays, found.other_hosts)
+        document = encode_runs(found.runs, errors, found.strays, found.other_hosts)
         echo_json({**document, "exit_code": int(code)})
     elif found.runs:
-        echo_lines(runs_lines(found.runs, time.time()))
+        echo_lines(render_runs(found.runs, time.time()))
     else:
         answered = [entry.name for entry in entries if entry.name not in errors]
         lives = "no run" if ended else "no run lives"

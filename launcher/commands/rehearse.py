@@ -6,15 +6,15 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._launch import build_launch, screen_for, sync_tree
+from launcher.commands._launch import build_launch, open_screen, sync_tree
 from launcher.commands._launch_request import LaunchOptions, parse_run_request
-from launcher.commands._preflight_report import below_report, print_report
+from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
-from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
+from launcher.rehearsal.render import encode_rehearsal, render_rehearsal
 from launcher.terminal.output import echo_json
 from preflight.errors import GpulaunchError
 
@@ -74,7 +74,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     what = parse_run_request(config, extra, options)
     launch = build_launch(what, options)
     as_json = options.as_json
-    screen = screen_for(options)
+    screen = open_screen(options)
 
     results: list[PreflightResult] = []
 
@@ -88,14 +88,14 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     except GpulaunchError as error:
         if not results:
             raise
-        raise below_report(error, results[-1]) from None
+        raise shorten_error(error, results[-1]) from None
     finally:
         screen.clear()
         launch.connections.close()
         what.ways.close()
-    document = rehearsal_json(done, what.config.name)
+    document = encode_rehearsal(done, what.config.name)
     save_proof(what.config.path, document)
-    for line in rehearsal_lines(done, launch.job):
+    for line in render_rehearsal(done, launch.job):
         screen.print_line(line)
     code = 0 if done.verdict.proven else done.outcome.exit_code or ExitCode.NEGATIVE
     if as_json:

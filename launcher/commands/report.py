@@ -9,7 +9,7 @@ from launcher.commands._run_options import run_argument
 from launcher.exit_codes import ExitCode
 from launcher.local.atomic_write import write_atomic
 from launcher.report.html.page import render_page
-from launcher.report.summary import summary_json, summary_lines
+from launcher.report.summary import encode_summary, render_summary
 from launcher.rundir.layout import RunFiles, read_run
 from launcher.rundir.log_files import find_local_run
 from launcher.terminal.output import echo, echo_json, echo_lines, no_utf8
@@ -42,9 +42,9 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     if target is not None:
         _write(found, target)
     if as_json:
-        echo_json({**summary_json(found), "exit_code": int(ExitCode.OK)})
+        echo_json({**encode_summary(found), "exit_code": int(ExitCode.OK)})
     elif target is None:
-        echo_lines(summary_lines(found, ascii_only=no_utf8()))
+        echo_lines(render_summary(found, ascii_only=no_utf8()))
 
 
 def _write(found: RunFiles, target: Path) -> None:

@@ -9,7 +9,7 @@ from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
-from launcher.report.hang import SCHEMA, hang_json, hang_lines
+from launcher.report.hang import SCHEMA, encode_hang, render_hang
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.search import unanswered_lines
 from launcher.runs.stacks import request_stacks
@@ -48,10 +48,10 @@ def show_stacks(found: RemoteRun, ways: HostAccess, options: FoundRunOptions, *,
     }
     code = ExitCode.UNREACHABLE if reasons else ExitCode.OK
     if as_json:
-        document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreachable": reasons}
+        document = {"schema": SCHEMA, "run_id": plan.run_id, **encode_hang(hang), "unreachable": reasons}
         echo_json({**document, "exit_code": int(code)})
     else:
-        echo_lines(hang_lines(hang))
+        echo_lines(render_hang(hang))
     for line in unanswered_lines(reasons):
         echo(line, err=True)
     return code

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._answer import Answer, error_json, json_option
+from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._completion import complete_runs
 from launcher.commands._end_notice import deliver_due
 from launcher.commands._host_access import open_host_access
@@ -83,7 +83,7 @@ def command(run: str, **given: Any) -> int:
         words, worse = error_of(result)
         code = max(code, worse)
         answer.say(f"{name}: {words}", err=worse != 0)
-        nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
+        nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_encode_end(result)})
     if slurm_job and not await_end(slurm_job, JOB_STOP_TIMEOUT_S):
         cancel_job(slurm_job)
         answer.say(
@@ -99,7 +99,7 @@ def command(run: str, **given: Any) -> int:
     return code
 
 
-def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
+def _encode_end(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
     failed = result if isinstance(result, GpulaunchError) else None
     state = {} if isinstance(result, GpulaunchError) else result.get("state") or {}
     end = state.get("exit") or {}
@@ -107,7 +107,7 @@ def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
         "ranks": end.get("ranks") or {},
         "remaining_pids": end.get("remaining_pids") or [],
         "port_free": end.get("port_free"),
-        "error": error_json(failed),
+        "error": encode_error(failed),
     }
 
 

@@ -14,8 +14,8 @@ from launcher.commands._param_types import config_option, logs_option, set_optio
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
-from launcher.slurm.commands import local_commands
-from launcher.slurm.submit import sbatch_text, submit_job
+from launcher.slurm.commands import open_local_commands
+from launcher.slurm.submit import render_batch_script, submit_job
 from launcher.terminal.output import echo_lines
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -76,7 +76,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
         text, job = _submit_there(found, words, ways, options)
     else:
         text = _text(found, (sys.executable,), words, str(Path.cwd()))
-        job = "" if options.dry_run else submit_job(local_commands(), text)
+        job = "" if options.dry_run else submit_job(open_local_commands(), text)
     answer = Answer("gpulaunch.submit/1", as_json=options.as_json)
     if not job and not options.as_json:
         echo_lines(text.removesuffix("\n").split("\n"))
@@ -96,7 +96,7 @@ def _config_fix(words: tuple[str, ...]) -> str:
 def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], workdir: str) -> str:
     assert found.slurm is not None  # noqa: S101 - the command has asked
     run = (*python, "-m", "gpulaunch", "run", "--transport", "srun", "-c", *words)
-    return sbatch_text(found.name, found.slurm, run, workdir=workdir)
+    return render_batch_script(found.name, found.slurm, run, workdir=workdir)
 
 
 def _submit_there(
@@ -104,11 +104,11 @@ def _submit_there(
 ) -> tuple[str, str]:
     """Send the tree to a login node and submit on it; return the script and the job's id."""
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
-    from launcher.sync.pre_launch import SyncHosts, sync_before_launch, target_dirs  # noqa: PLC0415 - as above
+    from launcher.sync.pre_launch import SyncHosts, list_target_dirs, sync_before_launch  # noqa: PLC0415 - as above
 
     entries = ways.inventory.resolve((options.login,))
     spec = found.sync or SyncOptions()
-    target = target_dirs(spec, found.job, entries)[entries[0].name]
+    target = list_target_dirs(spec, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")
     if options.dry_run:
         return text, ""

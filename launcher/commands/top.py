@@ -20,17 +20,17 @@ from launcher.commands.stacks import show_stacks
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.runs.search import search_hosts
-from launcher.terminal.bottom_area import size_of
+from launcher.terminal.bottom_area import read_size
 from launcher.terminal.output import ask_secret, ask_visibly, echo, echo_json, echo_lines
 from launcher.text import PIPE_WIDTH
 from launcher.top.dashboard import Dashboard
-from launcher.top.document import view_json
+from launcher.top.document import encode_view
 from launcher.top.fleet import Fleet
 from launcher.top.frame import summary
 from launcher.top.full_screen import FullScreen, TerminalClosed, can_take_terminal
 from launcher.top.prometheus import write_metrics
 from launcher.top.rows import RowOptions, build_rows, count_totals
-from launcher.top.table import gpu_lines, run_lines
+from launcher.top.table import render_gpu_table, render_run_table
 from launcher.top.views import FleetView
 from preflight.frozen import dataclass
 
@@ -97,16 +97,16 @@ def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
     lost = [host for host in view.hosts if not host.current]
     code = ExitCode.UNREACHABLE if lost and (hosts or len(lost) == len(view.hosts)) else ExitCode.OK
     if options.as_json:
-        echo_json({**view_json(view), "exit_code": int(code)})
+        echo_json({**encode_view(view), "exit_code": int(code)})
     else:
         _print_table(view)
     return code
 
 
 def _print_table(view: FleetView) -> None:
-    width = max(_LEAST_WIDTH, size_of(sys.stdout)[0] - 1) if sys.stdout.isatty() else PIPE_WIDTH
-    echo_lines(gpu_lines(build_rows(view, RowOptions()), width))
-    echo_lines([[], *run_lines(view.runs, width)] if view.runs else [])
+    width = max(_LEAST_WIDTH, read_size(sys.stdout)[0] - 1) if sys.stdout.isatty() else PIPE_WIDTH
+    echo_lines(render_gpu_table(build_rows(view, RowOptions()), width))
+    echo_lines([[], *render_run_table(view.runs, width)] if view.runs else [])
     echo(summary(count_totals(view.hosts)))
     for host in view.hosts:
         if host.fix:

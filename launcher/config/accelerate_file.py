@@ -48,13 +48,13 @@ def _values(text: str) -> Any:
     return load_values(text) or {}
 
 
-def local_default(environ: Mapping[str, str]) -> Path | None:
+def find_local_default(environ: Mapping[str, str]) -> Path | None:
     """Return accelerate's default config file of this machine, None where there is none."""
     paths = (at_home(path) for path in default_config_paths(environ))
     return next((path for path in paths if path.is_file()), None)
 
 
-def accelerate_fields(
+def read_accelerate_fields(
     name: str | Path | None,
     kept: Iterable[OptionUse] = (),
     *,

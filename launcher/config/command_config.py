@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launcher.config.accelerate_file import local_default
+from launcher.config.accelerate_file import find_local_default
 from launcher.config.inventory import HostEntry
-from launcher.config.line_python import local_python
+from launcher.config.line_python import find_python_of_line
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_config import section_options
 from launcher.engines.base import ENGINES
@@ -165,7 +165,7 @@ def _accelerate_file(parsed: ParsedCommand) -> str | None:
     """Return the config file of `accelerate launch`: the one that the line names, or the local default."""
     if parsed.launcher != "accelerate":
         return None
-    default = None if parsed.request.config_file else local_default(os.environ)
+    default = None if parsed.request.config_file else find_local_default(os.environ)
     return parsed.request.config_file or (str(default) if default else None)
 
 
@@ -204,7 +204,7 @@ def settle_command(
     from launcher.engines.command_line.request import check_hosts  # noqa: PLC0415 - as parse_command
 
     check_hosts(request, [entry.name for entry in entries])
-    python = local_python(parsed)
+    python = find_python_of_line(parsed)
     if python:
         entries = [
             replace(entry, python=python) if entry.is_local and not entry.in_inventory else entry

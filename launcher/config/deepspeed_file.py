@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.local.home import at_home
 from preflight.decide.deepspeed_in_script import find_script_config
-from preflight.decide.script_args import option_values
+from preflight.decide.script_args import read_option_values
 from preflight.job import DeepSpeedConfig
 
 _OPTIONS = ("--deepspeed", "--deepspeed_config", "--deepspeed-config", "--ds_config", "--ds-config")
@@ -19,7 +19,7 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
 
     A relative name is looked for in `folder`: the directory of the command, whose tree lies on the hosts.
     """
-    for option, name in option_values(args):
+    for option, name in read_option_values(args):
         if option in _OPTIONS and name and not name.startswith("-"):
             text = _text(folder / at_home(name))
             if text is not None:

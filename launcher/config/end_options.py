@@ -1,7 +1,7 @@
 """`on_end:` of a run config: the command that gets the outcome of a run."""
 
 from launcher.config.fields import Custom, ListOf, Schema, Text
-from launcher.config.via_options import command_problem
+from launcher.config.via_options import check_command
 from launcher.config.yaml_tree import YamlNode
 from preflight.frozen import dataclass
 
@@ -21,7 +21,7 @@ def _read(item: YamlNode) -> EndCommand:
     words = tuple(each.value for each in parts if isinstance(each.value, str))
     if len(words) != len(parts) or not words:
         raise ValueError(_EXPECTED)
-    problem = command_problem(words)
+    problem = check_command(words)
     if problem:
         raise ValueError(f"{_EXPECTED} ({problem})")
     return EndCommand(words, is_typed=item.source.startswith("--"))

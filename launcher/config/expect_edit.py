@@ -24,7 +24,7 @@ def set_expectations(text: str, floors: Floors) -> str:
     return _checked(text, _edit(text, floors), floors) if floors else text
 
 
-def expect_lines(host: str, values: Mapping[str, float], indent: int = 2) -> list[str]:
+def render_expect(host: str, values: Mapping[str, float], indent: int = 2) -> list[str]:
     """Return a host's entry, in the lines of hosts.yaml."""
     pad = " " * indent
     keys = [f"{pad * 3}{name}: {_plain(value)}" for name, value in values.items()]
@@ -50,7 +50,7 @@ def _checked(old: str, new: str, floors: Floors) -> str:
     except (yaml.YAMLError, ValueError, TypeError):  # PyYAML reads 2024-13-45 as a date, and fails
         same = False
     if not same:
-        lines = "\n".join(line for host, values in floors.items() for line in expect_lines(host, values))
+        lines = "\n".join(line for host, values in floors.items() for line in render_expect(host, values))
         raise BadInput(
             f"hosts.yaml cannot be edited for {', '.join(floors)}", f"add this under hosts:\n{lines}"
         )
@@ -120,10 +120,10 @@ def _edit(text: str, floors: Floors) -> str:
     for host, values in floors.items():
         entry = _child(hosts, host)
         if entry is not None and isinstance(entry, yaml.ScalarNode):
-            edits.add_lines(entry.start_mark.line, expect_lines(host, values, _step(hosts))[1:])
+            edits.add_lines(entry.start_mark.line, render_expect(host, values, _step(hosts))[1:])
         elif entry is not None:
             _edit_entry(edits, entry, values)
-    lines = [line for host in fresh for line in expect_lines(host, floors[host], _step(hosts))]
+    lines = [line for host in fresh for line in render_expect(host, floors[host], _step(hosts))]
     if hosts is None:
         edits.add_at_end(["hosts:", *lines])
     elif isinstance(hosts, yaml.ScalarNode) and not hosts.value:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from launcher import durations
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.frozen import dataclass
 
 Schema = dict[str, Any]
@@ -231,7 +231,8 @@ class MapOf:
         for name, part in item.value.items():
             if self.names and name not in self.names:
                 mistakes.add(
-                    part, f"unknown key; expected one of {', '.join(self.names)}{nearest(name, self.names)}"
+                    part,
+                    f"unknown key; expected one of {', '.join(self.names)}{hint_nearest(name, self.names)}",
                 )
             elif not re.fullmatch(self.name_pattern, name):
                 mistakes.add(part, f"expected {self.name_expected} as the key")
@@ -304,7 +305,7 @@ class Section:
         for name, part in item.value.items():
             if name not in known:
                 names = tuple(known)
-                hint = self.elsewhere(name) or nearest(name, names)
+                hint = self.elsewhere(name) or hint_nearest(name, names)
                 hint = hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:

@@ -38,7 +38,7 @@ def host_range(hosts: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=512)
-def short_host_range(hosts: tuple[str, ...]) -> str:
+def fold_hosts(hosts: tuple[str, ...]) -> str:
     """Return `host_range`, cut with the number of hosts where it is longer than a line; for messages."""
     whole = host_range(hosts)
     if len(whole) <= _LONGEST:

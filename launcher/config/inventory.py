@@ -9,8 +9,8 @@ from pathlib import Path
 
 from launcher.config import host_ranges
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_ip, is_plain_host, is_user
-from launcher.config.via_options import Via, via_problem
-from launcher.config.yaml_tree import nearest
+from launcher.config.via_options import Via, check_via
+from launcher.config.yaml_tree import hint_nearest
 from launcher.errors import BadInput
 from preflight.frozen import dataclass
 from preflight.job import Expect, GpuRequest
@@ -91,7 +91,7 @@ class Inventory:
         if word in self.hosts:
             return self.hosts[word]
         if word == LOCALHOST:
-            return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, in_inventory=False)
+            return HostEntry(LOCALHOST, python=find_local_python(), alias=LOCALHOST, in_inventory=False)
         spot = host_ranges.parse_ssh_target(word)
         listed = self._listed_at(word, spot)
         if listed is not None:
@@ -144,7 +144,7 @@ class Inventory:
         if word.removeprefix("@") in self.groups:
             return self.groups[word.removeprefix("@")]
         if word.startswith("@") and not host_ranges.has_operator(word):
-            raise BadInput(f"{word}: no such group" + nearest(word[1:], tuple(self.groups)))
+            raise BadInput(f"{word}: no such group" + hint_nearest(word[1:], tuple(self.groups)))
         parts = host_ranges.split_ranges(word)
         if parts and parts != [word]:
             return tuple(name for part in parts for name in self._expand(part))
@@ -157,7 +157,7 @@ def _numbered_alike(name: str, other: str) -> bool:
     return numbers[0] != numbers[1] and _NUMBER.sub("", name) == _NUMBER.sub("", other)
 
 
-def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
+def check_entry(entry: HostEntry, *, sent: bool = False) -> str:
     """Return why an entry, whatever its origin, cannot be a host, "" where it can.
 
     `sent` is for entries that a host reported: they name hosts by IP addresses and DNS names only.
@@ -177,9 +177,9 @@ def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
         return f'"{entry.user}" is not a user: the name may hold {USER_RULE}'
     if entry.port is not None and not 0 < entry.port <= 65535:
         return f"{entry.port} is not a port: expected 1 to 65535"
-    return via_problem(entry.via) if entry.via else ""
+    return check_via(entry.via) if entry.via else ""
 
 
-def local_python() -> str:
+def find_local_python() -> str:
     """Return localhost's interpreter: ours where torch is beside us, else python3 on the PATH."""
     return sys.executable if find_spec("torch") else "python3"

@@ -14,7 +14,7 @@ from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import ALL, FILE_NAME, LOCALHOST, HostEntry, Inventory
 from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from launcher.errors import BadInput, ConfigError
 from launcher.local.home import at_home, user_config_dir
 from launcher.local.project import find_up
@@ -52,7 +52,7 @@ def load_inventory(path: Path | None) -> Inventory:
     return Inventory(path, hosts, groups, defaults)
 
 
-def misnamed_inventory() -> Path | None:
+def find_misnamed_inventory() -> Path | None:
     """Return ./hosts.yml where it has keys of ours (Ansible's has others), and there is no ./hosts.yaml."""
     path = Path(FILE_NAME).with_suffix(".yml")
     if Path(FILE_NAME).exists():
@@ -241,7 +241,7 @@ class _Reader:
             return []
         for name in names:
             if name not in hosts and name != LOCALHOST:
-                self._mistake(key, f'"{name}" is not under hosts' + nearest(name, (*hosts, *groups)))
+                self._mistake(key, f'"{name}" is not under hosts' + hint_nearest(name, (*hosts, *groups)))
         return [name for name in names if name in hosts or name == LOCALHOST]
 
     def _mistake(self, key: str, text: str) -> None:

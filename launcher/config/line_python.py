@@ -8,7 +8,7 @@ from launcher.engines.command_line.records import Environment, ParsedCommand
 from launcher.local.home import at_home
 
 
-def local_python(parsed: ParsedCommand) -> str:
+def find_python_of_line(parsed: ParsedCommand) -> str:
     """Return the interpreter of a command as a path of this machine, "" where it names none or it is absent.
 
     `/opt/venv/bin/python` and `/opt/venv/bin/torchrun` name one; `source .venv/bin/activate` and `uv run`

@@ -15,7 +15,7 @@ from launcher.config.fields import (
     Scalar,
     Text,
 )
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, FailureCategoryName
 from preflight.frozen import dataclass
 
@@ -110,7 +110,7 @@ def _refuse_other_braces(entries: dict[str, YamlNode], mistakes: ConfigIssues) -
     for part in args.value if args is not None and isinstance(args.value, tuple) else ():
         for name in _BRACES.findall(part.value if isinstance(part.value, str) else ""):
             if name != "checkpoint":
-                near = nearest(name, ("checkpoint",)) or f"; only {CHECKPOINT} is"
+                near = hint_nearest(name, ("checkpoint",)) or f"; only {CHECKPOINT} is"
                 mistakes.add(part, f"{{{name}}} is not filled in{near}")
 
 

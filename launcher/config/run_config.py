@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from launcher.config.accelerate_file import accelerate_fields, with_file_request
+from launcher.config.accelerate_file import read_accelerate_fields, with_file_request
 from launcher.config.command_config import (
     COMMAND_SOURCE,
     command_keys,
@@ -31,7 +31,7 @@ from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.records import ParsedCommand, require_values
 from launcher.errors import ConfigError
@@ -101,7 +101,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     return replace(found, base=base, sync=sync)
 
 
-def config_from_script(script: str, overrides: Overrides | None = None) -> RunConfig:
+def build_config_from_script(script: str, overrides: Overrides | None = None) -> RunConfig:
     """Return the run config that a local script is without a file: on all GPUs, else on the CPU.
 
     Raises ConfigError with every mistake of the overrides.
@@ -111,7 +111,7 @@ def config_from_script(script: str, overrides: Overrides | None = None) -> RunCo
     return _validated(_ConfigSource(Path(script), Path(), root, ConfigIssues()), overrides or Overrides())
 
 
-def command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
+def build_command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
     """Return the run config that a command is without a file.
 
     Raises CommandRefused for what cannot be launched as it is, ConfigError with the mistakes of overrides.
@@ -204,7 +204,7 @@ def _job(
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     if command is not None:
         data |= job_fields(command)
-    data |= accelerate_fields(
+    data |= read_accelerate_fields(
         data.pop("accelerate_config", None),
         command.kept if command is not None else (),
         folder=folder,
@@ -245,23 +245,23 @@ def find_config(name_or_path: str) -> Path:
                 return path
     looked = ", ".join(str(folder) for folder in search_path())
     raise ConfigError(
-        f'no run config "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
+        f'no run config "{name_or_path}"{hint_nearest(name_or_path, tuple(list_configs()))}',
         f"looked in {looked}; a path to a file works too",
     )
 
 
 def search_path() -> tuple[Path, ...]:
     """Return the folders that run configs are looked for in, first one first."""
-    return (*local_folders(), user_config_dir(), templates_dir())
+    return (*list_config_folders(), user_config_dir(), templates_dir())
 
 
-def local_folders() -> tuple[Path, ...]:
+def list_config_folders() -> tuple[Path, ...]:
     """Return the folders of the working directory, and above it, that run configs are looked for in."""
     _, *above = (folder / FOLDER for folder in folders_up())
     return (Path(FOLDER), Path("configs"), *(folder for folder in above if folder.is_dir()))
 
 
-def known_configs() -> dict[str, Path]:
+def list_configs() -> dict[str, Path]:
     """Return every run config on the search path by name; the first of a name wins."""
     found: dict[str, Path] = {}
     for folder in search_path():

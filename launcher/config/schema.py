@@ -34,7 +34,7 @@ from launcher.config.slurm_options import SLURM
 from launcher.config.stop_options import BEFORE_STOP
 from launcher.config.sync_options import SyncField
 from launcher.config.via_options import VIA
-from launcher.config.yaml_tree import YamlNode, nearest
+from launcher.config.yaml_tree import YamlNode, hint_nearest
 from launcher.engines.base import SELECTABLE
 from launcher.error_codes import host_codes
 from preflight.job import DEFAULT_MAIN_PORT
@@ -48,13 +48,13 @@ _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
 
 
 def _read_code(item: YamlNode) -> str:
-    from preflight.checks.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
+    from preflight.checks.explain import list_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
     code = item.value.upper() if isinstance(item.value, str) else ""
-    known = known_codes(host_codes())
+    known = list_codes(host_codes())
     if code not in known:
         raise ValueError(
-            f"a check's code such as PROC001 (gpulaunch checks lists them){nearest(code, tuple(known))}"
+            f"a check's code such as PROC001 (gpulaunch checks lists them){hint_nearest(code, tuple(known))}"
         )
     return code
 
@@ -368,14 +368,14 @@ CONFIG = Section(CONFIG_KEYS, elsewhere=_elsewhere)
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def hosts_schema() -> Schema:
+def build_hosts_schema() -> Schema:
     """Return the JSON Schema of hosts.yaml."""
     return {"$schema": _DIALECT, "title": "gpulaunch hosts.yaml", **INVENTORY.schema()}
 
 
-def config_schema() -> Schema:
+def build_config_schema() -> Schema:
     """Return the JSON Schema of a run config."""
     return {"$schema": _DIALECT, "title": "gpulaunch run config", **CONFIG.schema()}
 
 
-SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": hosts_schema, "config": config_schema}
+SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": build_hosts_schema, "config": build_config_schema}

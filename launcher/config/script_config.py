@@ -11,7 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig, command_config, config_from_script, known_configs
+from launcher.config.run_config import (
+    Overrides,
+    RunConfig,
+    build_command_config,
+    build_config_from_script,
+    list_configs,
+)
 from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
 
@@ -29,7 +35,7 @@ _SYNC = (
 )
 
 
-def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
+def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
     """Return the run config that the first word, a local script, stands for; the others are its arguments.
 
     Raises BadInput where the word is not a script, with what it may have meant.
@@ -39,11 +45,11 @@ def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
             "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"
         )
     script, *args = words
-    config = config_from_script(script, replace(overrides, extra_args=tuple(args)))
+    config = build_config_from_script(script, replace(overrides, extra_args=tuple(args)))
     refuse_shell_script(script, "run")
     if config.job.send_script or _explicit(overrides):
         return config
-    if script.endswith(SUFFIXES) or (not Path(script).exists() and script in known_configs()):
+    if script.endswith(SUFFIXES) or (not Path(script).exists() and script in list_configs()):
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
     if Path(script).is_dir():
         raise BadInput(
@@ -100,11 +106,11 @@ def _near(script: Path) -> str:
     return f"did you mean {script.with_name(close[0])}? Otherwise " if close else ""
 
 
-def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
+def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
     """Return the run config that a command stands for. Raises BadInput where its script does not exist
     locally.
     """
-    config = command_config(words, overrides)
+    config = build_command_config(words, overrides)
     script, folder = config.job.script_in_tree, config.job.subdirectory
     if folder and not (_explicit(overrides) or Path(folder).is_dir()):
         raise BadInput(

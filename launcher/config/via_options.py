@@ -5,7 +5,7 @@ import re
 from dataclasses import field
 
 from launcher.config.fields import Custom, Schema
-from launcher.config.yaml_tree import YamlNode, nearest
+from launcher.config.yaml_tree import YamlNode, hint_nearest
 from preflight.frozen import dataclass
 
 COMMAND = "command"
@@ -76,7 +76,7 @@ _EXPECTED = (
 )
 
 
-def via_problem(via: Via) -> str:
+def check_via(via: Via) -> str:
     """Return why a value, whatever its origin, can be no `via:`; "" where it can."""
     if via.kind == COMMAND:
         return _words_problem(via.words)
@@ -87,20 +87,20 @@ def via_problem(via: Via) -> str:
         return f"{via.name!r} is not a name of a {preset.what}"
     for name, value in via.options:
         if name not in preset.options:
-            names = tuple(preset.options)
-            return f"{name} is not an option of {via.kind}{nearest(name, names)}; expected {', '.join(names)}"
+            hint = hint_nearest(name, tuple(preset.options))
+            return f"{name} is not an option of {via.kind}{hint}; expected {', '.join(preset.options)}"
         if not re.fullmatch(preset.options[name], value):
             return f"{name}: {value!r} does not fit"
     return ""
 
 
-def filled(text: str, host: str, command: str = "") -> str:
+def fill_places(text: str, host: str, command: str = "") -> str:
     """Return a word with its places filled; what is filled in is not read again."""
     values = {"host": host, "command": command}
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
-def command_problem(words: tuple[str, ...]) -> str:
+def check_command(words: tuple[str, ...]) -> str:
     """Return why words of a file cannot be a command that a person confirms; "" where they can."""
     if not words or len(words) > _MOST_WORDS or sum(map(len, words)) > _MOST_CHARACTERS:
         return f"expected 1 to {_MOST_WORDS} words of at most {_MOST_CHARACTERS} characters together"
@@ -120,14 +120,14 @@ def _words_problem(words: tuple[str, ...]) -> str:
     for word in words[:_MOST_WORDS]:
         unknown = [place for place in _PLACE.findall(word) if place not in _PLACES]
         if unknown:
-            hint = nearest(unknown[0], _PLACES)
+            hint = hint_nearest(unknown[0], _PLACES)
             return f"{{{unknown[0]}}} is not filled in{hint}; expected {{host}} or {{command}}"
-    return command_problem(words)
+    return check_command(words)
 
 
 def _read(item: YamlNode) -> Via:
     via = _shape(item)
-    problem = "" if via.kind == NO_VIA else via_problem(via)
+    problem = "" if via.kind == NO_VIA else check_via(via)
     if problem:
         raise ValueError(f"{_EXPECTED} ({problem})")
     return via

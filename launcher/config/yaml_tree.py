@@ -78,7 +78,7 @@ class ConfigIssues:
 
     def expected(self, item: YamlNode, expected: str, choices: tuple[str, ...] = ()) -> None:
         """Record a value of the wrong type or spelling, with the nearest valid spelling."""
-        near = nearest(item.value, choices) if isinstance(item.value, str) else ""
+        near = hint_nearest(item.value, choices) if isinstance(item.value, str) else ""
         self.add(item, f"expected {expected}, got {item.kind}" + near)
 
     def raise_if_any(self) -> None:
@@ -93,7 +93,7 @@ class ConfigIssues:
         raise ConfigError(f"{len(lines)} mistakes:\n{text}")
 
 
-def nearest(word: str, choices: tuple[str, ...]) -> str:
+def hint_nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return `; did you mean "x"?` for the choice that is spelled most like `word`, or an empty string."""
     whole = {choice.lower(): choice for choice in reversed(choices)}
     lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")} | whole

@@ -10,7 +10,7 @@ from typing import Any
 from launcher import safe_json
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
-from launcher.safe_json import mapping_of, number_of
+from launcher.safe_json import read_mapping, read_number
 from preflight.deep.measurements import Former
 from preflight.deep.readings import Reading
 
@@ -46,10 +46,10 @@ class BestValues:
         return tuple(former for host in hosts for former in self._of_host(host))
 
     def _of_host(self, host: str) -> Iterator[Former]:
-        for uuid, kept in mapping_of(self._hosts.get(host)).items():
-            for name, series in mapping_of(mapping_of(kept).get("values")).items():
-                best = _number(mapping_of(series).get("best"))
-                last = mapping_of(series).get("last")
+        for uuid, kept in read_mapping(self._hosts.get(host)).items():
+            for name, series in read_mapping(read_mapping(kept).get("values")).items():
+                best = _number(read_mapping(series).get("best"))
+                last = read_mapping(series).get("last")
                 if best is not None:
                     points = tuple(_points(last if isinstance(last, list) else []))
                     yield Former(host, uuid, name, best, points)
@@ -90,5 +90,5 @@ def _points(last: list[Any]) -> Iterator[tuple[float, float]]:
 
 def _number(value: object) -> float | None:
     """Return a positive number, None for all else."""
-    number = number_of(value)
+    number = read_number(value)
     return number if number is not None and number > 0 else None

@@ -8,10 +8,10 @@ from launcher.deep.best_values import BestValues
 from launcher.deep.targets import (
     SCRIPT,
     DeepOptions,
-    blocked_hosts,
+    build_deep_job,
     choose_hosts,
-    deep_job,
-    entries_without,
+    exclude_entries,
+    list_blocked_hosts,
     settle_gpus,
 )
 from launcher.errors import GpulaunchError
@@ -20,8 +20,8 @@ from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import ScriptFile
-from launcher.remote.programs import program_source
-from launcher.report.deep import DOCUMENT, DeepReport, deep_json
+from launcher.remote.programs import read_program_source
+from launcher.report.deep import DOCUMENT, DeepReport, encode_deep
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
@@ -63,7 +63,7 @@ def measure_hosts(
     run = replace(run, former=store.history(run.hosts), expect=_expectations(launch))
     report = judge_run(run, launch, interrupted=outcome.verdict == "interrupted")
     store.add(report.readings)
-    LogStore(outcome.directory).store(DOCUMENT, json.dumps(deep_json(report), indent=1) + "\n")
+    LogStore(outcome.directory).store(DOCUMENT, json.dumps(encode_deep(report), indent=1) + "\n")
     return report
 
 
@@ -79,11 +79,11 @@ def _expectations(launch: LaunchRequest) -> dict[str, Expect]:
 
 def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOptions) -> _Prepared:
     """Check the hosts for the measuring launch, without those that cannot take part in it."""
-    job = settle_gpus(deep_job(launch.job, options), result)
+    job = settle_gpus(build_deep_job(launch.job, options), result)
     entries, left_out = choose_hosts(result, job)
     if not entries:
         return _Prepared(None, left_out)
-    source = program_source("deep").decode()
+    source = read_program_source("deep").decode()
     attended = replace(ATTENDED, slurm_job=launch.follow.disconnect.slurm_job)
     request = replace(
         launch,
@@ -97,11 +97,11 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
     for _ in range(_ROUNDS):
         checked = preflight_hosts(request)
         bad = {name: one_line(error.detail, 200) for name, error in checked.errors.items()}
-        bad |= blocked_hosts(checked)
+        bad |= list_blocked_hosts(checked)
         left_out += tuple(Unmeasured(name, None, why) for name, why in bad.items())
         if not bad:
             return _without_cluster_findings(request, checked, left_out)
-        request = replace(request, entries=entries_without(request.entries, bad))
+        request = replace(request, entries=exclude_entries(request.entries, bad))
         if not request.entries:
             break
     return _Prepared(None, left_out)
@@ -152,7 +152,7 @@ def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRu
     )
 
 
-def findings_with(result: PreflightResult, report: DeepReport) -> PreflightResult:
+def add_deep_findings(result: PreflightResult, report: DeepReport) -> PreflightResult:
     """Return the preflight's result with the deep findings beside its own."""
     more: tuple[Finding, ...] = report.findings
     return replace(result, findings=(*result.findings, *more))

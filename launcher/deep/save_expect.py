@@ -14,7 +14,7 @@ SHARE = 0.95
 KEYS = ("gemm_tflops", "memory_gbs", "h2d_gbs", "allreduce_gbs")
 
 
-def measured_floors(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
+def calculate_floors(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
     """Return the floors of each host: its slowest GPU's; a value that was judged bad is left out."""
     found: dict[str, dict[str, float]] = {}
     bad = set()
@@ -49,7 +49,7 @@ def _require_path(inventory: Inventory) -> Path:
 
 def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[str]:
     """Write the floors; yield what was done. Raises BadInput where hosts.yaml cannot be edited."""
-    floors = measured_floors(readings)
+    floors = calculate_floors(readings)
     if not floors:
         yield "nothing was saved: no value was measured that is fine"
         return

@@ -9,7 +9,7 @@ from launcher.errors import GpulaunchError
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
-from preflight.checks.holders import describe_holder, is_classified, what_to_do
+from preflight.checks.holders import advise_on_holder, describe_holder, is_classified
 from preflight.decide.gpu_assignment import map_ranks, resolve_gpus
 from preflight.decide.usable_gpus import select_gpus
 from preflight.deep.measurements import Unmeasured
@@ -35,7 +35,7 @@ class DeepOptions:
     step_timeout_s: float = 60.0
 
 
-def deep_job(job: Job, options: DeepOptions) -> Job:
+def build_deep_job(job: Job, options: DeepOptions) -> Job:
     """Return the job that measures what `job` would use: a rank on each free GPU of it, or its CPU ranks."""
     return Job(
         name=JOB_NAME,
@@ -118,7 +118,7 @@ def _unmeasured(entry: HostEntry, facts: HostFacts, gpu: Gpu, refusal: str) -> U
     if not named:
         return Unmeasured(entry.name, gpu.index, _reason(refusal))
     words = f"it is held by {', '.join(describe_holder(item) for item in named)}"
-    return Unmeasured(entry.name, gpu.index, words, what_to_do(facts, named[0], "measure it later"))
+    return Unmeasured(entry.name, gpu.index, words, advise_on_holder(facts, named[0], "measure it later"))
 
 
 def _reason(refusal: str) -> str:
@@ -127,7 +127,7 @@ def _reason(refusal: str) -> str:
     return one_line(last if last.startswith("GPU ") else refusal, 300)
 
 
-def blocked_hosts(result: PreflightResult) -> dict[str, str]:
+def list_blocked_hosts(result: PreflightResult) -> dict[str, str]:
     """Return why findings about one host alone keep it from being measured."""
     return {
         finding.hosts[0]: f"{finding.code}: {one_line(finding.message, 200)}"
@@ -136,6 +136,6 @@ def blocked_hosts(result: PreflightResult) -> dict[str, str]:
     }
 
 
-def entries_without(entries: Sequence[HostEntry], names: dict[str, str]) -> tuple[HostEntry, ...]:
+def exclude_entries(entries: Sequence[HostEntry], names: dict[str, str]) -> tuple[HostEntry, ...]:
     """Return the entries of all hosts but these."""
     return tuple(entry for entry in entries if entry.name not in names)

@@ -12,7 +12,7 @@ slept.
 """
 
 
-def boot_time() -> float:
+def read_boot_time() -> float:
     """Return the seconds since boot with those of suspend, where the system counts them."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
@@ -21,7 +21,7 @@ def boot_time() -> float:
 class AwakeClock:
     """Shared by all that judge silence. What passes between two looks that are far apart is not counted."""
 
-    def __init__(self, clock: Callable[[], float] = boot_time) -> None:
+    def __init__(self, clock: Callable[[], float] = read_boot_time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._last = clock()

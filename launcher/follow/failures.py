@@ -46,7 +46,7 @@ class Failure:
         return bool(self.exception) and re.search(_CONSEQUENCE, text) is not None
 
 
-def root_cause(failures: Iterable[Failure]) -> Failure | None:
+def find_root_cause(failures: Iterable[Failure]) -> Failure | None:
     """Return the first failure in time; ranks before what is not a rank, causes before echoes."""
     return min(
         failures,
@@ -90,7 +90,7 @@ def describe_exit(code: object) -> str:
     return f"ended by {signal_name(-code)}" if code < 0 else f"exit code {code}"
 
 
-def shell_exit_code(code: int | None) -> int:
+def read_shell_exit_code(code: int | None) -> int:
     """Return an exit code as a shell gives it: 128 + signal; 1 when it was not seen."""
     if code is None:
         return 1

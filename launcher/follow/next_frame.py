@@ -5,7 +5,7 @@ import time
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
-from launcher.remote.shell_errors import no_answer
+from launcher.remote.shell_errors import explain_no_answer
 from launcher.text import last_lines
 from launcher.transports.base import Stream
 
@@ -26,7 +26,7 @@ def read_next_frame(
         stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
         if data == b"":
             noise, status = reader.preamble, stream.wait(1.0)
-            refusal = no_answer(entry.name, entry.python, status, stderr=stderr, noise=noise)
+            refusal = explain_no_answer(entry.name, entry.python, status, stderr=stderr, noise=noise)
             raise refusal or HostError(
                 entry.name, f"it ended without an answer: {last_lines(stderr or noise)}"
             )

@@ -38,7 +38,7 @@ from launcher.follow.events import (
     StartRefused,
 )
 from launcher.planning.plan import NodePlan
-from launcher.remote.shell_errors import no_answer
+from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.event_schema import validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
 from launcher.text import last_lines, one_line
@@ -302,7 +302,7 @@ class NodeClient(threading.Thread):
         status = stream.wait(1.0)
         stderr += stream.read_stderr()
         if noise is not None:
-            refusal = no_answer(self.host, self._node.python, status, stderr=stderr, noise=noise)
+            refusal = explain_no_answer(self.host, self._node.python, status, stderr=stderr, noise=noise)
             if refusal is not None:
                 return refusal
         said = last_lines(stderr or noise or b"")

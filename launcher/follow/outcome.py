@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from launcher.exit_codes import ExitCode
-from launcher.follow.failures import Failure, shell_exit_code
+from launcher.follow.failures import Failure, read_shell_exit_code
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory
 from launcher.follow.run_state import RunState
@@ -199,7 +199,7 @@ def _verdict(state: RunState) -> tuple[Verdict, int, str]:
     if cause is not None and cause.hung:
         return "failed", ExitCode.HUNG, cause.summary
     if cause is not None and cause.rank is not None:
-        return "failed", shell_exit_code(cause.code), cause.summary
+        return "failed", read_shell_exit_code(cause.code), cause.summary
     if state.nodes.lost:
         host, why = next(iter(state.nodes.lost.items()))
         return "aborted", ExitCode.ABORTED, f"{host} was lost: {why}"
@@ -208,7 +208,7 @@ def _verdict(state: RunState) -> tuple[Verdict, int, str]:
     return "finished", 0, ""
 
 
-def unverified_lines(outcome: Outcome) -> Iterator[str]:
+def render_unverified(outcome: Outcome) -> Iterator[str]:
     """Yield what ranks did not report of themselves, and why."""
     if outcome.verification.unreported_ranks:
         ranks = ", ".join(map(str, outcome.verification.unreported_ranks))

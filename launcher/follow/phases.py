@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from launcher.follow.run_state import RunState
-from launcher.text import duration
+from launcher.text import spell_duration
 from preflight.frozen import dataclass
 
 START, RUN, END = "start", "run", "end"
@@ -101,4 +101,4 @@ class Phases:
 
 def format_phases(phases: Iterable[Phase]) -> str:
     """Return `preflight 0.9 s, start 3.1 s, run 5 min 12 s`."""
-    return ", ".join(f"{phase.name} {duration(phase.seconds)}" for phase in phases)
+    return ", ".join(f"{phase.name} {spell_duration(phase.seconds)}" for phase in phases)

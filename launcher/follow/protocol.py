@@ -15,7 +15,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan, RestartSpec
 from launcher.planning.run_record import build_record_head, build_record_nodes
-from launcher.remote.programs import bootstrap_argv, compress_program, program_source
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-RUN-1 "
@@ -47,7 +47,7 @@ class Frame:
 
 def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
     """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
-    return bootstrap_argv(python, "gpulaunch-supervisor", mode, run_id)
+    return build_bootstrap_argv(python, "gpulaunch-supervisor", mode, run_id)
 
 
 def request(document: Mapping[str, Any]) -> bytes:
@@ -70,14 +70,14 @@ class SharedStart:
 
 
 def _supervisor() -> bytes:
-    return compress_program(program_source("supervisor"), "supervisor.py")
+    return compress_program(read_program_source("supervisor"), "supervisor.py")
 
 
 def pack_programs() -> None:
     """Pack what a start sends, for a client that waits anyway: the start itself finds it packed."""
     _supervisor()
     for name in ("rank", "guard", *_BESIDE):
-        program_source(name)
+        read_program_source(name)
 
 
 class StartRequests:
@@ -101,7 +101,7 @@ class StartRequests:
         self._restart = restart
         self._digest = digest
         nodes = json.dumps(build_record_nodes(plan, entries))
-        rank = json.dumps(program_source("rank").decode())
+        rank = json.dumps(read_program_source("rank").decode())
         start = f'{{"mode": "start", "spec": {{"rank_source": {rank}, "launch": {{"nodes": {nodes}, '
         self._start = SharedStart(start.encode())
 
@@ -160,14 +160,14 @@ def _client(plan: Plan, restart: RestartSpec | None) -> list[tuple[str, str]]:
     """Return the client that restarts a run on one host, from that host, while no client follows it."""
     if restart is None or len(plan.nodes) > 1:
         return []
-    from launcher.remote.client_pack import PACK_NAME, client_pack  # noqa: PLC0415 - only with `restart:`
+    from launcher.remote.client_pack import PACK_NAME, pack_client  # noqa: PLC0415 - only with `restart:`
 
-    return [(PACK_NAME, client_pack())]
+    return [(PACK_NAME, pack_client())]
 
 
 def _beside(*names: str) -> list[tuple[str, str]]:
     """Return programs of launcher/onhost/ that lie in the run directory."""
-    return [(f"{name}.py", program_source(name).decode()) for name in names]
+    return [(f"{name}.py", read_program_source(name).decode()) for name in names]
 
 
 def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -> bytes:

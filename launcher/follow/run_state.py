@@ -21,7 +21,7 @@ from launcher.follow.events import (
     StartRefused,
     Tick,
 )
-from launcher.follow.failures import Failure, describe_exit_code, out_of_memory, root_cause
+from launcher.follow.failures import Failure, describe_exit_code, find_root_cause, out_of_memory
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.liveness import HostLiveness
 from launcher.follow.node_status import Nodes
@@ -118,7 +118,7 @@ class RunState:
     @property
     def root_cause(self) -> Failure | None:
         """The first failure by what is known now, with the exception that the rank reported."""
-        return root_cause(self.failures)
+        return find_root_cause(self.failures)
 
     def handle(self, event: RunEvent) -> Iterator[Action]:
         """Take what happened; yield what is to be done now."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
-from launcher.safe_json import mapping_of, number_of
+from launcher.safe_json import read_mapping, read_number
 from preflight.frozen import dataclass
 
 
@@ -47,7 +47,7 @@ class _Series:
     count: int = 0
 
     def take(self, value: object) -> None:
-        self.last = number_of(value)
+        self.last = read_number(value)
         if self.last is None:
             return
         self.peak = self.last if self.peak is None else max(self.peak, self.last)
@@ -94,10 +94,10 @@ class UsageTracker:
         self.clock_offset_s[host] = at - float(sent_at)
         if sample.get("gpus_missing"):
             self.missing[host] = str(sample["gpus_missing"])
-        gpus, ranks = mapping_of(sample.get("gpus")), mapping_of(sample.get("ranks"))
+        gpus, ranks = read_mapping(sample.get("gpus")), read_mapping(sample.get("ranks"))
         for rank in self._ranks_of.get(host, ()):
             uuid = self._slots[rank][1]
-            both = {**mapping_of(gpus.get(uuid or "")), **mapping_of(ranks.get(str(rank)))}
+            both = {**read_mapping(gpus.get(uuid or "")), **read_mapping(ranks.get(str(rank)))}
             self._samples[rank] += bool(both)
             if isinstance(both.get("step"), int):
                 self._steps[rank] = both["step"]
@@ -146,5 +146,5 @@ class UsageTracker:
 
 
 def _number(value: object) -> float | None:
-    number = number_of(value)
+    number = read_number(value)
     return number if number is not None and number >= 0 else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
-from launcher.text import counted
+from launcher.text import count_noun
 from preflight.decide.decision import RankSlot
 from preflight.frozen import dataclass
 
@@ -21,7 +21,7 @@ class ExpectedRank:
     mixed_precision: str
 
 
-def expectations(plan: Plan) -> dict[int, ExpectedRank]:
+def list_expectations(plan: Plan) -> dict[int, ExpectedRank]:
     """Return what each rank must be, by rank."""
     return {
         node.first_rank + slot.local_rank: ExpectedRank(
@@ -37,7 +37,7 @@ def expectations(plan: Plan) -> dict[int, ExpectedRank]:
     }
 
 
-def mismatches_of(expected: ExpectedRank, host: str, reported: Mapping[str, Any]) -> Iterator[str]:
+def list_mismatches(expected: ExpectedRank, host: str, reported: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a rank reported that is not as planned; what it did not report contradicts nothing.
 
     `reported` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
@@ -87,7 +87,7 @@ class Verifier:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._expected = expectations(plan)
+        self._expected = list_expectations(plan)
         self._reported: dict[int, dict[str, Any]] = {}
         self._said: set[str] = set()
         # The ranks that have not reported it yet: each report is judged in the same time for any number.
@@ -121,7 +121,7 @@ class Verifier:
         reported = self._reported.setdefault(rank, {})
         reported.update(fields)
         self._note(expected, reported)
-        wrong = tuple(mismatches_of(expected, host, reported))
+        wrong = tuple(list_mismatches(expected, host, reported))
         if wrong:
             self.mismatches = wrong
             return
@@ -155,4 +155,4 @@ class Verifier:
         size = self._plan.world_size
         gpus = sum(expected.slot.gpu_uuid is not None for expected in self._expected.values())
         where = "each on its own GPU" if gpus == size else "on the CPU" if not gpus else f"{gpus} on GPUs"
-        return f"{counted(size, 'rank')} as planned: world size {size}, {where}"
+        return f"{count_noun(size, 'rank')} as planned: world size {size}, {where}"

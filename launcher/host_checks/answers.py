@@ -10,7 +10,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.host_checks.render_json import host_json, merged_json
+from launcher.host_checks.render_json import encode_host, encode_merged_finding
 from launcher.host_checks.render_text import summary
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_json_text
@@ -62,12 +62,12 @@ class JsonLines:
             "schema": HOST_SCHEMA,
             "host": entry.name,
             "seconds": round(time.monotonic() - self._started, 3),
-            **host_json(judged, entry.name, facts=self._facts),
+            **encode_host(judged, entry.name, facts=self._facts),
         }
         echo_json_text(json.dumps(document))
 
 
-def summary_json(result: PreflightResult) -> dict[str, Any]:
+def encode_preflight_summary(result: PreflightResult) -> dict[str, Any]:
     """Return the last line: what the lines of single hosts do not have."""
     shared = [each for each in merge_findings(result.findings) if len(each.finding.hosts) > 1]
     return {
@@ -76,6 +76,6 @@ def summary_json(result: PreflightResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "total_hosts": len(result.entries),
         "unreachable": list(result.errors),
-        "findings": [merged_json(each) for each in shared],
+        "findings": [encode_merged_finding(each) for each in shared],
         "would_use": None if result.would_use is None else encode(result.would_use),
     }

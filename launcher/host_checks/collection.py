@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from launcher.config.host_sets import short_host_range
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.planning.main_address_and_port import LOOPBACK, choose_main_address
@@ -58,7 +58,7 @@ def name_awaited_hosts(entries: Iterable[HostEntry], on_done: OnHostDone | None)
         yield note
     except KeyboardInterrupt:
         if awaited:
-            echo(f"interrupted: no answer yet from {short_host_range(tuple(awaited))}", err=True)
+            echo(f"interrupted: no answer yet from {fold_hosts(tuple(awaited))}", err=True)
         raise
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from launcher.config.host_sets import short_host_range
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
@@ -17,7 +17,7 @@ from launcher.planning.planner import LaunchDecisions, decide_launch
 from launcher.remote.agent import GatherResult
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import CHECKS, ClockOffset
-from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, checks_without_facts
+from preflight.checks.runner import PlannedLaunch, check_cluster, check_host, list_checks_without_facts
 from preflight.decide.gpu_assignment import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
@@ -163,7 +163,7 @@ def _in_table_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
-    codes = {code for host in facts.values() for code in checks_without_facts(host)}
+    codes = {code for host in facts.values() for code in list_checks_without_facts(host)}
     return tuple(c.code for c in CHECKS.values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
 
 
@@ -171,7 +171,7 @@ def _would_use(
     entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
 ) -> tuple[LaunchPreview, LaunchDecisions | None]:
     if gathered.errors:
-        return LaunchPreview(problem=f"{short_host_range(tuple(gathered.errors))} cannot be used"), None
+        return LaunchPreview(problem=f"{fold_hosts(tuple(gathered.errors))} cannot be used"), None
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         settled = decide_launch(pairs, job, run_id="preflight", script=script)

@@ -16,9 +16,9 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import write_below
-from launcher.remote.earlier_facts import EarlierFacts, parts_to_keep, young_part
+from launcher.remote.earlier_facts import EarlierFacts, parts_to_keep, select_young_part
 from launcher.safe_json import loads
-from launcher.terminal.json_text import json_text
+from launcher.terminal.json_text import lay_out_json
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 
@@ -40,7 +40,9 @@ class FactCache:
         name = _file_name(entry)
         if name not in self._loaded:
             found = _load(self._directory / name)
-            self._loaded[name] = None if found is None else young_part(found, self._max_age_s, time.time())
+            self._loaded[name] = (
+                None if found is None else select_young_part(found, self._max_age_s, time.time())
+            )
         return self._loaded[name]
 
     def keep(self, entries: Iterable[HostEntry], facts: Mapping[str, HostFacts]) -> None:
@@ -51,7 +53,9 @@ class FactCache:
                 host = facts.get(entry.name)
                 kept = None if host is None else parts_to_keep(host, self.earlier(entry), now)
                 if kept is not None:
-                    write_below(self._directory, _file_name(entry), json_text(encode(kept), depth=1) + "\n")
+                    write_below(
+                        self._directory, _file_name(entry), lay_out_json(encode(kept), depth=1) + "\n"
+                    )
                     self._loaded.pop(_file_name(entry), None)
             _remove_old(self._directory, now - _KEPT_S)
         except (OSError, GpulaunchError) as error:

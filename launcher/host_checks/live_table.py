@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
-from launcher.text import console, one_line, supports_color
+from launcher.text import one_line, open_console, supports_color
 from preflight.facts.host import HostFacts
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ class HostTable:
             from rich.live import Live  # noqa: PLC0415 - only a terminal pays for it
 
             self._live = Live(
-                get_renderable=self._table, console=console(sys.stderr), transient=True, refresh_per_second=5
+                get_renderable=self._table,
+                console=open_console(sys.stderr),
+                transient=True,
+                refresh_per_second=5,
             )
             self._live.start()
         return self

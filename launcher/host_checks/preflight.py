@@ -19,7 +19,7 @@ from launcher.remote.agent import AgentRequest, OpenConnection
 from launcher.remote.fanout import WIDTH
 from launcher.remote.pair_reachability import MOST_HOSTS, probe_pairs
 from launcher.remote.reachability import StartProgram, probe_reachability
-from launcher.remote.shards.count import shard_count
+from launcher.remote.shards.count import choose_shard_count
 from preflight.decide.deepspeed_config import offload_path
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
@@ -50,9 +50,9 @@ def preflight(
     hosts = tuple(entries)
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
     earlier = None if how.cache is None else how.cache.earlier
-    ask = partial(agent_request, job=job, options=how)
+    ask = partial(build_agent_request, job=job, options=how)
     find_port = partial(_port_to_use, job=job)
-    count = shard_count(len(hosts)) if how.shards is not None else 0
+    count = choose_shard_count(len(hosts)) if how.shards is not None else 0
     while_waiting = partial(_import_judgement, how.while_waiting, reads_script=bool(job.script))
     with name_awaited_hosts(hosts, on_done) as note:
         collection = Collection(hosts, ask, opener, how.width, note, earlier, while_waiting)
@@ -78,7 +78,7 @@ def _import_judgement(more: Callable[[], object] | None, *, reads_script: bool) 
         more()
 
 
-def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
+def build_reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
     """Return a probe that connects for real: each host to each, of many hosts each to the main one."""
 
     def probe(
@@ -110,7 +110,7 @@ def _addresses(
             yield entry.name, choose_main_address(pair)[0]
 
 
-def agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None = None) -> AgentRequest:
+def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | None = None) -> AgentRequest:
     """Return the request to the agent of one host for this job."""
     workdir = job.directory_in(entry.workdir or (str(Path.cwd()) if entry.is_local else "~"))
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}

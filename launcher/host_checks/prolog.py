@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import evaluate_facts
-from launcher.host_checks.preflight import agent_request
+from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.remote.agent import OpenConnection, gather_facts
-from launcher.text import counted, one_line
+from launcher.text import count_noun, one_line
 from preflight.checks.finding import Finding, Severity
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -52,7 +52,7 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     began = time.monotonic()
     how = PreflightOptions(ignore=ignore, as_one_launch=False, deadline_s=DEADLINE_S, skip=_SKIPPED)
     whole_node = Job(gpus="all")
-    gathered = gather_facts((entry,), lambda each: agent_request(each, whole_node, how), opener)
+    gathered = gather_facts((entry,), lambda each: build_agent_request(each, whole_node, how), opener)
     for error in gathered.errors.values():
         raise error
     facts = gathered.facts[entry.name]
@@ -63,7 +63,7 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     seconds = time.monotonic() - began
     if not bad:
         gpus = 0 if isinstance(facts.gpus, Missing) else len(facts.gpus)
-        return NodeHealth(fit=True, line=f"ok: {counted(gpus, 'GPU')}, {seconds:.1f} s")
+        return NodeHealth(fit=True, line=f"ok: {count_noun(gpus, 'GPU')}, {seconds:.1f} s")
     first = max(bad, key=lambda each: each.severity is Severity.CRITICAL)
     subject = f" {first.subject}" if first.subject else ""
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher.host_checks.merged_findings import MergedFinding, merge_findings
-from preflight.checks.finding import Finding, Severity, finding_json
+from preflight.checks.finding import Finding, Severity, encode_finding
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
@@ -16,15 +16,15 @@ SCHEMA = "gpulaunch.preflight/1"
 _RISING = tuple(Severity)
 
 
-def preflight_json(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
+def encode_preflight(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
     """Return the document; `facts` adds everything that was read."""
-    document = preflight_document(result, facts=facts)
+    document = build_preflight_document(result, facts=facts)
     hosts = {name: make() for name, make in document["hosts"].items()}
     return {**document, "hosts": hosts, "reach": document["reach"]()}
 
 
-def preflight_document(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
-    """Return the document with a function for each host and for what is reached, for `json_pieces`."""
+def build_preflight_document(result: "PreflightResult", *, facts: bool = False) -> dict[str, Any]:
+    """Return the document with a function for each host and for what is reached, for `lay_out_pieces`."""
     merged = merge_findings(result.findings)
     shared: dict[str, list[int]] = {}
     for place, each in enumerate(merged):
@@ -32,23 +32,23 @@ def preflight_document(result: "PreflightResult", *, facts: bool = False) -> dic
             shared.setdefault(name, []).append(place)
 
     def host(name: str) -> dict[str, Any]:
-        return {**host_json(result, name, facts=facts), "shared_findings": shared.get(name, [])}
+        return {**encode_host(result, name, facts=facts), "shared_findings": shared.get(name, [])}
 
     return {
         "schema": SCHEMA,
         "exit_code": result.exit_code,
         "seconds": round(result.seconds, 3),
         "hosts": {entry.name: partial(host, entry.name) for entry in result.entries},
-        "findings": [merged_json(each) for each in merged],
+        "findings": [encode_merged_finding(each) for each in merged],
         "would_use": None if result.would_use is None else encode(result.would_use),
         "reach": partial(encode, result.reach),
         "not_collected": list(result.not_collected),
     }
 
 
-def merged_json(merged: MergedFinding) -> dict[str, Any]:
+def encode_merged_finding(merged: MergedFinding) -> dict[str, Any]:
     """Return equal findings of one host as one, with what they are about and their number."""
-    return {**finding_json(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
+    return {**encode_finding(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
 
 
 def verdict(findings: tuple[Finding, ...]) -> str:
@@ -57,7 +57,7 @@ def verdict(findings: tuple[Finding, ...]) -> str:
     return max(severities, key=_RISING.index, default=Severity.PASS).value
 
 
-def host_json(result: "PreflightResult", name: str, *, facts: bool) -> dict[str, Any]:
+def encode_host(result: "PreflightResult", name: str, *, facts: bool) -> dict[str, Any]:
     """Return what is known of one host; `findings` are those about it alone, the verdict counts all."""
     mine = result.of(name)
     known = result.facts.get(name)
@@ -65,7 +65,7 @@ def host_json(result: "PreflightResult", name: str, *, facts: bool) -> dict[str,
         "verdict": verdict(mine),
         "reached": known is not None,
         "findings": [
-            merged_json(each)
+            encode_merged_finding(each)
             for each in merge_findings(finding for finding in mine if len(finding.hosts) == 1)
         ],
         "summary": None if known is None else _summary(known),

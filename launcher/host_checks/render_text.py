@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
-from launcher.config.host_sets import host_range, short_host_range
+from launcher.config.host_sets import fold_hosts, host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.terminal.cell_width import Span, StyledLine
-from launcher.text import counted, duration, one_line, sanitize
+from launcher.text import count_noun, one_line, sanitize, spell_duration
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu
@@ -92,10 +92,10 @@ def _merge(group: list[Finding]) -> FindingGroup:
     if first.alike and len(group) > 1:
         message = f"{message} (and {len(group) - 1} more like it)"
     elif len(hosts) > 1 and len(first.hosts) == 1:
-        message = _without_name(message, first.hosts, short_host_range(hosts))
+        message = _without_name(message, first.hosts, fold_hosts(hosts))
         # ssh takes one host, our commands a range; they cannot read one that was cut
-        takes_range = "ssh -" not in fix and "..." not in short_host_range(hosts)
-        fix = _without_name(fix, first.hosts, short_host_range(hosts) if takes_range else hosts[0])
+        takes_range = "ssh -" not in fix and "..." not in fold_hosts(hosts)
+        fix = _without_name(fix, first.hosts, fold_hosts(hosts) if takes_range else hosts[0])
     return FindingGroup(
         severity=first.severity,
         codes=tuple(dict.fromkeys(finding.code for finding in group)),
@@ -125,7 +125,7 @@ def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
     return list(joined.values())
 
 
-def report_lines(
+def render_report(
     result: "PreflightResult", *, verbose: bool = False, repeated: frozenset[Finding] = frozenset()
 ) -> Iterator[StyledLine]:
     """Yield the whole report for people, line by line: two screens at most, unless `verbose`.
@@ -137,7 +137,11 @@ def report_lines(
         for facts in result.facts.values():
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
-    end = [*_would_use_lines(result), *reused_lines(result.facts.values()), _last_line(result, repeated)]
+    end = [
+        *_would_use_lines(result),
+        *render_reused_facts(result.facts.values()),
+        _last_line(result, repeated),
+    ]
     if result.not_collected:
         end.insert(0, f"not asked of this source: {' '.join(result.not_collected)}")
     folded = group_findings(finding for finding in result.findings if finding not in repeated)
@@ -149,22 +153,22 @@ def report_lines(
     yield from end
 
 
-def finding_lines(findings: Iterable[Finding]) -> Iterator[StyledLine]:
+def render_finding_list(findings: Iterable[Finding]) -> Iterator[StyledLine]:
     """Yield findings alone, all of them."""
-    yield from chain.from_iterable(_lines_by_group(group_findings(findings), short_host_range))
+    yield from chain.from_iterable(_lines_by_group(group_findings(findings), fold_hosts))
 
 
 def _fit(quiet: list[StyledLine], folded: tuple[FindingGroup, ...], rows: int) -> Iterator[StyledLine]:
     """Yield what fits: all, else one group for each code, else as many of these as there is room for."""
     shown, more = _shortened(folded)
-    lines = _lines_by_group(shown, short_host_range)
+    lines = _lines_by_group(shown, fold_hosts)
     quiet_left = max(0, len(quiet) - _QUIET_SHOWN)
     if sum(map(_rows, [*quiet, *more, *(line for group in lines for line in group)])) > rows:
         quiet = quiet[:_QUIET_SHOWN]
         if quiet_left:
             quiet.append(f"and {quiet_left} more kinds of hosts without findings (-v shows them)")
         shown, more = _one_for_each_code(folded), ()
-        lines = [[*_finding_lines(item, short_host_range)] for item in shown]
+        lines = [[*_finding_lines(item, fold_hosts)] for item in shown]
     yield from quiet
     rows -= sum(map(_rows, quiet)) + len(more) + 1
     for place, group in enumerate(lines):
@@ -201,7 +205,7 @@ def _joined(group: list[FindingGroup]) -> FindingGroup:
         first,
         hosts=hosts,
         subjects=subjects if len(hosts) == 1 else (),
-        message=f"{first.message} (and {counted(len(group) - 1, 'other')} of this code: -v shows them)",
+        message=f"{first.message} (and {count_noun(len(group) - 1, 'other')} of this code: -v shows them)",
         count=sum(item.count for item in group),
     )
 
@@ -231,7 +235,7 @@ def _quiet_lines(result: "PreflightResult", quiet: list[str]) -> Iterator[Styled
     for name in quiet:
         groups.setdefault(summary(result.facts[name]), []).append(name)
     for text, names in groups.items():
-        yield [_label("pass"), ("", f" {short_host_range(tuple(names))}: {text}")]
+        yield [_label("pass"), ("", f" {fold_hosts(tuple(names))}: {text}")]
 
 
 def summary(facts: HostFacts) -> str:
@@ -291,7 +295,7 @@ def _would_use_lines(result: "PreflightResult") -> Iterator[str]:
         yield from _fix_lines(use.fix, 1, 2)
         return
     port = f", main port {use.main_port}" if use.world_size > 1 else ""
-    ranks = counted(use.world_size, "rank")
+    ranks = count_noun(use.world_size, "rank")
     why = f" ({use.why_precision})" if use.why_precision else ""
     yield sanitize(
         f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False
@@ -301,16 +305,16 @@ def _would_use_lines(result: "PreflightResult") -> Iterator[str]:
 _PARTS = {"packages": "packages", "gpus": "what GPUs cannot change"}
 
 
-def reused_lines(facts: Iterable[HostFacts]) -> Iterator[str]:
+def render_reused_facts(facts: Iterable[HostFacts]) -> Iterator[str]:
     """Yield a line for each part that hosts did not send again, with its age."""
     ages: dict[str, list[float]] = {}
     for host in facts:
         for part, age_s in host.reused.items():
             ages.setdefault(part, []).append(age_s)
     for part, found in ages.items():
-        span = " to ".join(dict.fromkeys((duration(min(found)), duration(max(found)))))
+        span = " to ".join(dict.fromkeys((spell_duration(min(found)), spell_duration(max(found)))))
         words = _PARTS.get(part, one_line(part, 40))
-        yield f"not read again of {counted(len(found), 'host')}: {words}, read {span} ago"
+        yield f"not read again of {count_noun(len(found), 'host')}: {words}, read {span} ago"
 
 
 def _last_line(result: "PreflightResult", repeated: frozenset[Finding]) -> StyledLine:

@@ -35,13 +35,13 @@ from launcher.launch.signals import (
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import build_run_record, save_run_record
 from launcher.remote.reachability import probe_targets
-from launcher.report.outcome import outcome_json, render_launch
-from launcher.report.plan import plan_json
+from launcher.report.outcome import encode_outcome, render_launch
+from launcher.report.plan import encode_plan
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
-from launcher.text import duration
+from launcher.text import spell_duration
 
 _POLL_S = 0.1
 _JOB_ANSWER_S = 10.0
@@ -116,7 +116,7 @@ class Attempt(FollowedRun):
         """Start every node at once, follow them, return how it ended."""
         started = time.monotonic()
         self._book.begin()
-        self._book.store("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
+        self._book.store("plan.json", json.dumps(encode_plan(self._plan), indent=1) + "\n")
         for name, text in self._launch.extra_files:
             self._book.store(name, text)
         follow = self._launch.follow
@@ -145,7 +145,7 @@ class Attempt(FollowedRun):
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
-            self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+            self._book.store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
         job = self._launch.follow.disconnect.slurm_job
         outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete, slurm_job=job)
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0)
@@ -191,7 +191,9 @@ class Attempt(FollowedRun):
         """Do what looks at every host: ten times a second, however many events of however many hosts come."""
         self._check_silent_hosts()
         if asleep := self._awake.slept():
-            self._screen.notify(f"this client was asleep or stopped for {duration(asleep)}; looking again")
+            self._screen.notify(
+                f"this client was asleep or stopped for {spell_duration(asleep)}; looking again"
+            )
         if self._promise is not None and self._promise.due(time.monotonic()):
             self._detach_followers()
         self._leave_if_due()

@@ -15,7 +15,7 @@ from launcher.launch.request import LaunchRequest
 from launcher.launch.wait_queue import WaitQueue
 from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
 from launcher.remote.fanout import fanout
-from launcher.text import duration
+from launcher.text import spell_duration
 from launcher.transports.base import Closing
 from preflight.checks.finding import Finding, blocks_launch
 from preflight.checks.runner import check_host
@@ -216,7 +216,7 @@ class GpuWait(Closing):
         if news == self._said and now < self._say_again_at:
             return
         self._said, self._say_again_at = news, now + AGAIN_S
-        left = duration(max(0.0, self._deadline - now))
+        left = spell_duration(max(0.0, self._deadline - now))
         self._say(f"waiting for GPUs, {left} left; Ctrl-C leaves the queue")
         for line in _bounded(reasons):
             self._say(f"  {line}")

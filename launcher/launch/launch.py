@@ -15,7 +15,7 @@ from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
-from launcher.rundir.run_id import new_run_id
+from launcher.rundir.run_id import make_run_id
 from launcher.terminal.screen import Screen
 from preflight.checks.finding import Finding, Severity, blocks_launch
 from preflight.facts.script import ScriptAnalysis
@@ -44,7 +44,7 @@ class CheckedLaunch:
         plan = build_plan(
             hosts,
             self.launch.job,
-            run_id=new_run_id(self.launch.job.name),
+            run_id=make_run_id(self.launch.job.name),
             script=self.script,
             sent=self.launch.sent,
             findings=self.result.findings,

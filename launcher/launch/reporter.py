@@ -15,7 +15,7 @@ from launcher.follow.run_state import Notify, RunState, StopHosts
 from launcher.follow.usage import UsageTracker
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
-from launcher.text import duration, one_line
+from launcher.text import one_line, spell_duration
 
 USAGE_EVERY_S = 1.0
 """How often the screen gets what ranks use; many hosts measure at moments of their own."""
@@ -181,7 +181,7 @@ class RunReporter:
             return
         if start is not None and not self._start_told:
             self._start_told = True
-            self._screen.notify(f"start took {duration(start.seconds)}")
+            self._screen.notify(f"start took {spell_duration(start.seconds)}")
         phase = self.phases.current
         if phase != self._phase:
             self._phase = phase

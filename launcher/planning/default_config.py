@@ -41,7 +41,7 @@ def take_default_config(job: Job, hosts: Iterable[HostFacts]) -> tuple[Job, tupl
     return replace(job, accelerate_config=taken), tuple(reasons)
 
 
-def effect_on_cpu(job: Job, ranks: Iterable[NodeRanks]) -> tuple[DecisionReason, ...]:
+def describe_effect_on_cpu(job: Job, ranks: Iterable[NodeRanks]) -> tuple[DecisionReason, ...]:
     """Say that a strategy has no effect where no rank has a GPU.
 
     Source: accelerate/state.py: `AcceleratorState` reads ACCELERATE_USE_FSDP and its like for types of GPUs

@@ -85,7 +85,7 @@ def notices_dir() -> Path:
     return user_state_dir() / "on-end"
 
 
-def due_runs() -> tuple[str, ...]:
+def list_due_runs() -> tuple[str, ...]:
     """Return the runs whose notices are kept, some of which other processes hold."""
     folder = notices_dir()
     names = sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []

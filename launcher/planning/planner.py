@@ -20,7 +20,7 @@ from launcher.engines.base import (
 )
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
-from launcher.planning.default_config import effect_on_cpu, take_default_config
+from launcher.planning.default_config import describe_effect_on_cpu, take_default_config
 from launcher.planning.main_address_and_port import (
     MainPort,
     choose_interface,
@@ -112,7 +112,7 @@ def decide_launch(
     )
     because = (*decision.reasons, why_engine, *(why for node in ranks.values() for why in node.reasons))
     notes = tuple(DecisionReason(note, "accelerate config") for note in job.launcher_notes)
-    because = (*because, *why_config, *effect_on_cpu(job, ranks.values()), *notes, why_address)
+    because = (*because, *why_config, *describe_effect_on_cpu(job, ranks.values()), *notes, why_address)
     because = tuple(dict.fromkeys((*because, *port.reasons)))
     return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 

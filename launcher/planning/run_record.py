@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.host_ranges import MAX_HOSTS
-from launcher.config.inventory import HostEntry, entry_problem
+from launcher.config.inventory import HostEntry, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
@@ -184,7 +184,7 @@ def _way_problem(entry: HostEntry, *, sent: bool) -> str:
         return f"{entry.python!r} is not an interpreter"
     if entry.via is not None and entry.via.kind == COMMAND:
         entry = replace(entry, via=None)  # it is opened by its entry in hosts.yaml, or not at all
-    return entry_problem(entry, sent=sent)
+    return check_entry(entry, sent=sent)
 
 
 def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def delete_run_record(run_id: str) -> None:
     path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
-def saved_run_records() -> dict[str, RunRecord]:
+def read_run_records() -> dict[str, RunRecord]:
     """Return the launches that this machine remembers, by run id."""
     found: dict[str, RunRecord] = {}
     for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():

@@ -8,12 +8,12 @@ from launcher.local.home import at_home
 from launcher.planning.plan import ScriptFile
 
 
-def script_to_send(config: RunConfig) -> ScriptFile | None:
+def read_script_to_send(config: RunConfig) -> ScriptFile | None:
     """Return the script to send, None when it lies on the hosts already. Raises BadInput."""
     return None if config.local_script is None else _read(config.local_script, config.local_script.name)
 
 
-def script_after_sync(config: RunConfig) -> ScriptFile | None:
+def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
     """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
     if config.sync is None or config.sync.to or not config.job.script:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 from launcher.rundir.usage_series import RankSeries
 
 
-def gpu_use(series: RankSeries, measured: Mapping[str, Any], clock_offset_s: float) -> float | None:
+def calculate_gpu_use(series: RankSeries, measured: Mapping[str, Any], clock_offset_s: float) -> float | None:
     """Return the mean percentage between the ends of the first and the last step; None: no sample in that
     time.
 

@@ -98,7 +98,7 @@ def describe_proof(config: Path, now: Fingerprint) -> str:
     try:
         document = json.loads(proof_path(config).read_text())
         before, when, proven = document["fingerprint"], str(document["when"]), document["proven"]
-        changes = list(changes_since(before, now))
+        changes = list(list_changes_since(before, now))
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -110,7 +110,7 @@ def describe_proof(config: Path, now: Fingerprint) -> str:
     return f"rehearsed {when}, all proven, and nothing has changed since"
 
 
-def changes_since(before: Mapping[str, Any], now: Fingerprint) -> tuple[str, ...]:
+def list_changes_since(before: Mapping[str, Any], now: Fingerprint) -> tuple[str, ...]:
     """Return what is not as it was, in words."""
     found = []
     if before["script"] != now.script or not now.script:

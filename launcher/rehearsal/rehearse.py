@@ -16,12 +16,12 @@ from launcher.launch.launch import CheckedLaunch, launch_and_follow, raise_if_bl
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import NodePlan
 from launcher.rehearsal.batch_args import halve_batch
-from launcher.rehearsal.gpu_use import gpu_use
+from launcher.rehearsal.gpu_use import calculate_gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint
 from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
 from launcher.remote.programs import ISOLATED
-from launcher.remote.rpc import answer_in
-from launcher.report.plan import plan_json
+from launcher.remote.rpc import find_answer
+from launcher.report.plan import encode_plan
 from launcher.rundir.usage_series import read_usage
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
@@ -46,7 +46,7 @@ class RehearsalResult:
     rejected_args: tuple[tuple[str, ...], ...]  # arguments that did not fit
 
 
-def rehearsal_job(job: Job, steps: int) -> Job:
+def build_rehearsal_job(job: Job, steps: int) -> Job:
     """Return the job as it is rehearsed."""
     return replace(
         job,
@@ -80,12 +80,12 @@ def rehearse(
     args = launch.job.args
     while True:
         job = replace(launch.job, args=args)
-        prepared = raise_if_blocked(replace(launch, job=rehearsal_job(job, steps)), on_result)
+        prepared = raise_if_blocked(replace(launch, job=build_rehearsal_job(job, steps)), on_result)
         begun: list[Outcome] = []  # attempts that lost their port may have come as far as their scratch
         begun.append(launch_and_follow(prepared, screen, begun.append))
         outcome = begun[-1]
         cleaned = tuple(proof for each in begun for proof in remove_scratch(prepared, each))
-        verdict = evaluate_rehearsal(outcome, cleaned, gpu_use_by_rank(outcome))
+        verdict = evaluate_rehearsal(outcome, cleaned, calculate_gpu_use_by_rank(outcome))
         smaller = halve_batch(args, job.batch_args)
         if not (fit and verdict.out_of_memory and smaller):
             found = fingerprint(job, prepared.result.facts, launch.sent)
@@ -95,11 +95,11 @@ def rehearse(
         args = smaller
 
 
-def gpu_use_by_rank(outcome: Outcome) -> dict[int, float]:
+def calculate_gpu_use_by_rank(outcome: Outcome) -> dict[int, float]:
     """Return how busy each rank's GPU was while it stepped, where its host has measured that."""
-    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.measurements.clock_offset_s)
+    series = read_usage(outcome.directory, encode_plan(outcome.plan), outcome.measurements.clock_offset_s)
     found = {
-        each.rank: gpu_use(
+        each.rank: calculate_gpu_use(
             each,
             outcome.measurements.rehearsal.get(each.rank, {}),
             outcome.measurements.clock_offset_s.get(each.host, 0.0),
@@ -120,7 +120,7 @@ def remove_scratch(prepared: CheckedLaunch, outcome: Outcome) -> Iterator[Proof]
                 done = connection.run(
                     (node.python, ISOLATED, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S
                 )
-            answer = answer_in(done, node.host, node.python, "the removal of the scratch directory")
+            answer = find_answer(done, node.host, node.python, "the removal of the scratch directory")
         except GpulaunchError as error:
             text = f"could not be removed on {node.host}: {one_line(error.message, 200)}"
             yield Proof("scratch", False, text)

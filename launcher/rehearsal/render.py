@@ -9,15 +9,15 @@ from launcher.rehearsal.proof_store import SCHEMA
 from launcher.rehearsal.rank_groups import group_ranks
 from launcher.rehearsal.rehearse import RehearsalResult
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
-from launcher.report.outcome import outcome_json
-from launcher.text import duration, sanitize
+from launcher.report.outcome import encode_outcome
+from launcher.text import sanitize, spell_duration
 from preflight.facts.redaction import redact_words
 from preflight.job import Job
 
 _MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 
 
-def rehearsal_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
+def render_rehearsal(done: RehearsalResult, job: Job) -> Iterator[str]:
     """Yield the verdict, worst news last so that it is right above the prompt."""
     yield "rehearsal:"
     for proof in done.verdict.overall:
@@ -55,7 +55,7 @@ def _estimate_lines(verdict: RehearsalVerdict) -> Iterator[str]:
     if estimate.samples_per_s:
         parts.append(f"{estimate.samples_per_s:.3g} samples per second")
     if estimate.run_s and estimate.total_steps:
-        parts.append(f"{estimate.total_steps} steps take about {duration(estimate.run_s)}")
+        parts.append(f"{estimate.total_steps} steps take about {spell_duration(estimate.run_s)}")
     use = [rank.gpu_use_percent for rank in verdict.ranks if rank.gpu_use_percent is not None]
     if use:
         least, most = round(min(use)), round(max(use))
@@ -77,7 +77,7 @@ def _fit_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
         )
 
 
-def rehearsal_json(done: RehearsalResult, config: str) -> dict[str, Any]:
+def encode_rehearsal(done: RehearsalResult, config: str) -> dict[str, Any]:
     """Return it as plain JSON types, schema gpulaunch.rehearsal/1; this is also what is kept."""
     estimate = done.verdict.estimate
     return {
@@ -88,12 +88,12 @@ def rehearsal_json(done: RehearsalResult, config: str) -> dict[str, Any]:
         "out_of_memory": done.verdict.out_of_memory,
         "args": list(redact_words(done.args)),
         "rejected_args": [list(redact_words(args)) for args in done.rejected_args],
-        "overall": [_proof_json(proof) for proof in done.verdict.overall],
+        "overall": [_encode_proof(proof) for proof in done.verdict.overall],
         "ranks": [
             {
                 "rank": rank.rank,
                 "host": rank.host,
-                "proofs": [_proof_json(proof) for proof in rank.proofs],
+                "proofs": [_encode_proof(proof) for proof in rank.proofs],
                 "step_s": rank.step_s,
                 "gpu_use_percent": rank.gpu_use_percent,
                 "measured": dict(rank.measured),
@@ -112,12 +112,12 @@ def rehearsal_json(done: RehearsalResult, config: str) -> dict[str, Any]:
             for host, rank, fields in done.outcome.measurements.guard_events
         ],
         "fingerprint": done.fingerprint.as_json(),
-        "run": outcome_json(done.outcome),
+        "run": encode_outcome(done.outcome),
     }
 
 
 _GUARD_KEYS = ("code", "severity", "stops", "step", "message", "fix", "parameters")
 
 
-def _proof_json(proof: Proof) -> dict[str, Any]:
+def _encode_proof(proof: Proof) -> dict[str, Any]:
     return {"name": proof.name, "ok": proof.ok, "text": sanitize(proof.text, keep_lines=False)}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from launcher.follow.outcome import Outcome, unverified_lines
+from launcher.follow.outcome import Outcome, render_unverified
 from launcher.planning.plan import Plan
 from preflight.decide.decision import RankSlot
 from preflight.frozen import dataclass
@@ -108,7 +108,7 @@ def _world(outcome: Outcome) -> Proof:
         return Proof("world", True, f"world size {size}, ranks and devices as planned")
     if size == 1:
         return Proof("world", True, "one rank, which needs no world")
-    return Proof("world", None, "; ".join(unverified_lines(outcome)))
+    return Proof("world", None, "; ".join(render_unverified(outcome)))
 
 
 def _ranks(outcome: Outcome, gpu_use: Mapping[int, float]) -> Iterator[RankVerdict]:

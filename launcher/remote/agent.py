@@ -26,8 +26,8 @@ from launcher.local.fanout_patience import PROGRAM, released_place
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import agent_source, bootstrap_argv, compress_program
-from launcher.remote.shell_errors import no_answer, no_python
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_agent_source
+from launcher.remote.shell_errors import explain_no_answer, explain_no_python
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
 from preflight.checks.message_text import ssh_command
@@ -174,9 +174,9 @@ def query_agent(connection: Connection, python: str, request: AgentRequest) -> H
 def start_agent(connection: Connection, python: str) -> Stream:
     """Start the interpreter that reads the agent. Raises PythonNotFound or another HostError."""
     try:
-        return connection.start(bootstrap_argv(python, site=True))
+        return connection.start(build_bootstrap_argv(python, site=True))
     except ProgramNotStarted as failure:
-        raise no_python(connection.name, python, failure.why) from None
+        raise explain_no_python(connection.name, python, failure.why) from None
 
 
 def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> float:
@@ -244,7 +244,7 @@ def _pack_programs() -> tuple[bytes, bytes]:
     take the processor from the imports that the connection waits for.
     """
     with _packing:
-        return compress_program(agent_source(), "agent.py"), _packed_pynvml()
+        return compress_program(read_agent_source(), "agent.py"), _packed_pynvml()
 
 
 @cache
@@ -344,7 +344,9 @@ def _decode(host: str, document: bytes, earlier: EarlierFacts | None = None) -> 
 
 
 def _ended_early(host: str, python: str, answer: _Answer, status: int | None, stderr: bytes) -> HostError:
-    refusal = None if answer.begun else no_answer(host, python, status, stderr=stderr, noise=answer.last)
+    refusal = (
+        None if answer.begun else explain_no_answer(host, python, status, stderr=stderr, noise=answer.last)
+    )
     if refusal is not None:
         return refusal
     said = last_lines(stderr)

@@ -30,7 +30,7 @@ _LEVEL = 6
 
 
 @cache
-def client_pack() -> str:
+def pack_client() -> str:
     """Return the files as compressed JSON {path: text}, in ASCII."""
     data = json.dumps(dict(_files())).encode()
     return base64.b85encode(zlib.compress(data, _LEVEL)).decode()

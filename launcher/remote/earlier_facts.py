@@ -67,7 +67,7 @@ EarlierOf: TypeAlias = Callable[[HostEntry], EarlierFacts | None]
 """Returns what is known of a host, None where nothing is."""
 
 
-def young_part(earlier: EarlierFacts, max_age_s: float, now_unix: float) -> EarlierFacts | None:
+def select_young_part(earlier: EarlierFacts, max_age_s: float, now_unix: float) -> EarlierFacts | None:
     """Return the parts that are not older than `max_age_s`, None where there are none.
 
     A part of the future is left out: one of the clocks has been set.

@@ -8,8 +8,8 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import program_source
-from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram, untried
+from launcher.remote.programs import read_program_source
+from launcher.remote.reachability import CONNECT_TIMEOUT_S, StartProgram, report_untried
 from launcher.text import one_line
 from launcher.transports.base import Stream
 from preflight.facts.host import Reach
@@ -93,7 +93,7 @@ def probe_pairs(
             "timeout_s": CONNECT_TIMEOUT_S,
             "deadline_s": 2 * _START_S + 2 * CONNECT_TIMEOUT_S * len(entries),  # should all go in turn
         }
-        stream = begin(entry.name, program_source("reachability"), rpc.line_of(request))
+        stream = begin(entry.name, read_program_source("reachability"), rpc.line_of(request))
         member = _Member(entry, addresses.get(entry.name, ""), stream)
         member.read_ports(_START_S)
         return member
@@ -108,7 +108,7 @@ def probe_pairs(
     if main.name not in members:
         why = f"{main.name} could not listen: {_detail(refused[main.name])}"
         address = addresses[main.name]
-        return tuple(untried(entry, main.name, address, port, why) for entry in entries[1:])
+        return tuple(report_untried(entry, main.name, address, port, why) for entry in entries[1:])
     found = _connected(entries, members, refused, width)
     main_stream = members[main.name].stream
     with suppress(HostError):  # what comes next may be the launch that wants the port
@@ -149,7 +149,7 @@ def _connected(
                 why = f"could not be tried: {_detail(tried)}"
             else:
                 continue
-            to_main.append(untried(entry, target.host, target.address, target.port, why))
+            to_main.append(report_untried(entry, target.host, target.address, target.port, why))
         for each in () if isinstance(tried, GpulaunchError) else tried:
             (to_main if each.to_host == main.entry.name else others).append(each)
     return (*to_main, *others)

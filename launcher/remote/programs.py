@@ -52,7 +52,7 @@ exec(compile(zlib.decompress(data), "{name}", "exec"), {{"__name__": "__main__"}
 
 
 @cache
-def program_source(name: str) -> bytes:
+def read_program_source(name: str) -> bytes:
     """Return a program as one source text: launcher/onhost/NAME.py, or the folder whose main.py runs."""
     door = _ON_HOST / name / "main.py"
     if not door.exists():
@@ -63,7 +63,7 @@ def program_source(name: str) -> bytes:
 
 
 @cache
-def agent_source() -> bytes:
+def read_agent_source() -> bytes:
     """Return the agent as one source text."""
     room = _TOP / "preflight"
     return bundle("agent", room / "agent.py", sorted(room.joinpath("probes").rglob("*.py")))
@@ -100,7 +100,7 @@ def bare_text(path: Path) -> str:
     return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)
 
 
-def bootstrap_argv(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
+def build_bootstrap_argv(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
     """Return the command whose stdin is a packed program; `args` become its sys.argv[1:].
 
     `site`: with the packages of that environment, and its sitecustomize. Others need nothing but the library.
@@ -129,4 +129,4 @@ def command_with_stdin(
 
     `name` is what tracebacks call the file.
     """
-    return bootstrap_argv(python), compress_program(source, name) + payload
+    return build_bootstrap_argv(python), compress_program(source, name) + payload

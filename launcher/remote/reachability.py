@@ -11,7 +11,7 @@ from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.local.descriptors import bounded_width
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
 from preflight.facts.host import Reach
@@ -53,7 +53,7 @@ def probe_reachability(
     width = bounded_width(width)  # all of a batch are connected at once
     listener = start_listener(main, begin, address=address, port=port, callers=len(others), width=width)
     if listener.targets is None:
-        return tuple(untried(entry, main.name, address, port, listener.refusal) for entry in others)
+        return tuple(report_untried(entry, main.name, address, port, listener.refusal) for entry in others)
     batches = (others[first : first + width] for first in range(0, len(others), width))
     at_once = len(others) > _FEW_BATCHES * width
     found = tuple(
@@ -76,7 +76,8 @@ class ProbeTargets:
     def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
         """Return what is reported of a host that could not try."""
         return tuple(
-            untried(entry, self.main, self.address, held, f"could not be tried: {why}") for held in self.ports
+            report_untried(entry, self.main, self.address, held, f"could not be tried: {why}")
+            for held in self.ports
         )
 
     @property
@@ -188,7 +189,7 @@ def _unheld(entry: HostEntry, targets: ProbeTargets) -> Iterator[Reach]:
     """Yield what is reported of the ports that the main host could not listen on."""
     for held, error in targets.failed:
         why = f"{targets.main} cannot listen on it: {error}"
-        yield untried(entry, targets.main, targets.address, held, why)
+        yield report_untried(entry, targets.main, targets.address, held, why)
 
 
 def _reached(
@@ -216,9 +217,9 @@ def _reached(
 
 
 def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:
-    return begin(entry.name, program_source("reachability"), rpc.line_of(request))
+    return begin(entry.name, read_program_source("reachability"), rpc.line_of(request))
 
 
-def untried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:
+def report_untried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:
     """Return what is reported of a connection that was not tried, with the reason."""
     return Reach(entry.name, main, address, port, ok=False, error=why, ms=0.0)

@@ -12,8 +12,8 @@ from typing import Any
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
 from launcher.local.fanout_patience import PROGRAM, released_place
-from launcher.remote.programs import command_with_stdin, program_source
-from launcher.remote.shell_errors import no_answer
+from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.shell_errors import explain_no_answer
 from launcher.text import last_lines, one_line
 from launcher.transports.base import CommandResult, Connection, Stream
 
@@ -41,9 +41,11 @@ def call(
 
     Raises AgentProtocolError, with its last words, when it gave none, or the HostError that says why.
     """
-    argv, stdin = command_with_stdin(python, program_source(program), line_of(request), name=f"{program}.py")
+    argv, stdin = command_with_stdin(
+        python, read_program_source(program), line_of(request), name=f"{program}.py"
+    )
     done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_OUTPUT)
-    return answer_in(done, connection.name, python, name)
+    return find_answer(done, connection.name, python, name)
 
 
 def line_of(document: Mapping[str, Any]) -> bytes:
@@ -51,7 +53,7 @@ def line_of(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document).encode() + b"\n"
 
 
-def answer_in(done: CommandResult, host: str, python: str, name: str) -> dict[str, Any]:
+def find_answer(done: CommandResult, host: str, python: str, name: str) -> dict[str, Any]:
     """Return the answer of a program that has ended. Raises as `call`."""
     noise, marker, rest = done.stdout.rpartition(_MARKER)
     line, end, _ = rest.partition(b"\n")
@@ -125,7 +127,7 @@ class Answers:
 def _unanswered(
     host: str, python: str, name: str, status: int | None, stderr: bytes, noise: bytes
 ) -> HostError:
-    refusal = no_answer(host, python, status, stderr=stderr, noise=noise)
+    refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise)
     said = last_lines(stderr or noise) or "it said nothing"
     return refusal or AgentProtocolError(host, f"{name} ended without an answer: {said}")
 

@@ -15,13 +15,13 @@ _WRONG_USAGE = 2
 _NO_SUCH_OPTION = f"Unknown option: {ISOLATED}"
 
 
-def no_answer(
+def explain_no_answer(
     host: str, python: str, status: int | None, *, stderr: bytes, noise: bytes = b""
 ) -> HostError | None:
     """Return why nothing of ours ran, None where something did; `noise` is what came in its place."""
     said = last_lines(stderr)
     if status in _CANNOT_START:
-        return no_python(host, python, said or f"exit status {status}")
+        return explain_no_python(host, python, said or f"exit status {status}")
     if status == EXIT_OLD_PYTHON:
         return _old_python(host, python, one_line(stderr.split(b"\n")[-1], 40))
     if status == _WRONG_USAGE and _NO_SUCH_OPTION.encode() in stderr:
@@ -39,7 +39,7 @@ def no_answer(
     return None
 
 
-def no_python(host: str, python: str, said: str) -> PythonNotFound:
+def explain_no_python(host: str, python: str, said: str) -> PythonNotFound:
     """Return what is reported where the interpreter cannot be started."""
     fix = (
         f"set `python:` of {host} in hosts.yaml to the training environment's interpreter (gpulaunch init"

@@ -70,7 +70,7 @@ def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
         yield f"{parsed.python} of the line: {', '.join(others)} (python: of hosts.yaml)"
 
 
-def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
+def render_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
     """Yield both lines and what was changed from one to the other, for people."""
     found = correction(parsed, plan)
     yield sanitize(f"command:  {_line(found.pasted, show_secrets=show_secrets)}", keep_lines=False)
@@ -83,7 +83,7 @@ def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = Fal
     yield ""
 
 
-def command_json(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
+def encode_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     """Return both lines and the edits as plain JSON types."""
     found = correction(parsed, plan)
     edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))

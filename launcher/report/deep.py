@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.report.trend import Trend
-from launcher.safe_json import number_of
-from launcher.text import duration, one_line
-from preflight.checks.finding import Finding, finding_json
+from launcher.safe_json import read_number
+from launcher.text import one_line, spell_duration
+from preflight.checks.finding import Finding, encode_finding
 from preflight.deep.margins import median
-from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
+from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
 from preflight.deep.measurements import DeepRun, RankDeep
 from preflight.deep.readings import Reading, read_values
 from preflight.frozen import dataclass
@@ -35,10 +35,12 @@ class DeepReport:
     @classmethod
     def of(cls, run: DeepRun, findings: tuple[Finding, ...], *, interrupted: bool = False) -> "DeepReport":
         """Return the report of a run and its findings."""
-        return cls(run, read_values(run), node_matrices(run), peer_matrices(run), findings, interrupted)
+        return cls(
+            run, read_values(run), build_node_matrices(run), build_peer_matrices(run), findings, interrupted
+        )
 
 
-def deep_json(report: DeepReport) -> dict[str, Any]:
+def encode_deep(report: DeepReport) -> dict[str, Any]:
     """Return the document."""
     run = report.run
     return {
@@ -46,17 +48,17 @@ def deep_json(report: DeepReport) -> dict[str, Any]:
         "run_id": run.run_id,
         "seconds": round(run.seconds, 1),
         "ended": run.ended,
-        "ranks": [_rank_json(rank) for rank in run.ranks],
-        "values": [_reading_json(reading) for reading in report.readings],
-        "matrices": [_matrix_json(matrix) for matrix in (*report.nodes, *report.peers)],
+        "ranks": [_encode_rank(rank) for rank in run.ranks],
+        "values": [_encode_reading(reading) for reading in report.readings],
+        "matrices": [_encode_matrix(matrix) for matrix in (*report.nodes, *report.peers)],
         "unmeasured": [
             {"host": each.host, "gpu": each.gpu, "why": each.why, "fix": each.fix} for each in run.unmeasured
         ],
-        "findings": [finding_json(finding) for finding in report.findings],
+        "findings": [encode_finding(finding) for finding in report.findings],
     }
 
 
-def _rank_json(rank: RankDeep) -> dict[str, Any]:
+def _encode_rank(rank: RankDeep) -> dict[str, Any]:
     facts, products = rank.facts, rank.matmul
     return {
         "rank": rank.rank,
@@ -79,7 +81,7 @@ def _rank_json(rank: RankDeep) -> dict[str, Any]:
     }
 
 
-def _reading_json(reading: Reading) -> dict[str, Any]:
+def _encode_reading(reading: Reading) -> dict[str, Any]:
     expected = reading.expected
     return {
         "code": reading.code,
@@ -99,7 +101,7 @@ def _reading_json(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _matrix_json(matrix: PairMatrix) -> dict[str, Any]:
+def _encode_matrix(matrix: PairMatrix) -> dict[str, Any]:
     verdict = matrix.verdict
     return {
         "title": matrix.title,
@@ -116,12 +118,12 @@ def _matrix_json(matrix: PairMatrix) -> dict[str, Any]:
     }
 
 
-def deep_lines(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iterator[str]:
+def render_deep_report(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iterator[str]:
     """Yield a document as text. It may come from a file, so nothing of it is trusted."""
     ranks = _rows(document, "ranks")
     count = f"{len(ranks)} rank{'s' * (len(ranks) != 1)}"
     ended = one_line(str(document.get("ended") or ""), 200)
-    took = duration(number_of(document.get("seconds")) or 0.0)
+    took = spell_duration(read_number(document.get("seconds")) or 0.0)
     yield f"deep checks: {count} in {took}{f'; {ended}' if ended else ''}"
     values: dict[str, list[Mapping[str, Any]]] = {}
     for each in _rows(document, "values"):
@@ -137,7 +139,7 @@ def deep_lines(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iter
 
 def _value_lines(label: str, rows: Sequence[Mapping[str, Any]], *, ascii_only: bool) -> Iterator[str]:
     every = [number for row in rows for number in _numbers(row.get("samples"))]
-    middle = median(numbers) if (numbers := [number_of(row.get("value")) or 0.0 for row in rows]) else 0.0
+    middle = median(numbers) if (numbers := [read_number(row.get("value")) or 0.0 for row in rows]) else 0.0
     unit = one_line(str(rows[0].get("unit")), 12)
     yield one_line(f"{label}: median {middle:.4g} {unit}", 120)
     low, high = (min(every), max(every)) if every else (0.0, 0.0)
@@ -145,7 +147,7 @@ def _value_lines(label: str, rows: Sequence[Mapping[str, Any]], *, ascii_only: b
         name = f"{row.get('host')}" + (
             f" gpu{row['gpu']}" if row.get("gpu") is not None else f" rank {row.get('rank')}"
         )
-        value, expected = number_of(row.get("value")), number_of(row.get("expected"))
+        value, expected = read_number(row.get("value")), read_number(row.get("expected"))
         strip = strip_plot(_numbers(row.get("samples")), low, high, middle, ascii_only=ascii_only)
         words = "nothing to compare with yet"
         if expected:
@@ -193,7 +195,7 @@ def _matrix_lines(matrix: Mapping[str, Any]) -> Iterator[str]:
         cells = []
         for to, other in enumerate(members):
             pair = found.get((name, other), {})
-            number = number_of(pair.get("gbs" if to < at else "latency_us"))
+            number = read_number(pair.get("gbs" if to < at else "latency_us"))
             cells.append(f"{'-' if number is None else f'{number:.3g}':>9}" if to != at else f"{'.':>9}")
         yield f"  {name:<{width}}" + "".join(cells)
 
@@ -208,4 +210,4 @@ def _rows(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 def _numbers(values: object) -> list[float]:
     if not isinstance(values, list):
         return []
-    return [number for value in values if (number := number_of(value)) is not None]
+    return [number for value in values if (number := read_number(value)) is not None]

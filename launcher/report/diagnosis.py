@@ -59,7 +59,7 @@ def _where(evidence: Evidence) -> str:
     return " ".join(word for word in (one_line(evidence.source, 60), place) if word)
 
 
-def diagnosis_json(diagnosis: Diagnosis, logs: "Sequence[Log]") -> dict[str, Any]:
+def encode_diagnosis(diagnosis: Diagnosis, logs: "Sequence[Log]") -> dict[str, Any]:
     """Return the documented JSON document."""
     return {
         "schema": SCHEMA,

@@ -20,7 +20,7 @@ def _curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
     """Yield the loss and the gradient norm of a run that is over as small plots, where they are printed."""
     if outcome.verdict == "detached":
         return
-    from launcher.report.sparkline import curve_lines  # noqa: PLC0415 - at the end, nothing waits for it any more
+    from launcher.report.sparkline import render_curves  # noqa: PLC0415 - at the end, nothing waits for it any more
 
     plain = "utf" not in (stream.encoding or "").lower()
-    yield from curve_lines(outcome.directory, ascii_only=plain)
+    yield from render_curves(outcome.directory, ascii_only=plain)

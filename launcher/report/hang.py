@@ -16,7 +16,7 @@ _ENTERS = re.compile(r"(?:^|\.)(?:_wrapped)?_call_impl$")
 """How torch calls a module's forward: two calls between any two modules that say nothing of where it is."""
 
 
-def hang_json(hang: "Hang") -> dict[str, Any]:
+def encode_hang(hang: "Hang") -> dict[str, Any]:
     """Return it as plain JSON types."""
     return {
         "outliers": list(hang.outliers),
@@ -36,7 +36,7 @@ def hang_json(hang: "Hang") -> dict[str, Any]:
     }
 
 
-def hang_lines(hang: "Hang") -> Iterator[str]:
+def render_hang(hang: "Hang") -> Iterator[str]:
     """Yield each rank's place and the calls that led to it, innermost first; outliers come last.
 
     Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.

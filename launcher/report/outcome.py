@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.follow.failures import Failure, describe_exit_code
-from launcher.follow.outcome import Outcome, StopCheckpoint, unverified_lines
+from launcher.follow.outcome import Outcome, StopCheckpoint, render_unverified
 from launcher.follow.phases import format_phases
 from launcher.planning.plan import Plan
-from launcher.report.diagnosis import diagnosis_json
+from launcher.report.diagnosis import encode_diagnosis
 from launcher.report.diagnosis import render_diagnosis as diagnosis_text
-from launcher.report.hang import hang_json
-from launcher.report.output_dirs import output_dirs, output_lines
+from launcher.report.hang import encode_hang
+from launcher.report.output_dirs import find_output_dirs, render_output_dirs
 from launcher.report.plan import change_text, redacted
-from launcher.report.restarts import restart_lines, restarts_json
-from launcher.report.usage import usage_json, usage_lines
-from launcher.text import counted, one_line, sanitize
+from launcher.report.restarts import encode_restarts, render_restarts
+from launcher.report.usage import encode_usage, render_usage
+from launcher.text import count_noun, one_line, sanitize
 from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
 
 SCHEMA = "gpulaunch.run/1"
@@ -26,7 +26,7 @@ def render_launch(plan: Plan, where: str) -> Iterator[str]:
     """Yield what is about to start, and every value that was corrected."""
     for change in redacted(plan).changes:
         yield change_text(change)
-    ranks = counted(plan.world_size, "rank")
+    ranks = count_noun(plan.world_size, "rank")
     nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
     port = f", main port {plan.main_port}" if plan.opens_port else ""
     precision = plan.precision.mixed_precision
@@ -46,7 +46,7 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
     for text in outcome.verification.mismatches:
         yield f"not as planned: {text}"
     if outcome.verdict == "finished" and outcome.plan.opens_port:
-        yield from unverified_lines(outcome)
+        yield from render_unverified(outcome)
     for host, why in outcome.cleanup.lost.items():
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
         if host not in outcome.cleanup.still_running:
@@ -63,11 +63,11 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
     if outcome.stop_checkpoint is not None:
         yield outcome.stop_checkpoint.text
     if outcome.restarts is not None:
-        yield from restart_lines(outcome.restarts)
-    yield from usage_lines(outcome.measurements.usage)
+        yield from render_restarts(outcome.restarts)
+    yield from render_usage(outcome.measurements.usage)
     if outcome.measurements.phases:
         yield format_phases(outcome.measurements.phases)
-    yield from output_lines(outcome)
+    yield from render_output_dirs(outcome)
     yield from _not_kept_lines(outcome)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
@@ -116,7 +116,7 @@ def _diagnosis_lines(diagnosis: Diagnosis | None) -> Iterator[str]:
     yield from rest
 
 
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
+def encode_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome as plain JSON types, schema gpulaunch.run/1."""
     cause = outcome.cause.failure
     return {
@@ -126,9 +126,11 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "verdict": outcome.verdict,
         "exit_code": outcome.exit_code,
         "why": outcome.why,
-        "diagnosis": None if outcome.cause.diagnosis is None else diagnosis_json(outcome.cause.diagnosis, ()),
-        "root_cause": None if cause is None else _cause_json(cause),
-        "hang": None if outcome.cause.hang is None else hang_json(outcome.cause.hang),
+        "diagnosis": None
+        if outcome.cause.diagnosis is None
+        else encode_diagnosis(outcome.cause.diagnosis, ()),
+        "root_cause": None if cause is None else _encode_cause(cause),
+        "hang": None if outcome.cause.hang is None else encode_hang(outcome.cause.hang),
         "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
         "world_size": outcome.plan.world_size,
         "mixed_precision": outcome.plan.precision.mixed_precision,
@@ -148,15 +150,15 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "logs": str(outcome.directory),
         "logs_incomplete": outcome.logs_incomplete,
         "run_dirs": dict(outcome.run_dirs),
-        "output_dirs": output_dirs(outcome),
-        "stop_checkpoint": _stop_checkpoint_json(outcome.stop_checkpoint),
+        "output_dirs": find_output_dirs(outcome),
+        "stop_checkpoint": _encode_stop_checkpoint(outcome.stop_checkpoint),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,
-        "restarts": None if outcome.restarts is None else restarts_json(outcome.restarts),
+        "restarts": None if outcome.restarts is None else encode_restarts(outcome.restarts),
         "phases": [
             {"name": each.name, "seconds": round(each.seconds, 3)} for each in outcome.measurements.phases
         ],
-        "usage": [usage_json(used) for used in outcome.measurements.usage],
+        "usage": [encode_usage(used) for used in outcome.measurements.usage],
         "usage_missing": dict(outcome.measurements.usage_missing),
         "clock_offset_s": {
             host: round(seconds, 3) for host, seconds in outcome.measurements.clock_offset_s.items()
@@ -164,14 +166,14 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _stop_checkpoint_json(found: StopCheckpoint | None) -> dict[str, Any] | None:
+def _encode_stop_checkpoint(found: StopCheckpoint | None) -> dict[str, Any] | None:
     if found is None:
         return None
     step = found.step if found.step >= 0 else None
     return {"path": found.path or None, "step": step, "known": found.known, "why": found.why}
 
 
-def _cause_json(cause: Failure) -> dict[str, Any]:
+def _encode_cause(cause: Failure) -> dict[str, Any]:
     return {
         "host": cause.host,
         "rank": cause.rank,

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from launcher.config.host_sets import short_host_range
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import LOCALHOST
 from launcher.follow.outcome import Outcome
 from launcher.text import one_line
 
 
-def output_dirs(outcome: Outcome) -> dict[str, str]:
+def find_output_dirs(outcome: Outcome) -> dict[str, str]:
     """Return {host: directory} of the hosts on which the run config says where the script writes."""
     return {
         node.host: node.output_dir.replace("{run_dir}", outcome.run_dirs.get(node.host, "{run_dir}"))
@@ -17,7 +17,7 @@ def output_dirs(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def output_lines(outcome: Outcome) -> Iterator[str]:
+def render_output_dirs(outcome: Outcome) -> Iterator[str]:
     """Yield a line for each directory with output; of a run without `output`, where its script ran.
 
     The plan of a run that was found on its hosts has no argv, and knows of neither directory.
@@ -27,12 +27,12 @@ def output_lines(outcome: Outcome) -> Iterator[str]:
     if not outcome.run_dirs:
         return  # no host has started anything
     remote = [node for node in outcome.plan.nodes if node.host != LOCALHOST]
-    known = output_dirs(outcome)
+    known = find_output_dirs(outcome)
     by_place: dict[str, list[str]] = {}
     for host, place in known.items():
         by_place.setdefault(place, []).append(host)
     for place, hosts in by_place.items():
-        on = "" if hosts == [LOCALHOST] else f" on {short_host_range(tuple(hosts))}"
+        on = "" if hosts == [LOCALHOST] else f" on {fold_hosts(tuple(hosts))}"
         yield f"output: {one_line(place, 400)}{on}"
     if not remote or outcome.slurm_job:
         return
@@ -42,6 +42,6 @@ def output_lines(outcome: Outcome) -> Iterator[str]:
         return
     places = sorted({node.cwd or "~" for node in remote if node.argv})
     where = f"in {one_line(', '.join(places))} " if places else ""
-    on = short_host_range(tuple(node.host for node in remote))
+    on = fold_hosts(tuple(node.host for node in remote))
     path = "--path PATH" if places else "(--path PATH if its config names no output)"
     yield f"to copy what the script wrote {where}on {on}: {fetch} {path}"

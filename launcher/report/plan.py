@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from launcher.config.host_sets import short_host_range
+from launcher.config.host_sets import fold_hosts
 from launcher.engines.base import RUN_DIR
 from launcher.host_checks.merged_findings import merge_findings
-from launcher.host_checks.render_json import merged_json
+from launcher.host_checks.render_json import encode_merged_finding
 from launcher.planning.plan import Change, NodePlan, Plan
-from launcher.text import counted, sanitize
+from launcher.text import count_noun, sanitize
 from preflight.decide.decision import DecisionReason
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_env, redact_text, redact_value, redact_words
@@ -24,7 +24,7 @@ _MOST_NODES = 16
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
-def plan_text(plan: Plan, *, show_secrets: bool = False, verbose: bool = False) -> str:
+def render_plan(plan: Plan, *, show_secrets: bool = False, verbose: bool = False) -> str:
     """Return the plan for people: what was changed and why, then each host's ranks and command.
 
     `verbose`: with the environment of each command; who wants to see secrets wants to see it, too. Of many
@@ -37,7 +37,7 @@ def plan_text(plan: Plan, *, show_secrets: bool = False, verbose: bool = False) 
     return "\n".join(sanitize(line, keep_lines=False) for line in lines) + "\n"
 
 
-def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
+def encode_plan(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     """Return the plan as plain JSON types, schema gpulaunch.plan/1. Secrets are hidden, unless asked for."""
     plan = plan if show_secrets else redacted(plan)
     data: dict[str, Any] = {
@@ -52,8 +52,8 @@ def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
         "hang_timeout_s": plan.hang_timeout_s,
         "changes": encode(plan.changes),
         "reasons": encode(plan.reasons),
-        "nodes": [_node_json(node) for node in plan.nodes],
-        "findings": [merged_json(each) for each in merge_findings(plan.findings)],
+        "nodes": [_encode_node(node) for node in plan.nodes],
+        "findings": [encode_merged_finding(each) for each in merge_findings(plan.findings)],
     }
     return data
 
@@ -105,7 +105,7 @@ def _command(node: NodePlan) -> str:
 
 def _lines(plan: Plan, groups: list[list[NodePlan]], world_size: int, *, verbose: bool) -> Iterator[str]:
     """Yield the lines of a plan whose nodes are the first of each group."""
-    ranks, hosts = counted(world_size, "rank"), counted(sum(map(len, groups)), "host")
+    ranks, hosts = count_noun(world_size, "rank"), count_noun(sum(map(len, groups)), "host")
     name = f"{plan.job_name}: " if plan.job_name else ""
     yield f"{name}{ranks} on {hosts}, mixed precision {plan.precision.mixed_precision}"
     if plan.opens_port:
@@ -122,8 +122,8 @@ def _lines(plan: Plan, groups: list[list[NodePlan]], world_size: int, *, verbose
         yield ""
         yield from _node_lines(node, verbose=verbose)
         if len(group) > 1:
-            others = short_host_range(tuple(each.host for each in group[1:]))
-            more = counted(len(group) - 1, "more host")
+            others = fold_hosts(tuple(each.host for each in group[1:]))
+            more = count_noun(len(group) - 1, "more host")
             yield f"  and so on {more}, each with its own ranks and GPUs: {others}"
 
 
@@ -154,7 +154,7 @@ def _merged_reasons(reasons: Sequence[DecisionReason], names: set[str]) -> Itera
         merged.setdefault(key, []).extend([host] if own else [])
     for (words, source), hosts in merged.items():
         text = re.sub("^has ", "have ", words) if len(hosts) > 1 else words
-        yield (f"{short_host_range(tuple(hosts))} {text}" if hosts else text), source
+        yield (f"{fold_hosts(tuple(hosts))} {text}" if hosts else text), source
 
 
 def _node_lines(node: NodePlan, *, verbose: bool) -> Iterator[str]:
@@ -173,11 +173,11 @@ def _node_lines(node: NodePlan, *, verbose: bool) -> Iterator[str]:
     if verbose:
         yield f"  removed from the environment: {' '.join(node.unset)}"
     else:
-        names = counted(len(node.env), "variable")
+        names = count_noun(len(node.env), "variable")
         yield f"  environment: {names} set, {len(node.unset)} removed (-v shows them)"
 
 
-def _node_json(node: NodePlan) -> dict[str, Any]:
+def _encode_node(node: NodePlan) -> dict[str, Any]:
     data: dict[str, Any] = encode(node)
     data["env"] = dict(sorted(node.env.items()))
     data["files"] = dict(node.files)

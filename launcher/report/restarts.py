@@ -12,7 +12,7 @@ from preflight.facts.redaction import redact_words
 RECORD_SCHEMA = "gpulaunch.restart/1"
 
 
-def policy_lines(
+def render_restart_policy(
     spec: RestartOptions, spares: Iterable[HostEntry], *, show_secrets: bool = False
 ) -> Iterator[str]:
     """Yield what happens when the run fails."""
@@ -33,7 +33,7 @@ def policy_lines(
         yield "  with the same arguments: no resume_args"
 
 
-def unattended_line(hosts: int, *, continues: bool) -> str:
+def describe_unattended_restart(hosts: int, *, continues: bool) -> str:
     """Return who restarts the run while no client follows it."""
     if not continues:
         return "  not while its client is gone: the run ends with it (on_disconnect: stop)"
@@ -46,7 +46,7 @@ def _resume_args(spec: RestartOptions, *, show_secrets: bool) -> tuple[str, ...]
     return spec.resume_args if show_secrets else redact_words(spec.resume_args)
 
 
-def policy_json(
+def encode_restart_policy(
     spec: RestartOptions, spares: Iterable[HostEntry], *, show_secrets: bool = False
 ) -> dict[str, Any]:
     """Return the same for programs."""
@@ -62,7 +62,7 @@ def policy_json(
     }
 
 
-def restart_json(
+def encode_restart(
     number: int, after: str, why: str, resumed_from: str, changes: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return what is kept with a start that is a restart, schema gpulaunch.restart/1."""
@@ -76,7 +76,7 @@ def restart_json(
     }
 
 
-def restarts_json(restarts: RestartHistory) -> dict[str, Any]:
+def encode_restarts(restarts: RestartHistory) -> dict[str, Any]:
     """Return all starts of a run, for its outcome."""
     return {
         "max": restarts.max,
@@ -105,7 +105,7 @@ def _start(start: StartRecord) -> dict[str, Any]:
     }
 
 
-def restart_lines(restarts: RestartHistory) -> Iterator[str]:
+def render_restarts(restarts: RestartHistory) -> Iterator[str]:
     """Yield the starts of a run that was started more than once, and why there were no more."""
     if restarts.count:
         for number, start in enumerate(restarts.starts, 1):

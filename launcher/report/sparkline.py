@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from launcher.report.html.ticks import number_label
-from launcher.rundir.layout import metrics_of_run
+from launcher.report.html.ticks import format_tick
+from launcher.rundir.layout import read_run_metrics
 from launcher.rundir.metrics import Sample
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -17,7 +17,7 @@ _LARGE = 16 << 20
 """At the end of a run a longer log would take too long to read; the report reads it."""
 
 
-def sparkline(
+def draw_sparkline(
     values: Sequence[float],
     *,
     width: int = WIDTH,
@@ -38,20 +38,20 @@ def sparkline(
     return "".join(_bar(mean, low, high, ramp) for mean in means)
 
 
-def curve_lines(directory: Path, *, ascii_only: bool = False) -> Iterator[str]:
+def render_curves(directory: Path, *, ascii_only: bool = False) -> Iterator[str]:
     """Yield the loss and the gradient norm of a run whose logs are local, one line each."""
-    metrics = metrics_of_run(directory, limit=_LARGE)
+    metrics = read_run_metrics(directory, limit=_LARGE)
     if metrics is None:
         return
     for name, samples in (("loss", metrics.loss), ("grad norm", metrics.norm)):
         if len(samples) > 1:
-            yield series_line(name, samples, ascii_only=ascii_only)
+            yield render_series(name, samples, ascii_only=ascii_only)
 
 
-def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = False) -> str:
+def render_series(name: str, samples: Sequence[Sample], *, ascii_only: bool = False) -> str:
     """Return `loss  2.31 ▇▅▃▁ 0.42 (120 values)`."""
     values = [sample.value for sample in samples]
-    bars = sparkline(values, ascii_only=ascii_only)
+    bars = draw_sparkline(values, ascii_only=ascii_only)
     bad = sum(not math.isfinite(value) for value in values)
     note = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
     return f"{name:<9} {format_value(values[0])} {bars} {format_value(values[-1])} ({note})"
@@ -59,7 +59,7 @@ def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = Fals
 
 def format_value(value: float) -> str:
     """Return a number in few characters."""
-    return number_label(value)
+    return format_tick(value)
 
 
 def _shares(values: Sequence[float], width: int) -> list[Sequence[float]]:

@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.follow.failures import signal_name
-from launcher.report.deep import deep_lines
-from launcher.report.html.escape import ends_by_rank
-from launcher.report.sparkline import format_value, series_line, sparkline
-from launcher.rundir.end_state import describe_end, how_all_ended
-from launcher.rundir.layout import RunFiles, best_metrics_log
+from launcher.report.deep import render_deep_report
+from launcher.report.html.escape import read_ends_by_rank
+from launcher.report.sparkline import draw_sparkline, format_value, render_series
+from launcher.rundir.end_state import describe_end, summarize_ends
+from launcher.rundir.layout import RunFiles, choose_metrics_log
 from launcher.rundir.metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
-from launcher.safe_json import mappings_of, number_of
-from launcher.text import duration, gib, one_line, sanitize, table_lines
+from launcher.safe_json import read_mappings, read_number
+from launcher.text import align_rows, format_memory, one_line, sanitize, spell_duration
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40
@@ -21,13 +21,13 @@ _USE_WIDTH = 24
 _NAMES = {"grad_norm": "grad norm", "learning_rate": "lr"}
 
 
-def summary_lines(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
+def render_summary(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
     """Yield how it ended, its curves, what its ranks used, and what happened."""
     yield from _head(run)
     yield from _curves(run, ascii_only=ascii_only)
     yield from _ranks(run, ascii_only=ascii_only)
     if run.deep:
-        yield from deep_lines(run.deep, ascii_only=ascii_only)
+        yield from render_deep_report(run.deep, ascii_only=ascii_only)
     if run.events:
         yield "events:"
     began = run.events[0].at if run.events else 0.0
@@ -37,19 +37,19 @@ def summary_lines(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
             yield f"  ... {left} more ..."
         if left <= 0 or number < _EVENTS // 2 or number >= _EVENTS // 2 + left:
             mark = "!" if event.bad else " "
-            yield f"  {'+' + duration(event.at - began):>14} {mark} {one_line(event.text, 160)}"
+            yield f"  {'+' + spell_duration(event.at - began):>14} {mark} {one_line(event.text, 160)}"
 
 
-def summary_json(run: RunFiles) -> dict[str, Any]:
+def encode_summary(run: RunFiles) -> dict[str, Any]:
     """Return all that the report draws, schema gpulaunch.report/1; what is not a number is null."""
-    log = best_metrics_log(run.logs)
+    log = choose_metrics_log(run.logs)
     return {
         "schema": SCHEMA,
         "run_id": sanitize(run.run_id, keep_lines=False),
         "outcome": run.outcome or None,
         "source": None if log is None else {"rank": log.rank, "host": log.host},
         "curves": {name: _points(samples) for name, samples in _series(run)},
-        "usage": [_usage_json(series) for series in run.usage],
+        "usage": [_encode_usage(series) for series in run.usage],
         "deep": run.deep or None,
         "events": [{"at": each.at, "text": sanitize(each.text), "bad": each.bad} for each in run.events],
     }
@@ -60,21 +60,21 @@ def _head(run: RunFiles) -> Iterator[str]:
     name = sanitize(run.run_id, keep_lines=False)
     if outcome:
         why = f": {one_line(str(outcome['why']), 160)}" if outcome.get("why") else ""
-        code, took = outcome.get("exit_code", "?"), duration(outcome.get("seconds"))
+        code, took = outcome.get("exit_code", "?"), spell_duration(outcome.get("seconds"))
         yield f"{name}: {one_line(str(outcome.get('verdict', '?')))}{why} (exit code {code}) after {took}"
         if outcome.get("attempts", 1) != 1:
             yield f"attempts: {one_line(str(outcome['attempts']))}"
     elif run.ends:
-        yield f"{name}: {one_line(describe_end(*how_all_ended(run.ends)), 200)}"
+        yield f"{name}: {one_line(describe_end(*summarize_ends(run.ends)), 200)}"
     else:
         fetch = "gpulaunch fetch brings how it ended"
         yield f"{name}: no outcome is kept locally: it is live, or ended when no client followed it; {fetch}"
-    phases = mappings_of(outcome.get("phases"))
+    phases = read_mappings(outcome.get("phases"))
     if phases:
-        columns = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)
+        columns = (f"{each.get('name', '?')} {spell_duration(each.get('seconds'))}" for each in phases)
         yield sanitize(", ".join(columns), keep_lines=False)
     if plan:
-        hosts = ", ".join(str(node.get("host", "?")) for node in mappings_of(plan.get("nodes")))
+        hosts = ", ".join(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes")))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
         yield one_line(f"{words}{plan.get('mixed_precision', '?')}", 400)
     cause = outcome.get("root_cause")
@@ -83,7 +83,7 @@ def _head(run: RunFiles) -> Iterator[str]:
 
 
 def _series(run: RunFiles) -> Iterator[tuple[str, Sequence[Sample]]]:
-    log = best_metrics_log(run.logs)
+    log = choose_metrics_log(run.logs)
     if log is None:
         return
     metrics = log.metrics
@@ -98,17 +98,17 @@ def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
     for name, samples in _series(run):
         words = _NAMES.get(name, name.replace("_per_second", "/s"))
         if len(samples) > 1:
-            yield series_line(words, samples, ascii_only=ascii_only)
+            yield render_series(words, samples, ascii_only=ascii_only)
         elif samples:
             yield f"{words:<9} {format_value(samples[0].value)} (one value)"
 
 
 def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
-    ends = ends_by_rank(run)
+    ends = read_ends_by_rank(run)
     codes = {rank: end.get("code") for rank, end in ends.items()}
     hosts = {rank: end.get("host") for rank, end in ends.items()}
     used = {series.rank: series for series in run.usage}
-    kept = {each.get("rank"): each for each in mappings_of(run.outcome.get("usage"))}
+    kept = {each.get("rank"): each for each in read_mappings(run.outcome.get("usage"))}
     hosts |= {rank: series.host for rank, series in used.items()}
     ranks = sorted({*codes, *used})
     if not ranks:
@@ -121,7 +121,7 @@ def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
         host = one_line(str(hosts.get(rank, "?")), 40)
         use = _use(used.get(rank), kept.get(rank) or {}, ascii_only=ascii_only)
         rows.append((str(rank), host, ended, *use))
-    yield from table_lines(rows)
+    yield from align_rows(rows)
 
 
 def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool) -> tuple[str, str, str]:
@@ -132,16 +132,16 @@ def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool
         return "not measured", "", ""
     use, memory, of = ("busy", "memory_mib", "GPU") if on_gpu else ("cpu", "rss_mib", "core")
     columns = ("gpu_busy_mean", "gpu_memory_peak_mib") if on_gpu else ("cpu_mean", "rss_peak_mib")
-    mean, peak = (number_of(kept.get(name)) for name in columns)
+    mean, peak = (read_number(kept.get(name)) for name in columns)
     if series is not None:
         mean = series.mean(use) if mean is None else mean
         peak = series.peak(memory) if peak is None else peak
     values = [value for value in series.values[use] if math.isfinite(value)] if series is not None else []
     words = "not measured" if mean is None else f"{mean:.0f} % of {'its GPU' if of == 'GPU' else 'a core'}"
     return (
-        "not measured" if peak is None else gib(peak),
+        "not measured" if peak is None else format_memory(peak),
         words,
-        sparkline(values, width=_USE_WIDTH, ascii_only=ascii_only, span=(0.0, 100.0)),
+        draw_sparkline(values, width=_USE_WIDTH, ascii_only=ascii_only, span=(0.0, 100.0)),
     )
 
 
@@ -150,10 +150,10 @@ def _points(samples: Sequence[Sample]) -> dict[str, list[Any]]:
         "step": [sample.step for sample in samples],
         "epoch": [sample.epoch for sample in samples],
         "offset": [sample.offset for sample in samples],
-        "value": [number_of(sample.value) for sample in samples],
+        "value": [read_number(sample.value) for sample in samples],
     }
 
 
-def _usage_json(series: RankSeries) -> dict[str, Any]:
-    columns = {name: [number_of(value) for value in series.values[name]] for name in COLUMNS}
+def _encode_usage(series: RankSeries) -> dict[str, Any]:
+    columns = {name: [read_number(value) for value in series.values[name]] for name in COLUMNS}
     return {"rank": series.rank, "host": series.host, "at": series.at, **columns}

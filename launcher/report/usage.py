@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from launcher.follow.usage import RankUsage
-from launcher.text import gib
+from launcher.text import format_memory
 
 FEW = 8
 """So many ranks are reported one by one; of more the mean and the extremes."""
 
 
-def usage_lines(usage: Sequence[RankUsage]) -> Iterator[str]:
+def render_usage(usage: Sequence[RankUsage]) -> Iterator[str]:
     """Yield peak memory and mean use, by rank where they are few."""
     gpus = [used for used in usage if used.on_gpu]
     cpus = [used for used in usage if not used.on_gpu]
@@ -19,13 +19,13 @@ def usage_lines(usage: Sequence[RankUsage]) -> Iterator[str]:
             yield from (f"rank {used.rank} on {used.host}: {words(used)}" for used in ranks)
     if len(gpus) > FEW:
         yield from _extremes(gpus, "GPU use", lambda used: used.gpu_busy, _percent)
-        yield from _extremes(gpus, "peak GPU memory", lambda used: used.gpu_mib, gib)
+        yield from _extremes(gpus, "peak GPU memory", lambda used: used.gpu_mib, format_memory)
     if len(cpus) > FEW:
         yield from _extremes(cpus, "CPU use", lambda used: used.cpu, _percent)
-        yield from _extremes(cpus, "peak memory", lambda used: used.rss_mib, gib)
+        yield from _extremes(cpus, "peak memory", lambda used: used.rss_mib, format_memory)
 
 
-def usage_json(used: RankUsage) -> dict[str, Any]:
+def encode_usage(used: RankUsage) -> dict[str, Any]:
     """Return one rank's as plain JSON types."""
     return {
         "rank": used.rank,
@@ -50,7 +50,7 @@ def _cpu_words(used: RankUsage) -> str:
 
 
 def _memory(mib: float | None) -> str:
-    return "not measured" if mib is None else gib(mib)
+    return "not measured" if mib is None else format_memory(mib)
 
 
 def _extremes(

@@ -66,7 +66,7 @@ def list_checkpoints(
             answer = rpc.call(
                 connection, entry.python, "find_checkpoints", request, name=_NAME, timeout_s=ANSWER_S
             )
-        return checkpoints_in(answer, entry.name)
+        return parse_checkpoints(answer, entry.name)
 
     found: dict[str, tuple[Checkpoint, ...]] = {}
     for entry, result in zip(entries, fanout(one, entries), strict=True):
@@ -82,7 +82,7 @@ def checkpoint_dir(entry: HostEntry, job: Job) -> str:
     return job.output_in(workdir) or workdir
 
 
-def checkpoints_in(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ...]:
+def parse_checkpoints(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ...]:
     """Return what launcher/onhost/find_checkpoints.py has answered. Raises AgentProtocolError."""
     try:
         return tuple(

@@ -10,13 +10,13 @@ from preflight.facts.missing import Missing
 KernelLogs = Mapping[str, KernelLog]
 
 
-def kernel_logs(facts: Mapping[str, HostFacts]) -> dict[str, KernelLog]:
+def read_kernel_logs(facts: Mapping[str, HostFacts]) -> dict[str, KernelLog]:
     """Return the kernel logs of the hosts where they could be read."""
     logs = {host: each.kernel_log for host, each in facts.items()}
     return {host: log for host, log in logs.items() if not isinstance(log, Missing)}
 
 
-def entries_since(old: KernelLog | None, new: KernelLog | None) -> KernelLog | None:
+def select_entries_since(old: KernelLog | None, new: KernelLog | None) -> KernelLog | None:
     """Return what is new in a host's kernel log; None where one of the two could not be read.
 
     Without kills for lack of memory: of those the supervisors say more, which count them as they happen.
@@ -36,7 +36,7 @@ def refine_with_kernel_log(outcome: Outcome, before: KernelLogs, after: KernelLo
     cause, diagnosis = outcome.cause.failure, outcome.cause.diagnosis
     if cause is None or diagnosis is None:
         return outcome
-    log = entries_since(before.get(cause.host), after.get(cause.host))
+    log = select_entries_since(before.get(cause.host), after.get(cause.host))
     if log is None:
         return outcome
     log = replace(log, oom_kills=(cause.kernel_oom,) if cause.kernel_oom else ())

@@ -16,13 +16,13 @@ from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.host_checks.evaluation import PreflightResult, read_remote_script
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
-from launcher.report.outcome import outcome_json
-from launcher.report.restarts import restart_json
+from launcher.report.outcome import encode_outcome
+from launcher.report.restarts import encode_restart
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.hold import Hold, OtherStart, RestartHold, take_hold
 from launcher.restart.host_set import SparePolicy, select_hosts
-from launcher.restart.kernel_log import kernel_logs, refine_with_kernel_log
+from launcher.restart.kernel_log import read_kernel_logs, refine_with_kernel_log
 from launcher.restart.launch_changes import describe_changes
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec
@@ -102,7 +102,7 @@ class RestartLoop(Closing):
     def note_facts(self, facts: Mapping[str, HostFacts]) -> None:
         """Keep what later starts compare with."""
         known = {host: log for host, log in self._kernel_logs.items() if host not in facts}
-        self._kernel_logs = known | kernel_logs(facts)
+        self._kernel_logs = known | read_kernel_logs(facts)
 
     def run(self, prepared: CheckedLaunch, last: Outcome | None = None) -> Outcome:
         """Launch, and again, until the run is over or another one has it; `last` came before."""
@@ -242,7 +242,7 @@ class RestartLoop(Closing):
         if outcome.verdict == "detached":
             return whole  # it continues: how it ends is not known yet
         book = LogStore(whole.directory)
-        book.store(OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
+        book.store(OUTCOME, json.dumps(encode_outcome(whole), indent=1) + "\n")
         return replace(whole, logs_incomplete=whole.logs_incomplete or book.failed)
 
     def follow_up(self, outcome: Outcome) -> CheckedLaunch | NoRestart:
@@ -356,7 +356,7 @@ class RestartLoop(Closing):
             self._screen.notify(line)
         self._changes = changes
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)
-        record = restart_json(
+        record = encode_restart(
             len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, changes
         )
         kept = (*self._first.extra_files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))

@@ -22,7 +22,7 @@ def condition_after(end: Mapping[str, Any]) -> RunStatus:
     return "failed" if end.get("launcher_code") else "finished"
 
 
-def why_ended(end: Mapping[str, Any]) -> str:
+def explain_end(end: Mapping[str, Any]) -> str:
     """Return why a node ended: its supervisor's reason, else its exit codes; "" when it ended well."""
     if end.get("why"):
         return str(end["why"])
@@ -40,10 +40,10 @@ def describe_end(condition: str, why: str) -> str:
     return f"{condition}: {why}" if why else condition
 
 
-def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[RunStatus, str]:
+def summarize_ends(ends: Iterable[Mapping[str, Any]]) -> tuple[RunStatus, str]:
     """Return the worst that became of any node, and why: the reason of the first that came to that."""
     ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
     found = {condition_after(end) for end in ordered}
     worst: RunStatus = next((condition for condition in _WORST if condition in found), "lost")
-    whys = (why_ended(end) for end in ordered if condition_after(end) == worst)
+    whys = (explain_end(end) for end in ordered if condition_after(end) == worst)
     return worst, next((why for why in whys if why), "")

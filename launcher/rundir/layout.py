@@ -134,7 +134,7 @@ def _log(path: Path) -> RankLog:
     return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))
 
 
-def best_metrics_log(logs: Iterable[RankLog]) -> RankLog | None:
+def choose_metrics_log(logs: Iterable[RankLog]) -> RankLog | None:
     """Return the log that prints most of the training; of equals the lowest rank's."""
     best: RankLog | None = None
     count = 0
@@ -146,7 +146,7 @@ def best_metrics_log(logs: Iterable[RankLog]) -> RankLog | None:
     return best
 
 
-def metrics_of_run(directory: Path, *, limit: int | None = None) -> "Metrics | None":
+def read_run_metrics(directory: Path, *, limit: int | None = None) -> "Metrics | None":
     """Return what the first rank that prints a loss says; None: none does. `limit`: bytes of a log."""
     from launcher.rundir.metrics import read_metrics  # noqa: PLC0415 - as above
 

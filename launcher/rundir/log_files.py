@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from launcher.errors import BadInput
 from launcher.rundir.layout import has_end, is_run
-from launcher.rundir.run_id import names_run, run_name, started_text
+from launcher.rundir.run_id import format_start, names_run, run_name
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
 
@@ -58,7 +58,7 @@ def _directory_of(word: str, runs: Path) -> Path | None:
     return find_local_run(word, runs)
 
 
-def runs_without_end(words: Sequence[str], runs: Path) -> list[str]:
+def list_runs_without_end(words: Sequence[str], runs: Path) -> list[str]:
     """Return the names of the runs among the words whose end is not kept locally: their logs may continue."""
     found = (_directory_of(word, runs) for word in words if word != "-")
     return [path.name for path in found if path is not None and is_run(path) and not has_end(path)]
@@ -94,7 +94,7 @@ def find_local_run(word: str, runs: Path) -> Path:
 
 def _started(directory: Path) -> tuple[str, float]:
     """Return when a local run was started, by its id: fetching makes none newer."""
-    return started_text(directory.name), directory.stat().st_mtime
+    return format_start(directory.name), directory.stat().st_mtime
 
 
 def _of_run(directory: Path) -> list[Log]:

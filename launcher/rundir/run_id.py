@@ -12,11 +12,11 @@ RUN_NAME_RULE = "at most 40 letters, digits and _ . - that neither start nor end
 
 
 def is_run_name(word: str) -> bool:
-    """Return whether `new_run_id` puts a name into the id as it is."""
+    """Return whether `make_run_id` puts a name into the id as it is."""
     return re.fullmatch(_NAME, word, re.ASCII) is not None and word == word.rstrip("-.")
 
 
-def new_run_id(name: str) -> str:
+def make_run_id(name: str) -> str:
     """Return a name for a run: what, when, and enough chance for two in one second."""
     safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
     chance = os.urandom(3).hex()
@@ -45,6 +45,6 @@ def run_name(run_id: str) -> str:
     return "-".join(run_id.split("-")[:-3]) if is_run_id(run_id) else ""
 
 
-def started_text(run_id: str) -> str:
+def format_start(run_id: str) -> str:
     """Return when a run was started, by its name, as text that sorts; "" for a name of another form."""
     return "-".join(run_id.split("-")[-3:-1]) if is_run_id(run_id) else ""

@@ -130,7 +130,7 @@ def _not_a_rank(ranks: Iterable[str], place: str) -> str:
     return f"{place}: {odd[0]!r} is not a rank" if odd else ""
 
 
-def valid_runs(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def validate_runs(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an answer of mode list with the runs that fit, and why the first other does not."""
     runs = answer.get("runs", [])
     if not isinstance(runs, list):

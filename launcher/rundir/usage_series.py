@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.rundir.log_store import safe_name
-from launcher.safe_json import mapping_of
+from launcher.safe_json import read_mapping
 from preflight.frozen import dataclass
 
 USAGE = "usage.jsonl"
@@ -52,13 +52,13 @@ def read_usage(
         for sample in _samples(path):
             at = sample["t"] + (float(behind) if isinstance(behind, int | float) else 0.0)
             for rank, uuid in slots.items():
-                _take(ranks[rank], at, mapping_of(sample.get("gpus")).get(uuid), sample, str(rank))
+                _take(ranks[rank], at, read_mapping(sample.get("gpus")).get(uuid), sample, str(rank))
         found += [series for series in ranks.values() if any(map(series.has, COLUMNS))]
     return tuple(sorted(found, key=lambda series: series.rank))
 
 
 def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any], rank: str) -> None:
-    measured = {**mapping_of(gpu), **mapping_of(mapping_of(sample.get("ranks")).get(rank))}
+    measured = {**read_mapping(gpu), **read_mapping(read_mapping(sample.get("ranks")).get(rank))}
     if not measured:
         return
     series.at.append(at)
@@ -89,8 +89,8 @@ def _slots(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[int, str]]]:
     """Yield each host's ranks with the UUIDs of their GPUs."""
     nodes = plan.get("nodes")
     for node in nodes if isinstance(nodes, list) else []:
-        first = mapping_of(node).get("first_rank")
-        slots = mapping_of(mapping_of(node).get("ranks")).get("slots")
+        first = read_mapping(node).get("first_rank")
+        slots = read_mapping(read_mapping(node).get("ranks")).get("slots")
         if not isinstance(first, int) or not isinstance(slots, list):
             continue
         yield (

@@ -22,7 +22,7 @@ from launcher.launch.signals import (
     drop_terminal,
 )
 from launcher.local.safe_paths import path_below
-from launcher.report.outcome import outcome_json
+from launcher.report.outcome import encode_outcome
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.access import RunAccess
@@ -143,7 +143,7 @@ class AttachedRun(FollowedRun):
         """Return how it ended, and keep that with the logs where no client has before."""
         outcome = self._build_outcome(self._duration(), 1)
         if not path_below(self._book.directory, OUTCOME).exists():
-            self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+            self._book.store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
         outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete)
         times = [ended.at for ended in self._state.nodes.ended.values() if ended.at is not None]
         self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))

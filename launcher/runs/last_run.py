@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from launcher.config.run_config import local_folders
+from launcher.config.run_config import list_config_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
 from launcher.rundir.run_id import run_name
@@ -74,10 +74,10 @@ class SearchScope:
         return self.last(runs) if word == LAST else None
 
 
-def local_scope(logs: Path) -> SearchScope:
+def read_local_scope(logs: Path) -> SearchScope:
     """Return the scope of the working directory."""
     kept = [path.name for path in logs.iterdir() if path.is_dir()] if logs.is_dir() else []
-    files = [path for folder in local_folders() for path in folder.glob("*.y*ml")]
+    files = [path for folder in list_config_folders() for path in folder.glob("*.y*ml")]
     jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
     return SearchScope(frozenset(kept), frozenset(jobs), user_name())
 

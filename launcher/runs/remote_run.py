@@ -8,7 +8,7 @@ from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
 from launcher.planning.run_record import RunRecord, read_record
-from launcher.rundir.end_state import _WORST, RunStatus, condition_after, describe_end, why_ended
+from launcher.rundir.end_state import _WORST, RunStatus, condition_after, describe_end, explain_end
 from launcher.rundir.run_id import is_run_id, names_run
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
@@ -77,7 +77,7 @@ class NodeRun:
     def why(self) -> str:
         """Why it ended, by the word of its supervisor, or else by its exit codes; "" when it ended well."""
         if self.state.get("phase") == "ended":
-            return why_ended(self.end)
+            return explain_end(self.end)
         return "" if self.fields.get("alive") else "its supervisor is gone without a word"
 
     @property

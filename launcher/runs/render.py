@@ -8,16 +8,16 @@ from typing import Any
 from launcher.config.host_sets import host_range
 from launcher.rundir.end_state import describe_end
 from launcher.runs.remote_run import NodeRun, RemoteRun
-from launcher.text import counted, gib, one_line, sanitize, table_lines
-from preflight.checks.message_text import format_duration
+from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
+from preflight.checks.message_text import round_duration
 
 SCHEMA = "gpulaunch.runs/1"
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
 
 
-def runs_lines(runs: Sequence[RemoteRun], now: float) -> Iterator[str]:
+def render_runs(runs: Sequence[RemoteRun], now: float) -> Iterator[str]:
     """Yield the table, newest run last, and below it what needs a person's eye."""
-    yield from table_lines([_TITLES, *(_row(run, now) for run in runs)])
+    yield from align_rows([_TITLES, *(_row(run, now) for run in runs)])
     for run in runs:
         yield from _remarks(run)
 
@@ -27,14 +27,14 @@ def run_line(run: RemoteRun, now: float) -> str:
     return "  ".join(word for word in _row(run, now) if word != "-")
 
 
-def runs_json(
+def encode_runs(
     runs: Iterable[RemoteRun],
     errors: dict[str, str],
     strays: Mapping[str, Sequence[str]] | None = None,
     elsewhere: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Return the runs as plain JSON types, schema gpulaunch.runs/1."""
-    documents = [_run_json(run) for run in runs]
+    documents = [_encode_run(run) for run in runs]
     rejected_statements = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
     others = {one_line(host, 100): list(run_ids) for host, run_ids in (elsewhere or {}).items()}
     about = {"unreachable": errors, "rejected_statements": rejected_statements, "other_hosts": others}
@@ -56,7 +56,7 @@ def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
             _hosts(run),
             _hardware(run),
             run.record.started_by if run.record is not None else run.nodes[0].user,
-            f"{format_duration(now - run.started)} ago",
+            f"{round_duration(now - run.started)} ago",
         )
     )
 
@@ -77,7 +77,7 @@ def _state(run: RemoteRun) -> str:
     if condition == "waiting":
         return "waits for a restart"
     if condition == "running" and (run.unattended_s or 0.0) > 10.0:
-        return f"running, alone for {format_duration(run.unattended_s or 0.0)}"
+        return f"running, alone for {round_duration(run.unattended_s or 0.0)}"
     return condition
 
 
@@ -85,7 +85,7 @@ def _hardware(run: RemoteRun) -> str:
     uuids = [uuid for node in run.nodes for uuid in node.fields["spec"].get("gpus") or ()]
     if not uuids:
         ranks = sum(int(node.fields["spec"].get("ranks") or 0) for node in run.nodes)
-        return counted(ranks, "CPU rank") + _cpu_use(run)
+        return count_noun(ranks, "CPU rank") + _cpu_use(run)
     names = {
         slot.gpu_name: None
         for node in (run.record.plan.nodes if run.record is not None else ())
@@ -96,7 +96,7 @@ def _hardware(run: RemoteRun) -> str:
     words = f"{len(uuids)}x {'/'.join(names) or 'GPU'}"
     if use:
         words += f" {statistics.mean(percent for percent, _ in use):.0f}%"
-        words += f" {gib(sum(mib for _, mib in use))}"
+        words += f" {format_memory(sum(mib for _, mib in use))}"
     return words
 
 
@@ -106,7 +106,7 @@ def _cpu_use(run: RemoteRun) -> str:
     cpu = [rank["cpu"] for rank in ranks if isinstance(rank.get("cpu"), int | float)]
     memory = [rank["rss_mib"] for rank in ranks if isinstance(rank.get("rss_mib"), int | float)]
     words = f" {statistics.mean(cpu):.0f}%" if cpu else ""
-    return words + (f" {gib(sum(memory))}" if memory else "")
+    return words + (f" {format_memory(sum(memory))}" if memory else "")
 
 
 def _remarks(run: RemoteRun) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _missing(run: RemoteRun) -> list[str]:
     return [node.host for node in run.record.plan.nodes if node.node_rank not in here]
 
 
-def _run_json(run: RemoteRun) -> dict[str, Any]:
+def _encode_run(run: RemoteRun) -> dict[str, Any]:
     progress = run.progress
     return {
         "run_id": run.run_id,
@@ -158,7 +158,7 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
         "loss": progress.loss
         if progress.loss is None or abs(progress.loss) < float("inf")
         else str(progress.loss),
-        "next": _next_json(run),
+        "next": _encode_next(run),
         "conflict": run.conflict,
         "started_by": None if run.record is None else run.record.started_by,
         "started": run.started,
@@ -166,12 +166,12 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
         "unattended_s": run.unattended_s,
         "world_size": run.nodes[0].fields["spec"].get("world_size"),
         "total_nodes": run.total_nodes,
-        "nodes": [_node_json(node) for node in run.nodes],
+        "nodes": [_encode_node(node) for node in run.nodes],
         "missing": _missing(run) if run.total_nodes > len(run.nodes) else [],
     }
 
 
-def _next_json(run: RemoteRun) -> dict[str, Any] | None:
+def _encode_next(run: RemoteRun) -> dict[str, Any] | None:
     """Return what follows a start that has failed, None where nothing was to."""
     decided = next((node.fields["next"] for node in run.nodes if node.fields.get("next")), None)
     if decided is None:
@@ -181,7 +181,7 @@ def _next_json(run: RemoteRun) -> dict[str, Any] | None:
     return {"pending": kept, **{name: one_line(str(decided.get(name) or ""), 300) for name in names}}
 
 
-def _node_json(node: NodeRun) -> dict[str, Any]:
+def _encode_node(node: NodeRun) -> dict[str, Any]:
     spec = node.fields["spec"]
     return {
         "host": node.entry.name,

@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.errors import AgentProtocolError, BadInput, HostError
 from launcher.follow import protocol
-from launcher.remote.shell_errors import no_answer
+from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.state_schema import validate_answer
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection
@@ -35,7 +35,9 @@ def send_request(
             return dict(frame.header)
     except protocol.ProtocolError as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None
-    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.preamble)
+    refusal = explain_no_answer(
+        connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.preamble
+    )
     said = last_lines(done.stderr or reader.preamble)
     words = f"{python} gave no answer (exit status {done.exit_status})"
     raise refusal or HostError(connection.name, words + (f": {said}" if said else ""))

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.config.host_sets import short_host_range
+from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
-from launcher.planning.run_record import saved_run_records
+from launcher.planning.run_record import read_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
-from launcher.rundir.state_schema import valid_runs
+from launcher.rundir.state_schema import validate_runs
 from launcher.runs.remote_run import LAST, RemoteRun, RunChoice, merge_node_runs, select_run
 from launcher.runs.request import send_request
 from launcher.text import one_line
@@ -45,7 +45,7 @@ def search_hosts(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
     known = {LOCALHOST: inventory.lookup(LOCALHOST)}
     if inventory.hosts:
         known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
-    for launched in sorted(saved_run_records().values(), key=lambda record: record.at, reverse=True):
+    for launched in sorted(read_run_records().values(), key=lambda record: record.at, reverse=True):
         for entry in launched.entries:
             known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
     return tuple(known.values())
@@ -69,7 +69,7 @@ def search(
         with open_entry(entry) as connection:
             answer = send_request(connection, entry.python, {"mode": "list", **request})
         now = time.time()
-        answer, problem = valid_runs(answer)
+        answer, problem = validate_runs(answer)
         if problem:  # its other runs are good, and so are other hosts'
             detail = f"what it reports of a run is not understood: {one_line(problem, 160)}"
             problems[entry.name] = AgentProtocolError(entry.name, detail)
@@ -84,9 +84,12 @@ def search(
         if isinstance(result, GpulaunchError)
     }
     names = {*listed, *(entry.name for entry in hosts)}
-    merged = merge_node_runs(good, saved_run_records(), names=names)
+    merged = merge_node_runs(good, read_run_records(), names=names)
     return SearchResult(
-        merged.runs, problems | errors, merged.strays, runs_of_other_hosts(answer for _, answer, _ in good)
+        merged.runs,
+        problems | errors,
+        merged.strays,
+        find_runs_of_other_hosts(answer for _, answer, _ in good),
     )
 
 
@@ -120,7 +123,7 @@ def find_in_runs(
         if found.runs:
             raise
         where = format_hosts([entry.name for entry in hosts if entry.name not in found.errors])
-        silent = f"; these did not answer: {short_host_range(tuple(found.errors))}" if found.errors else ""
+        silent = f"; these did not answer: {fold_hosts(tuple(found.errors))}" if found.errors else ""
         what = "no run" if word == LAST else f'no run called "{word}"'
         if found.other_hosts and word != LAST:
             owners = format_hosts(list(found.other_hosts))
@@ -138,7 +141,7 @@ def unanswered_lines(errors: Mapping[str, str]) -> Iterator[str]:
         alike.setdefault(_NUMBER.sub("#", " ".join(words)), []).append(host)
     for hosts in alike.values():
         more = f" (and {len(hosts) - 1} more like it)" if len(hosts) > 1 else ""
-        yield f"{short_host_range(tuple(hosts))}: not asked: {errors[hosts[0]]}{more}"
+        yield f"{fold_hosts(tuple(hosts))}: not asked: {errors[hosts[0]]}{more}"
 
 
 def format_hosts(names: Sequence[str]) -> str:
@@ -149,7 +152,7 @@ def format_hosts(names: Sequence[str]) -> str:
 _MOST = 1000
 
 
-def runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+def find_runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return {host: run ids} of hosts whose own answers are not among these; how they are is theirs to say.
 
     A host that reports runs under its own name means a container of it, or another host that has its name.

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from launcher.config.host_ranges import SshTarget, parse_ssh_target
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.script_config import SYNC_ROOT
-from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
+from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
 from launcher.scaffold.sbatch_reader import BatchScript
 from preflight.frozen import dataclass
 
@@ -52,7 +52,7 @@ def name_hosts(
 def render_hosts_yaml(hosts: Sequence[HostDraft]) -> str:
     """Return a hosts.yaml."""
     lines = ["# Every key: docs/configuration.md, or gpulaunch schema hosts.", "hosts:"]
-    return "\n".join([*lines, *(line for host in hosts for line in entry_lines(host))]) + "\n"
+    return "\n".join([*lines, *(line for host in hosts for line in render_entry(host))]) + "\n"
 
 
 def render_node_defaults(host: HostDraft) -> str:
@@ -61,7 +61,7 @@ def render_node_defaults(host: HostDraft) -> str:
     return "\n".join([*lines, *(f"  {line}" for line in _python_lines(host.environments))]) + "\n"
 
 
-def entry_lines(host: HostDraft) -> Iterator[str]:
+def render_entry(host: HostDraft) -> Iterator[str]:
     """Yield a host as it is under `hosts:`."""
     yield f"  {_scalar(host.name)}:"
     yield from (f"    {line}" for line in _keys(host))
@@ -81,7 +81,7 @@ def _keys(host: HostDraft) -> Iterator[str]:
 
 def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
     """Yield the line for the interpreter, and the other ones as comments."""
-    chosen = best_interpreter(found)
+    chosen = choose_interpreter(found)
     if chosen is None:
         yield "python: python3   # none with torch was found: the path of yours, on the host"
     else:

@@ -57,7 +57,7 @@ def list_interpreters(
     return fanout(one, entries, width=width)
 
 
-def best_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
+def choose_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
     """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
     able = [each for each in found if each.torch]
     return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)

@@ -25,7 +25,7 @@ _REMEDIES = (
 _PREFIX = re.compile(r"^\w+: (?:error: )?", re.MULTILINE)
 
 
-def local_commands(environ: Mapping[str, str] = os.environ) -> Connection:
+def open_local_commands(environ: Mapping[str, str] = os.environ) -> Connection:
     """Return where Slurm's commands run by default: this machine, with this environment."""
     return LocalConnection(Endpoint(LOCALHOST, "local", ""), {**environ, "LC_ALL": "C"})
 
@@ -40,7 +40,7 @@ def run_slurm(
         fix = "is its controller up? `scontrol ping` says so"
         raise SlurmError(f"{argv[0]} has not answered within {timeout_s:g} s", fix) from None
     if done.exit_status == _ABSENT:
-        raise missing_command(argv[0])
+        raise report_missing_command(argv[0])
     if done.exit_status:
         said = last_words(done.stderr or done.stdout) or f"exit status {done.exit_status}"
         raise SlurmError(f"{argv[0]}: {said}", _remedy(said))
@@ -52,7 +52,7 @@ def _remedy(said: str) -> str:
     return next((fix for words, fix in _REMEDIES if words in said.lower()), "")
 
 
-def missing_command(name: str) -> BadInput:
+def report_missing_command(name: str) -> BadInput:
     """Return the error for a command of Slurm that is not on the PATH."""
     return BadInput(f"the PATH has no command {name}", _NO_SLURM)
 

@@ -7,7 +7,7 @@ import time
 
 from launcher.errors import GpulaunchError
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
-from launcher.slurm.commands import local_commands, run_slurm
+from launcher.slurm.commands import open_local_commands, run_slurm
 from launcher.slurm.jobs import Allocation
 
 TO_THE_STEP = "Slurm has sent {} to the job's step"
@@ -55,7 +55,7 @@ class JobNotice:
     def _ask(self, number: int) -> None:
         argv = ("scontrol", "show", "job", self._allocation.job)
         try:
-            text = run_slurm(local_commands(self._allocation.environ), argv, timeout_s=_TIMEOUT_S)
+            text = run_slurm(open_local_commands(self._allocation.environ), argv, timeout_s=_TIMEOUT_S)
         except GpulaunchError:
             text = ""
         self._end = describe_end(number, text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from launcher.config.host_names import is_plain_host
 from launcher.errors import BadInput, SlurmError
-from launcher.slurm.commands import local_commands, run_slurm, step_environment
+from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
@@ -50,7 +50,7 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
             f"Slurm job {job} is heterogeneous: it consists of several jobs, and one step cannot span them",
             "ask for all nodes in one job, or name the nodes: --hosts NODES --transport ssh",
         )
-    state, nodelist = job_state(job, environ)
+    state, nodelist = read_job_state(job, environ)
     if state != "RUNNING":
         raise BadInput(
             f"Slurm job {job} does not run: {_described(state)}; this shell has outlived it",
@@ -61,7 +61,7 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
 
 def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
     """Return a job that runs, by its id. Raises BadInput for one that does not."""
-    state, nodelist = job_state(job, environ)
+    state, nodelist = read_job_state(job, environ)
     if state == "RUNNING":
         return _running(job, nodelist, environ)
     if state == "PENDING":
@@ -76,11 +76,11 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
 
 
-def job_state(job: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
+def read_job_state(job: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
     """Return the state of a job and its nodes as Slurm writes them; "" where Slurm knows no such job."""
     argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
     try:
-        output = run_slurm(local_commands(step_environment(environ)), argv).strip()
+        output = run_slurm(open_local_commands(step_environment(environ)), argv).strip()
     except SlurmError as failure:
         if not _GONE.search(failure.message):
             raise
@@ -95,18 +95,18 @@ def _described(state: str) -> str:
 
 def _running(job: str, nodelist: str, environ: Mapping[str, str]) -> Allocation:
     clean = step_environment(environ)
-    names = run_slurm(local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
+    names = run_slurm(open_local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
     if not names or not all(map(is_plain_host, names)):
         raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
     restarts, resubmits = (_count(environ, name) for name in ("SLURM_RESTART_COUNT", RESUBMITS))
     return Allocation(job, tuple(names), clean, restarts, time.time(), resubmits)
 
 
-def usable_nodes(allocation: Allocation) -> tuple[str, ...]:
+def list_usable_nodes(allocation: Allocation) -> tuple[str, ...]:
     """Return the nodes of a job that Slurm does not call down; all of them where it does not say."""
     argv = ("sinfo", "-h", "-N", "-n", ",".join(allocation.nodes), "-o", "%N|%T")
     try:
-        output = run_slurm(local_commands(allocation.environ), argv)
+        output = run_slurm(open_local_commands(allocation.environ), argv)
     except SlurmError:
         return allocation.nodes
     rows = [line.partition("|") for line in output.splitlines()]
@@ -122,7 +122,7 @@ def _count(environ: Mapping[str, str], name: str) -> int:
 def _shown(field: "re.Pattern[str]", job: str, environ: Mapping[str, str]) -> str:
     """Return a field of what `scontrol show job` says, "" where it says nothing."""
     try:
-        output = run_slurm(local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
+        output = run_slurm(open_local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
     except SlurmError:
         return ""
     found = field.search(output)
@@ -136,22 +136,22 @@ _ASK_EVERY_S = 0.5
 
 def cancel_job(job: str) -> None:
     """Cancel a job. Raises SlurmError."""
-    run_slurm(local_commands(), ("scancel", job))
+    run_slurm(open_local_commands(), ("scancel", job))
 
 
 def cancel_waiting(job: str) -> bool:
     """Cancel a job that has not started; return whether it was one. Raises SlurmError."""
-    state, _ = job_state(job)
+    state, _ = read_job_state(job)
     if state not in _WAITS:
         return False
-    run_slurm(local_commands(), ("scancel", "--state=PENDING", job))
+    run_slurm(open_local_commands(), ("scancel", "--state=PENDING", job))
     return True
 
 
 def await_end(job: str, timeout_s: float) -> bool:
     """Wait for a job's end; return whether it has ended."""
     deadline = time.monotonic() + timeout_s
-    while job_state(job)[0] in _LIVES:
+    while read_job_state(job)[0] in _LIVES:
         if time.monotonic() > deadline:
             return False
         time.sleep(_ASK_EVERY_S)

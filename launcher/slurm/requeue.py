@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from launcher import safe_json
 from launcher.errors import GpulaunchError, SlurmError
 from launcher.local.atomic_write import write_atomic
-from launcher.slurm.commands import local_commands, run_slurm
+from launcher.slurm.commands import open_local_commands, run_slurm
 from launcher.slurm.jobs import RESUBMITS, Allocation
 from launcher.slurm.submit import read_job_id
 from launcher.text import one_line
@@ -134,17 +134,21 @@ def _requeue(allocation: Allocation, found: BadNodes, excluded: str, record: Pat
 
 def _run_requeue(allocation: Allocation, excluded: str) -> None:
     argv = ("sh", "-c", _REQUEUE, "sh", allocation.job, excluded)
-    run_slurm(local_commands(allocation.environ), argv)
+    run_slurm(open_local_commands(allocation.environ), argv)
 
 
 def _resubmit(
     allocation: Allocation, found: BadNodes, excluded: str, record: Path, refused: SlurmError
 ) -> BadNodes:
     """Submit the job's own script once more, with its resources, to start when this job has ended."""
-    here = local_commands(allocation.environ)
+    here = open_local_commands(allocation.environ)
     output = run_slurm(here, ("scontrol", "show", "job", allocation.job))
     script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
-    options = (*resource_options(output), f"--exclude={excluded}", f"--dependency=afterany:{allocation.job}")
+    options = (
+        *read_resource_options(output),
+        f"--exclude={excluded}",
+        f"--dependency=afterany:{allocation.job}",
+    )
     count = f"--export=ALL,{RESUBMITS}={allocation.resubmits + 1}"
     output = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
     job = read_job_id(output)
@@ -154,7 +158,7 @@ def _resubmit(
     return replace(found, action="resubmitted", excluded=excluded, new_job=job)
 
 
-def resource_options(output: str) -> tuple[str, ...]:
+def read_resource_options(output: str) -> tuple[str, ...]:
     """Return the options of sbatch for the resources of a job, from what `scontrol show job` says."""
     return tuple(
         f"--{option}={value}" for field, option in _REPEATED.items() if (value := _resource(output, field))
@@ -176,7 +180,7 @@ def _resource(output: str, field: str) -> str:
 
 
 def _excluded_so_far(allocation: Allocation) -> Iterable[str]:
-    output = run_slurm(local_commands(allocation.environ), ("scontrol", "show", "job", allocation.job))
+    output = run_slurm(open_local_commands(allocation.environ), ("scontrol", "show", "job", allocation.job))
     match = _EXCLUDED.search(output)
     return () if match is None or match[1] == _NONE else (match[1],)
 

@@ -4,13 +4,13 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from launcher.config.inventory import HostEntry, Inventory, local_python
+from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.visible_devices import CUDA_VISIBLE_DEVICES, parse_visible_devices
 from launcher.errors import BadInput, HostError, StepEnded
-from launcher.remote.programs import bootstrap_argv, compress_program, program_source
-from launcher.slurm.commands import missing_command
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
+from launcher.slurm.commands import report_missing_command
 from launcher.slurm.job_notice import JobNotice
-from launcher.slurm.jobs import Allocation, usable_nodes
+from launcher.slurm.jobs import Allocation, list_usable_nodes
 from launcher.transports.base import Connection
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep
@@ -71,31 +71,34 @@ class StepHosts:
 
     def _start(self) -> SlurmStep:
         if self._step is None or self._step.has_ended:
-            nodes = usable_nodes(self.allocation)
+            nodes = list_usable_nodes(self.allocation)
             step = SlurmStep(
-                (*srun_argv(self.allocation, nodes), *bootstrap_argv(self._python, "gpulaunch-step")),
+                (
+                    *build_srun_argv(self.allocation, nodes),
+                    *build_bootstrap_argv(self._python, "gpulaunch-step"),
+                ),
                 nodes,
                 self.allocation.environ,
-                compress_program(program_source("step_relay"), "step_relay.py"),
+                compress_program(read_program_source("step_relay"), "step_relay.py"),
                 linger_s=self._linger_s,
                 on_signal=self.notice.hear,
             )
             try:
                 step.start()
             except FileNotFoundError:
-                raise missing_command("srun") from None
+                raise report_missing_command("srun") from None
             self._step = step
         return self._step
 
 
-def srun_argv(allocation: Allocation, nodes: Sequence[str]) -> tuple[str, ...]:
+def build_srun_argv(allocation: Allocation, nodes: Sequence[str]) -> tuple[str, ...]:
     """Return srun with the options of our step on these nodes."""
     count = str(len(nodes))
     where = (f"--jobid={allocation.job}", "-N", count, "-n", count, "-w", ",".join(nodes))
     return (*SRUN, *where)
 
 
-def node_entries(
+def build_node_entries(
     nodes: Iterable[str], inventory: Inventory, hosts: StepHosts, *, workdir: str
 ) -> tuple[HostEntry, ...]:
     """Return the entries of a job's nodes: as hosts.yaml has them, else with our interpreter and directory.
@@ -113,7 +116,7 @@ def _entry(node: str, inventory: Inventory, hosts: StepHosts, workdir: str) -> H
         fix = "use --transport ssh, or list the node without via:"
         raise BadInput(f"{node}: via: ({entry.via}) cannot be used by srun inside a Slurm job", fix)
     if not entry.in_inventory and entry.python == HostEntry("").python:
-        entry = replace(entry, python=local_python())
+        entry = replace(entry, python=find_local_python())
     entry = replace(entry, alias=node, workdir=entry.workdir or workdir)
     try:
         visible = hosts.visible_gpus(node)

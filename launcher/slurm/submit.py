@@ -49,7 +49,7 @@ OUTPUT = "slurm-%j.out"
 _JOB_ID = re.compile(r"(?P<job>\d+)(?:;[\w.-]+)?")
 
 
-def sbatch_text(name: str, spec: SlurmSpec, command: Iterable[str], *, workdir: str) -> str:
+def render_batch_script(name: str, spec: SlurmSpec, command: Iterable[str], *, workdir: str) -> str:
     """Return a whole batch script: options, then the one command that it becomes.
 
     `exec`, so that the warning signal, which Slurm sends to the script's own process, reaches gpulaunch.

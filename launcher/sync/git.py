@@ -78,7 +78,7 @@ def is_checkout(root: Path) -> bool:
     return done.stdout.strip() == b"true"
 
 
-def listed_files(root: Path) -> list[str]:
+def list_files(root: Path) -> list[str]:
     """Return tracked and untracked files below a directory, what .gitignore hides left out.
 
     A directory among them (a submodule, a checkout of its own) ends in "/". Raises SyncFailed.
@@ -90,7 +90,7 @@ def listed_files(root: Path) -> list[str]:
     return sorted(names)
 
 
-def git_state(root: Path, checkouts: Sequence[str] = ()) -> GitState:
+def read_git_state(root: Path, checkouts: Sequence[str] = ()) -> GitState:
     """Return what the tree is a version of; `checkouts` are those inside it, whose edits count too."""
     head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
     if head.exit_status != 0:

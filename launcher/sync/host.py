@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
-from launcher.remote.programs import command_with_stdin, program_source
+from launcher.remote.programs import command_with_stdin, read_program_source
 from launcher.remote.rpc import Answers, line_of
-from launcher.remote.shell_errors import no_python
+from launcher.remote.shell_errors import explain_no_python
 from launcher.sync import rsync
 from launcher.sync.tree import CHUNK, STATE, TreeEntry
 from launcher.text import one_line
@@ -73,11 +73,11 @@ class SyncClient(Closing):
 
     def start(self) -> None:
         """Start the program on the host, which changes nothing before `begin`. Raises HostError."""
-        argv, stdin = command_with_stdin(self._python, program_source("sync"), b"", name="sync.py")
+        argv, stdin = command_with_stdin(self._python, read_program_source("sync"), b"", name="sync.py")
         try:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
-            raise no_python(self.host, self._python, failure.why) from None
+            raise explain_no_python(self.host, self._python, failure.why) from None
         self._answers = Answers(self._stream, self.host, self._python, "the receiver")
         self._send(stdin)
 
@@ -144,7 +144,7 @@ class SyncClient(Closing):
         Not to a task of a step: what rsync sends is another stream for each host, and every task gets all of
         them, while what `upload` sends is the same for all and travels once.
         """
-        if not self._rsync or isinstance(self._stream, StepStream) or not rsync.rsync_available():
+        if not self._rsync or isinstance(self._stream, StepStream) or not rsync.has_rsync():
             return frozenset(), 0
         stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
         there = rsync.RsyncTarget(self._rsync, stage, self._root)

@@ -19,7 +19,7 @@ Stamp: TypeAlias = tuple[int, int] | None
 """Size and time (s) of a file; None: it does not exist."""
 
 
-def tree_stamps(tree: SourceTree) -> tuple[Stamp, ...]:
+def collect_tree_stamps(tree: SourceTree) -> tuple[Stamp, ...]:
     """Return the stamps of the local tree."""
     stamps: list[Stamp] = []
     for entry in tree.entries:

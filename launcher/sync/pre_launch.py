@@ -11,10 +11,10 @@ from launcher.local.home import at_home
 from launcher.remote.agent import OpenConnection
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.provenance import source_json, source_text
+from launcher.sync.provenance import encode_source, render_source
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
-from launcher.text import counted, one_line
+from launcher.text import count_noun, one_line
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -32,13 +32,13 @@ class SyncHosts:
 
 def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
     """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
-    targets = target_dirs(spec, job, ways.entries)
+    targets = list_target_dirs(spec, job, ways.entries)
     known: list[tuple[SourceTree, git.GitState]] = []
 
     def read() -> SourceTree:
         tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
         _refuse_without_script(tree, spec, job)
-        version = git.git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
+        version = git.read_git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
         known.append((tree, version))
         say(_tree_words(tree, version))
         for note in tree.notes[:_NAMED]:
@@ -54,10 +54,10 @@ def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *
     for line in render_sync(found):
         say(line)
     ((tree, version),) = known
-    return source_text(source_json(tree, version, found))
+    return render_source(encode_source(tree, version, found))
 
 
-def target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
+def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
     """Return the directory on each host. Raises SyncFailed where there is none."""
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
     homeless = [name for name, target in targets.items() if not target]
@@ -77,9 +77,11 @@ def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
             yield f"sync: {name}:{host.root} is {owner}; nothing to send"
             continue
         done = host.done
-        what = f"{counted(done.written, 'file')} sent, {_size(host.sent)}" if done.written else "up to date"
+        what = (
+            f"{count_noun(done.written, 'file')} sent, {_size(host.sent)}" if done.written else "up to date"
+        )
         what += "" if host.wire is None else f" as {_size(host.wire)} by rsync"
-        gone = f", {counted(len(done.deleted), 'file')} deleted" if done.deleted else ""
+        gone = f", {count_noun(len(done.deleted), 'file')} deleted" if done.deleted else ""
         yield f"sync: {name}:{host.root} {what}{gone} ({host.seconds:.1f} s)"
         if done.kept:
             yield f"sync: {name} had its own {_names(done.kept)}: kept in {host.done.kept_in}"
@@ -92,7 +94,7 @@ def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
 def _tree_words(tree: SourceTree, version: git.GitState) -> str:
     edits = " with edits" if version.dirty else ""
     at = f", commit {version.commit[:12]}{edits}" if version.commit else ""
-    return f"sync: {tree.root}: {counted(len(tree.entries), 'file')}, {_size(tree.size)}{at}"
+    return f"sync: {tree.root}: {count_noun(len(tree.entries), 'file')}, {_size(tree.size)}{at}"
 
 
 def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> None:

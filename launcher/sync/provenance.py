@@ -12,7 +12,7 @@ SCHEMA = "gpulaunch.source/1"
 FILE = "source.json"
 
 
-def source_json(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
+def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
     """Return the document source.json of a run, schema gpulaunch.source/1."""
     return {
         "schema": SCHEMA,
@@ -30,7 +30,7 @@ def source_json(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSyn
     }
 
 
-def source_text(document: Mapping[str, Any]) -> str:
+def render_source(document: Mapping[str, Any]) -> str:
     """Return the document as the text that is kept."""
     return json.dumps(document, indent=1) + "\n"
 

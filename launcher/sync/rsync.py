@@ -35,7 +35,7 @@ class RsyncTarget:
     basis: str
 
 
-def rsync_available() -> bool:
+def has_rsync() -> bool:
     """Whether this machine has rsync."""
     return shutil.which(_PROGRAM) is not None
 

@@ -14,10 +14,10 @@ from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
-from launcher.sync.nfs_cache import await_sight, tree_stamps
+from launcher.sync.nfs_cache import await_sight, collect_tree_stamps
 from launcher.sync.rsync import MIN_BYTES
 from launcher.sync.tree import STATE, SourceTree
-from launcher.text import counted
+from launcher.text import count_noun
 from launcher.transports.base import Closing
 from preflight.frozen import dataclass
 
@@ -171,7 +171,7 @@ def _await_sight(
     def one(each: _OpenHost) -> None:
         owner = leaders[each.entry.name]
         if owner == LOCAL:
-            await_sight(each.at, tree, lambda: tree_stamps(tree), "the tree itself", say)
+            await_sight(each.at, tree, lambda: collect_tree_stamps(tree), "the tree itself", say)
         else:
             await_sight(each.at, tree, lambda: stamps_of[owner], owner, say)
 
@@ -253,5 +253,5 @@ class _Progress:
         while not self._over.wait(PROGRESS_S):
             with self._lock:
                 sent, wanted = self._sent / 2**20, self._wanted / 2**20
-            hosts = counted(self._hosts, "host")
+            hosts = count_noun(self._hosts, "host")
             self._say(f"sync: {sent:.0f} of {wanted:.0f} MiB sent to {hosts}")

@@ -137,7 +137,7 @@ def _by_git(root: Path) -> tuple[list[str], tuple[str, ...]]:
     todo, checkouts = [""], list[str]()
     while todo:
         below = todo.pop()
-        for name in git.listed_files(root / below):
+        for name in git.list_files(root / below):
             path = below + name.rstrip("/")
             _refuse_too_deep(root, path.split("/"))
             is_directory = (root / path).is_dir() and not (root / path).is_symlink()

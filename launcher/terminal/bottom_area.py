@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from launcher.terminal.cell_width import Painted, Span, styled, text_width, truncate
+from launcher.terminal.cell_width import Painted, Span, paint_line, text_width, truncate
 from launcher.terminal.outlet import Outlet
 
 Size = Callable[[], tuple[int, int]]
@@ -13,7 +13,7 @@ Size = Callable[[], tuple[int, int]]
 _FALLBACK = (80, 24)
 
 
-def size_of(stream: TextIO) -> tuple[int, int]:
+def read_size(stream: TextIO) -> tuple[int, int]:
     """Return columns and rows of the terminal behind a stream."""
     try:
         columns, rows = os.get_terminal_size(stream.fileno())
@@ -50,7 +50,7 @@ class BottomArea:
         Returns False where a slow terminal did not get all of it.
         """
         fitted = [truncate(row, self.columns) for row in rows[: self.max_rows]]
-        shown = [styled(row, colour=self._colour) for row in fitted]
+        shown = [paint_line(row, colour=self._colour) for row in fitted]
         if not lines and shown == self._shown:
             return True
         above = "".join(f"{line}\n" for line in lines)

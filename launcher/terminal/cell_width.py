@@ -39,7 +39,7 @@ def truncate(spans: Iterable[Span], width: int) -> list[Span]:
     return [*cut, ("", dots)]
 
 
-def styled(line: StyledLine, *, colour: bool) -> Painted:
+def paint_line(line: StyledLine, *, colour: bool) -> Painted:
     """Return a line for a stream: its text made safe, its colours only if wanted."""
     if isinstance(line, str):
         return Painted(sanitize(line, keep_lines=False))

@@ -22,7 +22,7 @@ _LONG = {("38", "5"): 3, ("48", "5"): 3, ("38", "2"): 5, ("48", "2"): 5}
 _HIGHEST = 255
 
 
-def spans_of(line: str | bytes) -> list[Span]:
+def split_spans(line: str | bytes) -> list[Span]:
     """Return one line of a log as spans of safe text with the colours that the script gave them.
 
     Colours end with the line. Tabs become spaces, counted from the start of the line.

@@ -8,16 +8,16 @@ _STEP = "  "
 _encode = json.JSONEncoder().encode
 
 
-def json_text(value: Any, *, depth: int) -> str:
+def lay_out_json(value: Any, *, depth: int) -> str:
     """Return `value` as JSON text, its outer `depth` levels laid out line by line, but no item of a list.
 
     `json.dumps(indent=...)` writes value by value in Python, which is felt with a hundred hosts.
     """
-    return "".join(json_pieces(value, depth=depth))
+    return "".join(lay_out_pieces(value, depth=depth))
 
 
-def json_pieces(value: Any, *, depth: int, indent: str = "") -> Iterator[str]:
-    """Yield the text of `json_text`; a function among the values that are laid out is called for its value.
+def lay_out_pieces(value: Any, *, depth: int, indent: str = "") -> Iterator[str]:
+    """Yield the text of `lay_out_json`; a function among the values laid out is called for its value.
 
     So no more than one of ten thousand hosts is in memory as JSON.
     """
@@ -28,7 +28,7 @@ def json_pieces(value: Any, *, depth: int, indent: str = "") -> Iterator[str]:
         before = "{\n"
         for key, item in value.items():
             yield f"{before}{inner}{_encode(key)}: "
-            yield from json_pieces(item, depth=depth - 1, indent=inner)
+            yield from lay_out_pieces(item, depth=depth - 1, indent=inner)
             before = ",\n"
         yield f"\n{indent}}}"
     elif depth and isinstance(value, list) and value:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TextIO
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.bottom_area import BottomArea, Size, size_of
+from launcher.terminal.bottom_area import BottomArea, Size, read_size
 from launcher.terminal.cell_width import Painted, Span
-from launcher.terminal.colours import spans_of
+from launcher.terminal.colours import split_spans
 from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import Screen
@@ -26,7 +26,7 @@ class LiveScreen(Screen):
 
     def __init__(self, stream: TextIO, *, folds: bool = True, size: Size | None = None) -> None:
         super().__init__(stream)
-        self._area = BottomArea(self._outlet, size or (lambda: size_of(self.stream)), colour=self._colour)
+        self._area = BottomArea(self._outlet, size or (lambda: read_size(self.stream)), colour=self._colour)
         self._folding = LineDeduplicator() if folds else None
         self._gauges = ProgressParser()
         self._step_age = StepAge()
@@ -135,7 +135,7 @@ class LiveScreen(Screen):
         quiet_s = self._step_age.update(now, steps if name == "run" else None)
         status = StatusValues(name, now - began, reading, self._usage, folded, quiet_s)
         below = render_status(status, self._area.columns)
-        above = [[self._origin(*leading), ("", " "), *spans_of(bar)] for bar in bars]
+        above = [[self._origin(*leading), ("", " "), *split_spans(bar)] for bar in bars]
         return [*above[: max(0, self._area.max_rows - len(below))], *below]
 
     def _bars(self, now: float) -> tuple[tuple[str, str], list[str]]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from launcher.terminal.cell_width import Painted, StyledLine, styled
+from launcher.terminal.cell_width import Painted, StyledLine, paint_line
 from launcher.text import one_line, supports_color
 
 _LONGEST_QUESTION = 400
@@ -18,7 +18,7 @@ _LONGEST_QUESTION = 400
 def echo(line: StyledLine = "", *, err: bool = False) -> None:
     """Print one line: a newline in its text becomes visible, so that no name can add a line of its own."""
     stream = sys.stderr if err else sys.stdout
-    write(stream, (styled(line, colour=supports_color(stream)),))
+    write(stream, (paint_line(line, colour=supports_color(stream)),))
 
 
 def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:

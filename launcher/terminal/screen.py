@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.cell_width import Painted, Span, StyledLine, styled
-from launcher.terminal.colours import spans_of
+from launcher.terminal.cell_width import Painted, Span, StyledLine, paint_line
+from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.outlet import Outlet
 from launcher.text import supports_color
@@ -46,7 +46,7 @@ class Screen:
 
     def print_line(self, line: StyledLine) -> None:
         """Print one line."""
-        self._print(styled(line, colour=self._colour))
+        self._print(paint_line(line, colour=self._colour))
 
     def output(self, host: str, log: str, data: bytes, now: float) -> None:
         """Show what a log got."""
@@ -139,7 +139,7 @@ class Screen:
     def _painted(self, host: str, log: str, lines: Iterable[str]) -> Iterator[Painted]:
         origin = self._origin(host, log)
         for line in lines:
-            yield styled([origin, ("", " "), *spans_of(line)], colour=self._colour)
+            yield paint_line([origin, ("", " "), *split_spans(line)], colour=self._colour)
 
     def _origin(self, host: str, log: str) -> Span:
         rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""

@@ -7,8 +7,8 @@ from dataclasses import field
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, text_width
 from launcher.terminal.progress import ProgressValues
-from launcher.text import clock, counted, gib
-from preflight.checks.message_text import format_duration
+from launcher.text import count_noun, format_clock, format_memory
+from preflight.checks.message_text import round_duration
 from preflight.frozen import dataclass
 
 FEW_RANKS = 4
@@ -49,12 +49,12 @@ def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
 
 
 def _phase(status: StatusValues) -> list[Span]:
-    return [(_BOLD, status.phase), ("", f" {clock(status.elapsed_s)}")]
+    return [(_BOLD, status.phase), ("", f" {format_clock(status.elapsed_s)}")]
 
 
 def _pause(quiet_s: float | None) -> Iterator[list[Span]]:
     if quiet_s is not None:
-        yield [(_YELLOW, f"last step {format_duration(quiet_s)} ago")]
+        yield [(_YELLOW, f"last step {round_duration(quiet_s)} ago")]
 
 
 def _training(reading: ProgressValues) -> Iterator[list[Span]]:
@@ -72,7 +72,7 @@ def _training(reading: ProgressValues) -> Iterator[list[Span]]:
         value, unit = reading.rate
         yield [("", f"{_short(value)} {unit}/s")]
     if reading.eta_s is not None:
-        yield _field("ETA", clock(reading.eta_s))
+        yield _field("ETA", format_clock(reading.eta_s))
 
 
 def _usage(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
@@ -88,7 +88,7 @@ def _one_by_one(kind: str, usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
     for used in usage:
         busy, memory = (used.gpu_busy, used.gpu_mib) if kind == "GPU" else (used.cpu, used.rss_mib)
         words = [f"{busy:.0f}%"] if busy is not None else []
-        words += [gib(memory)] if memory is not None else []
+        words += [format_memory(memory)] if memory is not None else []
         yield _field(f"r{used.rank} {kind}", " ".join(words))
 
 
@@ -99,7 +99,7 @@ def _together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
         spread = f"{min(busy):.0f}..{max(busy):.0f}%"
         yield _field(f"{len(busy)} GPUs", f"{sum(busy) / len(busy):.0f}% ({spread})")
     if memory:
-        yield _field("GPU memory", f"{min(memory) / 1024:.1f}..{gib(max(memory))}")
+        yield _field("GPU memory", f"{min(memory) / 1024:.1f}..{format_memory(max(memory))}")
 
 
 def _cpus_together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
@@ -110,12 +110,12 @@ def _cpus_together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
             f"{len(usage)} CPU ranks", f"{sum(cpu) / len(cpu):.0f}% ({min(cpu):.0f}..{max(cpu):.0f}%)"
         )
     if memory:
-        yield _field("memory", f"{min(memory) / 1024:.1f}..{gib(max(memory))}")
+        yield _field("memory", f"{min(memory) / 1024:.1f}..{format_memory(max(memory))}")
 
 
 def _folded(count: int) -> Iterator[list[Span]]:
     if count:
-        yield [(_DIM, f"{counted(count, 'line')} folded")]
+        yield [(_DIM, f"{count_noun(count, 'line')} folded")]
 
 
 def _field(name: str, value: str) -> list[Span]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from launcher.text import one_line
 from launcher.top.views import SERIOUS_THROTTLE, GpuView, Holder, HostView, RunView
-from preflight.checks.message_text import format_duration
+from preflight.checks.message_text import round_duration
 from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ProcessClass
 
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
@@ -24,7 +24,7 @@ _ALARM = 90.0
 """Memory from this share on (percent) is coloured."""
 
 
-def bar(percent: float | None, width: int) -> str:
+def draw_bar(percent: float | None, width: int) -> str:
     """Return a bar in eighths of a column."""
     if percent is None or width <= 0:
         return " " * max(0, width)
@@ -45,26 +45,26 @@ def memory_percent(gpu: GpuView) -> float | None:
     return 100.0 * gpu.used_mib / gpu.total_mib
 
 
-def memory(gpu: GpuView) -> str:
+def format_memory(gpu: GpuView) -> str:
     """Return used of total memory in GiB."""
     used = "?" if gpu.used_mib is None else f"{gpu.used_mib / 1024:.1f}"
     total = "?" if gpu.total_mib is None else f"{gpu.total_mib / 1024:.0f}"
     return f"{used}/{total}G"
 
 
-def power(gpu: GpuView) -> str:
+def format_power(gpu: GpuView) -> str:
     """Return watts of the allowed watts."""
     if gpu.power_w is None:
         return "?"
     return f"{gpu.power_w:.0f}" + (f"/{gpu.power_limit_w:.0f}" if gpu.power_limit_w else "")
 
 
-def temperature(gpu: GpuView) -> str:
+def format_temperature(gpu: GpuView) -> str:
     """Return degrees Celsius."""
     return "?" if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}"
 
 
-def throttle(gpu: GpuView) -> tuple[str, bool]:
+def format_throttle(gpu: GpuView) -> tuple[str, bool]:
     """Return letters, and whether one of the reasons is serious. "idle" has no letter."""
     if gpu.throttle is None:
         return "?", False
@@ -83,7 +83,7 @@ def holder(gpu: GpuView) -> tuple[str, str, str, str]:
         return _nobody(gpu)
     first, *others = gpu.holders
     more = f" and {len(others)} more" if others else ""
-    age = "" if first.age_s is None else format_duration(first.age_s)
+    age = "" if first.age_s is None else round_duration(first.age_s)
     return one_line(first.user, 32) or "?", age, kind(first), one_line(first.command, 120) + more
 
 
@@ -101,7 +101,7 @@ def kind(each: Holder) -> str:
     return "?" if each.kind is None else each.kind.value
 
 
-def kind_style(gpu: GpuView) -> str:
+def choose_kind_style(gpu: GpuView) -> str:
     """Return the style of the class: what clean-zombies would end is red."""
     if not gpu.holders:
         return "green" if gpu.free else "yellow"
@@ -111,7 +111,7 @@ def kind_style(gpu: GpuView) -> str:
     return "yellow" if found in (None, ProcessClass.SUSPECT) else ""
 
 
-def host_text(host: HostView) -> tuple[str, str]:
+def describe_host(host: HostView) -> tuple[str, str]:
     """Return what is said of a host as a whole, and its style."""
     note = one_line(host.note, 160)
     if host.phase == "connecting":
@@ -135,10 +135,10 @@ def fold_cells(host: HostView) -> tuple[tuple[str, ...], str]:
     counts = "all free" if host.idle else ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     busy = [gpu.busy_percent for gpu in gpus if gpu.busy_percent is not None]
     letters = "".join(
-        dict.fromkeys(letter for gpu in gpus for letter in throttle(gpu)[0] if letter.isupper())
+        dict.fromkeys(letter for gpu in gpus for letter in format_throttle(gpu)[0] if letter.isupper())
     )
     users = dict.fromkeys(one_line(each.user, 32) for gpu in gpus for each in gpu.holders if each.user)
-    styles = {kind_style(gpu) for gpu in gpus}
+    styles = {choose_kind_style(gpu) for gpu in gpus}
     worst = next((style for style in ("bold red", "yellow", "green") if style in styles), "")
     return (
         f"{counts}: {_models(gpus)}",
@@ -172,7 +172,7 @@ def _degrees(gpus: Sequence[GpuView]) -> str:
 
 def age(host: HostView) -> str:
     """Return how old a host's last answer is, with a space in front."""
-    return "" if host.age_s is None else f" for {format_duration(host.age_s)}"
+    return "" if host.age_s is None else f" for {round_duration(host.age_s)}"
 
 
 def _retry(host: HostView) -> str:
@@ -183,13 +183,13 @@ def run_cells(run: RunView) -> tuple[str, ...]:
     """Return (run, state, step, loss, ETA, hosts, GPUs, output) of a run."""
     step = "-" if run.step is None else str(run.step) + (f"/{run.steps}" if run.steps is not None else "")
     hosts = run.hosts[0] if len(run.hosts) == 1 else f"{len(run.hosts)} hosts"
-    output = "-" if run.output_age_s is None else f"{format_duration(run.output_age_s)} ago"
+    output = "-" if run.output_age_s is None else f"{round_duration(run.output_age_s)} ago"
     return (
         one_line(run.run_id, 80),
         run.status,
         step,
         "-" if run.loss is None else f"{run.loss:.4g}",
-        "-" if run.eta_s is None else format_duration(run.eta_s),
+        "-" if run.eta_s is None else round_duration(run.eta_s),
         one_line(hosts, 40),
         str(run.gpu_count),
         output,

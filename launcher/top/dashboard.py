@@ -10,7 +10,7 @@ from launcher.errors import GpulaunchError
 from launcher.terminal.output import ask_visibly, echo
 from launcher.text import one_line
 from launcher.top.fleet import Fleet
-from launcher.top.frame import HELP, process_lines, render_frame, render_text_page, table_height
+from launcher.top.frame import HELP, calculate_table_height, render_frame, render_processes, render_text_page
 from launcher.top.full_screen import FullScreen
 from launcher.top.key_actions import Action, Position, press, settle
 from launcher.top.rows import Row, build_rows
@@ -80,7 +80,7 @@ class Dashboard:
         return min(self._every_s, _FIRST_REFRESH_S) if starts else self._every_s
 
     def _height(self) -> int:
-        return table_height(self._screen.size[1], len(self._view.runs))
+        return calculate_table_height(self._screen.size[1], len(self._view.runs))
 
     def _draw(self) -> None:
         size = self._screen.size
@@ -91,7 +91,7 @@ class Dashboard:
         elif self._position.page == "processes" and self._position.selected is not None:
             host, index = self._position.selected
             title = one_line(f"processes on {host}" + (f", GPU {index}" if index >= 0 else ""), size[0])
-            lines = process_lines(self._fleet.state(host), index)
+            lines = render_processes(self._fleet.state(host), index)
             self._screen.draw(render_text_page(lines, title, self._position, size))
         else:
             text, until = self._message

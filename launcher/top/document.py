@@ -8,28 +8,28 @@ from launcher.top.views import FleetView, GpuView, Holder, HostView, RunView
 SCHEMA = "gpulaunch.top/1"
 
 
-def view_json(view: FleetView) -> dict[str, Any]:
+def encode_view(view: FleetView) -> dict[str, Any]:
     """Return the document but for its exit code."""
     return {
         "schema": SCHEMA,
         "time": view.time_unix,
-        "hosts": [_host_json(host) for host in view.hosts],
-        "runs": [_run_json(run) for run in view.runs],
+        "hosts": [_encode_host(host) for host in view.hosts],
+        "runs": [_encode_run(run) for run in view.runs],
     }
 
 
-def _host_json(host: HostView) -> dict[str, Any]:
+def _encode_host(host: HostView) -> dict[str, Any]:
     return {
         "host": host.name,
         "state": host.phase,
         "age_s": None if host.age_s is None else round(host.age_s, 3),
         "note": host.note,
         "fix": host.fix,
-        "gpus": [_gpu_json(host, gpu) for gpu in host.gpus],
+        "gpus": [_encode_gpu(host, gpu) for gpu in host.gpus],
     }
 
 
-def _gpu_json(host: HostView, gpu: GpuView) -> dict[str, Any]:
+def _encode_gpu(host: HostView, gpu: GpuView) -> dict[str, Any]:
     return {
         "index": gpu.index,
         "uuid": gpu.uuid or None,
@@ -47,11 +47,11 @@ def _gpu_json(host: HostView, gpu: GpuView) -> dict[str, Any]:
         "claimed_by": None
         if gpu.claimed_by is None
         else {"user": sanitize(gpu.claimed_by[0]), "run_id": gpu.claimed_by[1]},
-        "processes": [_holder_json(holder) for holder in gpu.holders],
+        "processes": [_encode_holder(holder) for holder in gpu.holders],
     }
 
 
-def _holder_json(holder: Holder) -> dict[str, Any]:
+def _encode_holder(holder: Holder) -> dict[str, Any]:
     return {
         "pid": holder.pid,
         "user": holder.user or None,
@@ -64,7 +64,7 @@ def _holder_json(holder: Holder) -> dict[str, Any]:
     }
 
 
-def _run_json(run: RunView) -> dict[str, Any]:
+def _encode_run(run: RunView) -> dict[str, Any]:
     finite = run.loss is None or abs(run.loss) < float("inf")
     return {
         "run_id": run.run_id,

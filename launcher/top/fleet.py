@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
 from launcher.local.fanout_patience import Places
-from launcher.planning.run_record import RunRecord, saved_run_records
+from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.runs.remote_run import MergedRuns, merge_node_runs
@@ -82,7 +82,7 @@ class Fleet(Closing):
         reported = tuple(state.runs_at for state in states)
         if reported != self._known_at:
             self._known_at = reported
-            self._known = saved_run_records()
+            self._known = read_run_records()
             answers = [(state.entry, state.runs, state.runs_at) for state in states if state.runs]
             names = [state.entry.name for state in states]
             self._merged = merge_node_runs(answers, self._known, names=names)

@@ -12,7 +12,7 @@ from launcher.top.holders import GpuHolders
 from launcher.top.host_monitor import HostState
 from launcher.top.monitor_answer import GpuSample
 from launcher.top.views import FleetView, GpuView, Holder, HostPhase, HostView, RunView
-from preflight.decide.gpu_assignment import reason_unusable
+from preflight.decide.gpu_assignment import explain_unusable
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Fact, Missing
 
@@ -84,7 +84,7 @@ def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
         aged,
         holders.claimed_by,
         holders.held,
-        one_line(reason_unusable(gpu), 120),
+        one_line(explain_unusable(gpu), 120),
     )
 
 

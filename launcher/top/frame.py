@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from launcher.cleanup.clean import CleanOptions, select_leftovers
 from launcher.cleanup.render import render_named_pids, render_selection
 from launcher.terminal.cell_width import Span, truncate
-from launcher.text import counted, gib
+from launcher.text import count_noun, format_memory
 from launcher.top.host_monitor import HostState
 from launcher.top.key_actions import Position
 from launcher.top.rows import Row, Totals, count_totals
-from launcher.top.table import Line, gpu_lines, run_lines
+from launcher.top.table import Line, render_gpu_table, render_run_table
 from launcher.top.views import FleetView
 from preflight.leftovers.selection import CleanFilter
 
@@ -50,7 +50,7 @@ HELP = (
 )
 
 
-def table_height(height: int, runs: int) -> int:
+def calculate_table_height(height: int, runs: int) -> int:
     """Return how many rows of GPUs fit on a screen of `height` lines."""
     below = 1 + (min(runs, _MOST_RUNS) + 2 if runs else 0)
     return max(1, height - _HEADER - 1 - below)
@@ -61,13 +61,13 @@ def render_frame(
 ) -> list[Line]:
     """Return the table page for a screen of (columns, lines)."""
     width, height = size
-    fit = table_height(height, len(view.runs))
+    fit = calculate_table_height(height, len(view.runs))
     shown = rows[position.offset : position.offset + fit]
     lines = [*_header(view, position, len(rows), fit, width)]
-    lines += gpu_lines(_leading(shown), width, options=position.options, selected=position.selected)
+    lines += render_gpu_table(_leading(shown), width, options=position.options, selected=position.selected)
     lines += [[] for _ in range(fit - len(shown))]
     if view.runs:
-        lines += [[], *run_lines(view.runs[-_MOST_RUNS:], width)]
+        lines += [[], *render_run_table(view.runs[-_MOST_RUNS:], width)]
     lines.append([("1;33", message)] if message else [("2", _fitting(_FOOTER, width))])
     return [truncate(line, width) for line in lines[:height]]
 
@@ -85,7 +85,7 @@ def render_text_page(
     return [truncate([("1", title)], width), [], *shown, foot][:height]
 
 
-def process_lines(state: HostState, index: int) -> list[str]:
+def render_processes(state: HostState, index: int) -> list[str]:
     """Return the processes on one GPU (-1: on the host) as clean-zombies shows them."""
     if state.facts is None:
         return ["nothing is known of it yet"]
@@ -128,10 +128,13 @@ def _header(view: FleetView, position: Position, rows: int, fit: int, width: int
 
 def summary(totals: Totals, width: int = 1000) -> list[Span]:
     """Return the headline: hosts, GPUs, and memory where it fits."""
-    spans: list[Span] = [("", counted(totals.hosts, "host"))]
+    spans: list[Span] = [("", count_noun(totals.hosts, "host"))]
     if totals.lost:
         spans.append(("1;33", f" ({totals.lost} lost)"))
-    spans += [("", f"  {counted(totals.gpus, 'GPU')}: {totals.held} held, "), ("32", f"{totals.free} free")]
+    spans += [
+        ("", f"  {count_noun(totals.gpus, 'GPU')}: {totals.held} held, "),
+        ("32", f"{totals.free} free"),
+    ]
     if totals.unknown:
         spans.append(("33", f", {totals.unknown} unknown"))
     memory = f"  memory {_tib(totals.used_mib)} of {_tib(totals.total_mib)}" if totals.total_mib else ""
@@ -141,4 +144,4 @@ def summary(totals: Totals, width: int = 1000) -> list[Span]:
 
 
 def _tib(mib: float) -> str:
-    return gib(mib) if mib < 10 * 1024**2 else f"{mib / 1024**2:.1f} TiB"
+    return format_memory(mib) if mib < 10 * 1024**2 else f"{mib / 1024**2:.1f} TiB"

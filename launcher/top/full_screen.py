@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TextIO
 
-from launcher.terminal.bottom_area import size_of
-from launcher.terminal.cell_width import Painted, styled
+from launcher.terminal.bottom_area import read_size
+from launcher.terminal.cell_width import Painted, paint_line
 from launcher.terminal.outlet import Outlet
 from launcher.text import supports_color
 from launcher.top.key_decoder import decode_keys
@@ -48,7 +48,7 @@ class FullScreen:
     @property
     def size(self) -> tuple[int, int]:
         """Columns that may be used (the last one stays empty) and lines."""
-        columns, lines = size_of(self._target)
+        columns, lines = read_size(self._target)
         return max(1, columns - 1), max(1, lines)
 
     @contextmanager
@@ -83,7 +83,7 @@ class FullScreen:
     def draw(self, lines: Sequence[Line]) -> None:
         """Show lines from the top, and nothing below them. Only lines that have changed are written."""
         size = self.size
-        painted = [styled(line, colour=self._colour) for line in lines[: size[1]]]
+        painted = [paint_line(line, colour=self._colour) for line in lines[: size[1]]]
         text = "" if size == self._size else "\x1b[2J"
         before = self._shown if size == self._size else []
         for at, line in enumerate(painted):

@@ -85,7 +85,7 @@ def _holder(facts: HostFacts, each: ClassifiedProcess, used_mib: int | None) -> 
     return Holder(
         process.pid,
         process.user,
-        one_line(short_command(argv), _COMMAND) or f"[{one_line(process.comm, 40)}]",
+        one_line(shorten_command(argv), _COMMAND) or f"[{one_line(process.comm, 40)}]",
         process.age_s,
         each.kind,
         used_mib,
@@ -94,7 +94,7 @@ def _holder(facts: HostFacts, each: ClassifiedProcess, used_mib: int | None) -> 
     )
 
 
-def short_command(argv: tuple[str, ...]) -> str:
+def shorten_command(argv: tuple[str, ...]) -> str:
     """Return a command with what distinguishes it first: no directories, no interpreter before a script."""
     if not argv:
         return ""

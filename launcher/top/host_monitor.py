@@ -17,8 +17,8 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.local.fanout_patience import Places
 from launcher.remote import rpc
 from launcher.remote.agent import ALL_BUT_USE, AgentRequest, OpenConnection, query_agent
-from launcher.remote.programs import command_with_stdin, program_source
-from launcher.rundir.state_schema import valid_runs
+from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.rundir.state_schema import validate_runs
 from launcher.runs.request import send_request
 from launcher.terminal.progress import ProgressParser, ProgressValues
 from launcher.top.holders import GpuHolders, find_holders
@@ -166,7 +166,7 @@ class HostMonitor:
 
     def _start(self, connection: Connection) -> Stream:
         python = self.state.entry.python
-        argv, stdin = command_with_stdin(python, program_source("monitor"), b"", name="monitor.py")
+        argv, stdin = command_with_stdin(python, read_program_source("monitor"), b"", name="monitor.py")
         channel = connection.start(argv)
         channel.write(stdin + self._settings())
         return channel
@@ -270,7 +270,7 @@ class HostMonitor:
             return {}, error.detail
         except GpulaunchError as error:
             return {}, error.message
-        runs, problem = valid_runs(answer)
+        runs, problem = validate_runs(answer)
         return runs, problem
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from launcher.terminal.cell_width import Span, text_width, truncate
-from launcher.text import console, one_line
+from launcher.text import one_line, open_console
 from launcher.top import cells
 from launcher.top.rows import Row, RowOptions
 from launcher.top.views import HostView, RunView
@@ -68,7 +68,7 @@ _BAR = 8
 _RUN_TITLES = ("RUN", "STATE", "STEP", "LOSS", "ETA", "HOSTS", "GPUS", "LAST OUTPUT")
 
 
-def gpu_lines(
+def render_gpu_table(
     rows: Sequence[Row],
     width: int,
     *,
@@ -105,7 +105,7 @@ def gpu_lines(
     ]
 
 
-def run_lines(runs: Sequence[RunView], width: int) -> list[Line]:
+def render_run_table(runs: Sequence[RunView], width: int) -> list[Line]:
     """Return the table of runs, none of its lines wider than `width`; none at all where there is no run."""
     from rich.table import Table  # noqa: PLC0415
 
@@ -128,20 +128,22 @@ def _row_cells(row: Row, *, wide: bool, run_width: int) -> dict[str, tuple[str, 
         return {"HOST": (name, old)}
     gpu = row.gpu
     user, age, kind, command = cells.holder(gpu)
-    letters, serious = cells.throttle(gpu)
+    letters, serious = cells.format_throttle(gpu)
     share = cells.memory_percent(gpu)
-    use = (f"{cells.bar(gpu.busy_percent, _BAR)} " if wide else "") + f"{cells.percent(gpu.busy_percent):>4}"
-    memory = (f"{cells.bar(share, _BAR)} " if wide else "") + f"{cells.memory(gpu):>10}"
+    use = (
+        f"{cells.draw_bar(gpu.busy_percent, _BAR)} " if wide else ""
+    ) + f"{cells.percent(gpu.busy_percent):>4}"
+    memory = (f"{cells.draw_bar(share, _BAR)} " if wide else "") + f"{cells.format_memory(gpu):>10}"
     return {
         "HOST": (name if row.leads else "", old),
         "GPU": (str(gpu.index), old),
         "MODEL": (gpu.model, old),
         "USE": (use, old),
         "MEMORY": (memory, old or ("yellow" if cells.is_nearly_full(gpu) else "")),
-        "W": (cells.power(gpu), old),
-        "°C": (cells.temperature(gpu), old),
+        "W": (cells.format_power(gpu), old),
+        "°C": (cells.format_temperature(gpu), old),
         "THR": (letters, old or ("bold red" if serious else "")),
-        "CLASS": (kind, old or cells.kind_style(gpu)),
+        "CLASS": (kind, old or cells.choose_kind_style(gpu)),
         "USER": (user, old),
         "AGE": (age, old),
         "COMMAND": (command, old),
@@ -169,7 +171,7 @@ def _host_lines(
 
     lines = {}
     for host in hosts:
-        text, colour = cells.host_text(host)
+        text, colour = cells.describe_host(host)
         row, style = folded.get(host.name, ((text,), colour))
         lines[host.name, -1] = line(_name(host), "" if host.current else "dim", row, style)
     return line("HOST", "bold", _FOLDED_TITLES if folded else ("",), "bold"), lines
@@ -188,7 +190,7 @@ def _rendered(table: "Table", width: int) -> list[Line]:
     from rich.style import Style  # noqa: PLC0415
 
     codes = {Style.parse(name): code for name, code in _CODES.items() if name}
-    out = console(io.StringIO())
+    out = open_console(io.StringIO())
     options = out.options.update(width=width, no_wrap=True)
     return [
         [(codes.get(segment.style, "") if segment.style else "", segment.text) for segment in line]

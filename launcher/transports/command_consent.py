@@ -78,7 +78,7 @@ class Consent:
         """Return whether the user allows a command, asked once at most; `what` heads the question."""
         with self._lock:
             if command not in self._said:
-                self._said[command] = command in allowed_commands() or self._ask(command, what)
+                self._said[command] = command in read_allowed_commands() or self._ask(command, what)
         return self._said[command]
 
     def _ask(self, command: Command, what: str) -> bool:
@@ -137,7 +137,7 @@ def _where(endpoint: Endpoint) -> str:
     return _LOCALLY if base is None or base.transport == "local" else f"on {base.address}"
 
 
-def allowed_commands() -> frozenset[Command]:
+def read_allowed_commands() -> frozenset[Command]:
     """Return the commands that the user has confirmed; none where others could have written the file."""
     path = user_config_dir() / FILE_NAME
     try:
@@ -155,7 +155,7 @@ def allowed_commands() -> frozenset[Command]:
 
 def _allow(command: Command) -> None:
     """Keep a yes; where it cannot be kept it holds for this process."""
-    commands = sorted({*allowed_commands(), command})
+    commands = sorted({*read_allowed_commands(), command})
     text = "".join(
         json.dumps({"runs": runs, "words": words, "in": place}) + "\n" for runs, words, place in commands
     )

@@ -4,7 +4,7 @@ import re
 import shlex
 from typing import NoReturn
 
-from launcher.config.via_options import Via, filled
+from launcher.config.via_options import Via, fill_places
 from launcher.errors import (
     CommandMissing,
     ContainerNotRunning,
@@ -50,7 +50,7 @@ class Runtime:
 
         The prefix names the id, so that a new container under the old name is not entered unseen.
         """
-        name = filled(self.via.name, self.host) or self._only_one()
+        name = fill_places(self.via.name, self.host) or self._only_one()
         user = self.via.option("user")
         return Prefix((*self.words, "exec", "-i", *(("-u", user) if user else ()), self._running_id(name)))
 

@@ -9,12 +9,12 @@ import shlex
 import time
 from collections.abc import Iterable
 
-from launcher.config.via_options import COMMAND, Via, filled
+from launcher.config.via_options import COMMAND, Via, fill_places
 from launcher.errors import CommandMissing, HostError, PrefixFailed
 from launcher.text import one_line, sanitize
 from launcher.transports.base import Closing, CommandResult, Connection, Stream
 from launcher.transports.command import KillableStream
-from launcher.transports.quoting import quoted
+from launcher.transports.quoting import quote_argv
 from preflight.frozen import dataclass
 
 _OPEN_S = 30.0
@@ -55,8 +55,8 @@ class Prefix:
         elif program != _SHELL:
             program, rest = _SHELL, ["-c", _BEGIN, program, *rest]
         if any("{command}" in word for word in self.words):
-            text = quoted((program, *rest))
-            return tuple(filled(word, "", text) for word in self.words)
+            text = quote_argv((program, *rest))
+            return tuple(fill_places(word, "", text) for word in self.words)
         return (*self.words, program, *rest)
 
 
@@ -107,13 +107,13 @@ class PrefixConnection(Closing):
         raise PrefixFailed(self._name, f"`{shown}` {problem}", fix)
 
 
-def prefix_of(via: Via, host: str) -> Prefix:
+def read_prefix(via: Via, host: str) -> Prefix:
     """Return the prefix of a `via:` whose words need nothing of the host: a command, kubectl."""
     if via.kind == COMMAND:
         # {command} stays: only the name is filled in, in words that a user has written or confirmed
-        return Prefix(tuple(filled(word, host, "{command}") for word in via.words))
-    options = (f"--{name}={filled(value, host)}" for name, value in via.options)
-    return Prefix(("kubectl", "exec", "-i", *options, filled(via.name, host), "--"))
+        return Prefix(tuple(fill_places(word, host, "{command}") for word in via.words))
+    options = (f"--{name}={fill_places(value, host)}" for name, value in via.options)
+    return Prefix(("kubectl", "exec", "-i", *options, fill_places(via.name, host), "--"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from launcher.errors import (
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.command_consent import consent_for
 from launcher.transports.container import Runtime
-from launcher.transports.prefix import PrefixConnection, prefix_of
+from launcher.transports.prefix import PrefixConnection, read_prefix
 
 _ENDED = ("(notfound)", "container in a completed pod")
 _FORBIDDEN = "(forbidden)"
@@ -45,7 +45,7 @@ def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Co
     try:
         if via.is_on_host:
             return PrefixConnection(endpoint.name, base, Runtime(endpoint.name, via, base).prefix())
-        connection = PrefixConnection(endpoint.name, base, prefix_of(via, endpoint.address))
+        connection = PrefixConnection(endpoint.name, base, read_prefix(via, endpoint.address))
         connection.demand_bytes()
     except ProgramNotStarted as failure:
         base.close()

@@ -8,7 +8,7 @@ _BARE = frozenset("\\!'")
 _SPECIAL = re.compile(r"([\\!'])")
 
 
-def quoted(argv: Iterable[str]) -> str:
+def quote_argv(argv: Iterable[str]) -> str:
     """Quote for the login shell of a host, which may expand one thing only: a leading ~/ of the program."""
     program, *rest = argv
     head = "~/" + _word(program[2:]) if program.startswith("~/") else _word(program)

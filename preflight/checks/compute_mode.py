@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holders import describe_holder, is_classified, same_process, what_to_do
+from preflight.checks.holders import advise_on_holder, describe_holder, is_classified, same_process
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import of_each_gpu, unreadable
+from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
 from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.gpu import ComputeProcess, Gpu
 from preflight.facts.host import HostFacts
@@ -17,7 +17,7 @@ _DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT"
 
 
 @host_check("MODE001", gate=True, gpu_only=True)
-@of_each_gpu("compute_mode", "compute mode")
+@judge_each_gpu("compute_mode", "compute mode")
 def no_gpu_refuses_contexts(gpu: Gpu, mode: str) -> Iterator[Problem]:
     """Every GPU that the job uses accepts a CUDA context.
 
@@ -56,7 +56,7 @@ def exclusive_gpus_are_free(
         if gpu.compute_mode not in ("exclusive_process", "exclusive_thread"):
             continue
         if isinstance(gpu.processes, Missing):
-            yield from unreadable(gpu, "processes on a GPU in Exclusive_Process mode", gpu.processes)
+            yield from report_unreadable(gpu, "processes on a GPU in Exclusive_Process mode", gpu.processes)
             continue
         holders = [process for process in gpu.processes if process.kind == "compute"]
         if mps or any(process.kind == "mps" for process in gpu.processes):
@@ -92,6 +92,6 @@ def _named(holder: ComputeProcess, item: ClassifiedProcess | None) -> str:
 
 def _way(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> str:
     if item is not None:
-        return what_to_do(facts, item)
+        return advise_on_holder(facts, item)
     minor = gpu.index if isinstance(gpu.minor, Missing) else gpu.minor
     return f"ask its owner, whom sudo fuser -v /dev/nvidia{minor} names, or use other GPUs with --gpus"

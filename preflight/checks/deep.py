@@ -4,13 +4,19 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import deep_check
-from preflight.deep.culprits import Culprit, find_culprits, has_reported, hung_step, takes_part
+from preflight.deep.culprits import Culprit, find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.digests import judge_digests
 from preflight.deep.margins import FADE
-from preflight.deep.matrix import PairMatrix, node_matrices, peer_matrices
+from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
 from preflight.deep.measurements import STEP_CODES, DeepRun, RankDeep
 from preflight.deep.pairs import Pair
-from preflight.deep.rate_text import describe_sensors, describe_shortfall, describe_waits, fade_of, plain
+from preflight.deep.rate_text import (
+    describe_sensors,
+    describe_shortfall,
+    describe_waits,
+    fade_of,
+    format_rate,
+)
 from preflight.deep.readings import Reading, read_values
 
 _SEVERITIES = {"warning": Severity.WARNING, "critical": Severity.CRITICAL, "unknown": Severity.UNKNOWN}
@@ -136,7 +142,7 @@ def gpus_of_a_host_reach_each_other(deep: DeepRun) -> Iterator[Problem]:
     Source: send and receive between the ranks of a host.
     """
     fix = "nvidia-smi topo -m and nvidia-smi nvlink -s show the links"
-    for matrix in peer_matrices(deep):
+    for matrix in build_peer_matrices(deep):
         host = matrix.title.removeprefix("pairs within ")
         for one, other in matrix.wrong:
             words = f"bytes between {one} and {other} arrived changed"
@@ -203,7 +209,7 @@ def every_pair_of_nodes_is_as_fast_as_most(deep: DeepRun) -> Iterator[Problem]:
     Source: send and receive between hosts; the circle method of round-robin tournaments.
     """
     counters = "look at its link and port counters: ethtool -S, ibstat, perfquery"
-    for matrix in node_matrices(deep):
+    for matrix in build_node_matrices(deep):
         for one, other in matrix.wrong:
             words = f"bytes between {one} and {other} arrived changed"
             yield Problem(words, counters, "link", Severity.CRITICAL, hosts=(one, other))
@@ -252,7 +258,8 @@ def _problem(rank: RankDeep, words: str, fix: str, severity: Severity = Severity
 def _of_most(matrix: PairMatrix, *names: str) -> str:
     """Return "1.2 of the 9.8 GB/s that most pairs reach", for the pairs that hold all these names."""
     rates = [rate for pair, rate in matrix.rates.items() if set(names) <= set(pair)]
-    return f"{plain(max(rates))} of the {plain(matrix.verdict.reference or 0.0)} GB/s that most pairs reach"
+    reference = format_rate(matrix.verdict.reference or 0.0)
+    return f"{format_rate(max(rates))} of the {reference} GB/s that most pairs reach"
 
 
 def _noisy(matrix: PairMatrix, pair: Pair, subject: str, hosts: tuple[str, ...]) -> Problem:
@@ -265,7 +272,7 @@ def _unfinished(deep: DeepRun, code: str) -> Iterator[Problem]:
     """Yield what the steps of this check could not measure, and who hung or ended in one."""
     culprits = find_culprits(deep) if deep.hung else ()
     for step in (name for name, of in STEP_CODES.items() if of == code):
-        if deep.hung and hung_step(deep) == step:
+        if deep.hung and find_hung_step(deep) == step:
             yield from _hang(deep, step, culprits)
             continue
         lacking = [rank for rank in deep.ranks if takes_part(deep, step) and not has_reported(rank, step)]
@@ -282,7 +289,11 @@ def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[P
     """Yield once which ranks reported nothing of a step, and why."""
     hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
     if hosts:
-        why = f"the run ended in the step {hung_step(deep)}" if deep.ended else "the ranks reported nothing"
+        why = (
+            f"the run ended in the step {find_hung_step(deep)}"
+            if deep.ended
+            else "the ranks reported nothing"
+        )
         fix = "repair that, then measure again" if deep.ended else "see the ranks' logs"
         yield Problem(f"{step} not measured: {why}", fix, "", Severity.UNKNOWN, hosts=hosts)
 

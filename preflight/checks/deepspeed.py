@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.message_text import gib, shell_word
+from preflight.checks.message_text import format_gib, quote_path
 from preflight.checks.registry import cluster_check
 from preflight.checks.unread_facts import name_of
-from preflight.decide.batch_sizes import BatchSizes, nearest_multiples
+from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
 from preflight.decide.decision import NodeRanks
 from preflight.decide.deepspeed_config import block, offload_devices, offload_path, read_deepspeed
 from preflight.decide.script_args import get_option
@@ -90,7 +90,7 @@ def _unfit(config: DeepSpeedConfig, sizes: BatchSizes) -> Iterator[Problem]:
     fitting = sizes.unit if len(sizes.given) < len(BatchSizes.NAMES) else 0
     written = f"train_batch_size {sizes.train} in {config.source}"
     if fitting:
-        low, high = nearest_multiples(sizes.train, fitting)
+        low, high = find_nearest_multiples(sizes.train, fitting)
         yield Problem(
             f"{written} cannot be shared by {sizes.said_unit}: DeepSpeed ends every rank",
             f"write {f'{low} or {high}' if low else high}, or leave it out",
@@ -239,7 +239,7 @@ def deepspeed_offload_paths_exist(hosts: Hosts, job: Job) -> Iterator[Problem]:
             reason = writable.reason if isinstance(writable, Missing) else ""
             yield Problem(
                 f"whether {path} can be written is not known: {reason}",
-                f"on the host: ls -ld {shell_word(path)}",
+                f"on the host: ls -ld {quote_path(path)}",
                 path,
                 Severity.UNKNOWN,
                 hosts=(name,),
@@ -247,7 +247,7 @@ def deepspeed_offload_paths_exist(hosts: Hosts, job: Job) -> Iterator[Problem]:
         elif not item.writable:
             yield Problem(
                 f"nvme_path {path} of {job.deepspeed.source} cannot be written",
-                f"on the host: mkdir -p {shell_word(path)}, owned by the user who trains",
+                f"on the host: mkdir -p {quote_path(path)}, owned by the user who trains",
                 path,
                 hosts=(name,),
             )
@@ -294,8 +294,8 @@ def deepspeed_offload_memory_is_there(hosts: Hosts, job: Job, ranks: Ranks) -> I
         if have < on_gpus:
             billions = have * 2**20 * len(ranks) / (_BYTES_OF_OPTIMIZER * _BUFFERS) / _BILLION
             yield Problem(
-                f"{gib(have)} of memory are available, less than the {gib(on_gpus)} of its GPUs: the"
-                f" optimizer of {billions:.1f} billion parameters fits",
+                f"{format_gib(have)} of memory are available, less than the {format_gib(on_gpus)} of its"
+                f" GPUs: the optimizer of {billions:.1f} billion parameters fits",
                 "free memory, add hosts, or offload to nvme",
                 "memory",
                 hosts=(name,),

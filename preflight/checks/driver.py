@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import missing_fix
+from preflight.checks.unread_facts import fix_missing
 from preflight.checks.versions import compare, release, satisfies
-from preflight.checks.wheels import driver_floor
+from preflight.checks.wheels import find_driver_floor
 from preflight.facts.gpu import Driver
 from preflight.facts.host import HostFacts, PythonEnv, System
 from preflight.facts.missing import Missing, MissingCode
@@ -85,7 +85,7 @@ def _unanswered(what: str, fact: Missing) -> Problem:
             "in a container: start it again, `systemctl daemon-reload` on its host takes its devices away; "
             "on a host: sudo dmesg | grep -i nvrm, then reboot",
         )
-    fix = missing_fix(fact) if fact.code == "not-asked" else "nvidia-smi"
+    fix = fix_missing(fact) if fact.code == "not-asked" else "nvidia-smi"
     return Problem(f"{what} could not be read: {fact.reason}", fix, severity=Severity.UNKNOWN)
 
 
@@ -118,7 +118,7 @@ def the_driver_runs_this_torch(facts: HostFacts, driver: Driver, python: PythonE
     build = python.torch_cuda
     if isinstance(build, Missing) or not release(build):
         return  # ENV003 has said so
-    floor = driver_floor(build)
+    floor = find_driver_floor(build)
     if not floor:
         yield Problem(
             f"no known driver requirement for CUDA {build}",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
-from preflight.checks.message_text import shell_word
+from preflight.checks.message_text import quote_path
 from preflight.checks.registry import host_check
 from preflight.checks.versions import compare, release
 from preflight.facts.host import HostFacts, PythonEnv
@@ -105,7 +105,7 @@ def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv) -> Iterator[Probl
     if isinstance(build, Missing):
         yield Problem(
             f"cannot determine which CUDA torch {python.packages['torch']} was built for: {build.reason}",
-            f'{shell_word(python.executable)} -c "import torch; print(torch.version.cuda)"',
+            f'{quote_path(python.executable)} -c "import torch; print(torch.version.cuda)"',
             severity=Severity.UNKNOWN,
         )
     elif not release(build):

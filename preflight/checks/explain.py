@@ -11,14 +11,14 @@ _SCOPES = {
 }
 
 
-def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
+def list_codes(others: Iterable[str] = ()) -> frozenset[str]:
     """Return every code a finding can have; `others` are those of hosts that could not be used."""
-    from preflight.checks.runner import all_checks  # noqa: PLC0415 - to explain one check takes its module alone
+    from preflight.checks.runner import load_checks  # noqa: PLC0415 - to explain one check takes its module alone
 
-    return frozenset(all_checks()) | frozenset(others)
+    return frozenset(load_checks()) | frozenset(others)
 
 
-def heading(severity: str, scope: str, *, gate: bool, gpu_only: bool) -> str:
+def render_heading(severity: str, scope: str, *, gate: bool, gpu_only: bool) -> str:
     """Return "critical, a gate, about one host, GPU jobs only"."""
     words = [severity]
     words += ["a gate: what cannot be checked stops a launch"] if gate else []
@@ -27,8 +27,8 @@ def heading(severity: str, scope: str, *, gate: bool, gpu_only: bool) -> str:
     return ", ".join(words)
 
 
-def explanation(check: CheckText) -> str:
+def render_explanation(check: CheckText) -> str:
     """Return the check's whole text for a terminal."""
     title, _, rest = check.text.partition("\n")
-    about = heading(check.severity, check.scope, gate=check.gate, gpu_only=check.gpu_only)
+    about = render_heading(check.severity, check.scope, gate=check.gate, gpu_only=check.gpu_only)
     return f"{check.code}: {title}\n({about})\n\n{rest.strip()}\n"

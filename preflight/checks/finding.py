@@ -68,7 +68,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return int(any(finding.severity in bad and not finding.ignored for finding in findings))
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
+def encode_finding(finding: Finding) -> dict[str, Any]:
     """Return one finding."""
     return {
         "code": finding.code,

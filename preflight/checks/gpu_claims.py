@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.message_text import format_duration
+from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import missing_fix
+from preflight.checks.unread_facts import fix_missing
 from preflight.facts.gpu import Gpu, GpuClaim
 from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Missing
@@ -27,7 +27,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     if isinstance(claims, Missing):
         if claims.code != "not-asked":  # a recording of a version without claims
             message = f"claims of other runs not checked: {claims.reason}"
-            yield Problem(message, missing_fix(claims), severity=Severity.UNKNOWN)
+            yield Problem(message, fix_missing(claims), severity=Severity.UNKNOWN)
         return
     for gpu in gpus:
         for claim in claims:
@@ -38,7 +38,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
 def _message(facts: HostFacts, claim: GpuClaim) -> str:
     now = facts.identity.now_unix if isinstance(facts.identity, Identity) else claim.since_unix
     run = f"run {claim.run_id}" if claim.run_id else "a run that does not say its name"
-    return f"claimed by {run} of {claim.user}, {format_duration(max(0.0, now - claim.since_unix))} ago"
+    return f"claimed by {run} of {claim.user}, {round_duration(max(0.0, now - claim.since_unix))} ago"
 
 
 def _fix(facts: HostFacts, claim: GpuClaim) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.message_text import format_duration
+from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import of_each_gpu
+from preflight.checks.unread_facts import judge_each_gpu
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -23,7 +23,7 @@ _RECOVERY_FIX: dict[str, str] = {
 
 
 @host_check("HEAL001", gpu_only=True)
-@of_each_gpu("recovery_action", "recovery action")
+@judge_each_gpu("recovery_action", "recovery action")
 def no_gpu_asks_for_recovery(gpu: Gpu, action: str) -> Iterator[Problem]:
     """No GPU's driver asks for a recovery action.
 
@@ -67,7 +67,7 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
             severity = Severity.WARNING
         times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
         yield Problem(
-            f"Xid {code} ({meaning(code)}) {times} {_when(facts, last)}",
+            f"Xid {code} ({explain_xid(code)}) {times} {_when(facts, last)}",
             f"sudo dmesg | grep -i xid; https://docs.nvidia.com/deploy/xid-errors for {code}",
             subject="" if _index_at(facts, bus) is not None else bus,
             severity=severity,
@@ -138,7 +138,7 @@ def _recent(facts: HostFacts, xid: Xid, within_s: float) -> bool:
 
 def _when(facts: HostFacts, xid: Xid) -> str:
     age = _age(facts, xid)
-    return "since boot" if age is None else f"{format_duration(age)} ago"
+    return "since boot" if age is None else f"{round_duration(age)} ago"
 
 
 XIDS: dict[int, str] = {
@@ -168,6 +168,6 @@ XIDS: dict[int, str] = {
 }
 
 
-def meaning(code: int) -> str:
+def explain_xid(code: int) -> str:
     """Return what an Xid means, for a message."""
     return XIDS.get(code, "see NVIDIA's Xid catalogue")

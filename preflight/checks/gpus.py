@@ -6,9 +6,9 @@ from itertools import groupby
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
-from preflight.checks.message_text import shell_word
+from preflight.checks.message_text import quote_path
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import name_of, of_each_gpu, required_unreadable
+from preflight.checks.unread_facts import judge_each_gpu, name_of, report_required
 from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
 from preflight.decide.usable_gpus import GpuSelection
@@ -156,7 +156,7 @@ def _bus_key(bus_id: str) -> str:
 
 
 @host_check("GPU005", gpu_only=True)
-@of_each_gpu("mig_enabled", "MIG mode")
+@judge_each_gpu("mig_enabled", "MIG mode")
 def no_gpu_is_in_mig_mode(gpu: Gpu, split: object) -> Iterator[Problem]:
     """No GPU that the job uses is split by MIG.
 
@@ -193,7 +193,7 @@ def torch_has_kernels_for_every_gpu(
         yield Problem(
             f"torch {version} for CUDA {build} is not in the table of official wheels, so its kernels "
             "are not known",
-            f'{shell_word(python.executable)} -c "import torch; print(torch.cuda.get_arch_list())"',
+            f'{quote_path(python.executable)} -c "import torch; print(torch.cuda.get_arch_list())"',
             severity=Severity.INFO,
         )
         return
@@ -205,7 +205,7 @@ def torch_has_kernels_for_every_gpu(
 
 def _kernels(gpu: Gpu, wheel: Wheel, torch: str, fix: str) -> Iterator[Problem]:
     if isinstance(gpu.capability, Missing):
-        yield from required_unreadable(gpu, "compute capability", gpu.capability)
+        yield from report_required(gpu, "compute capability", gpu.capability)
         return
     if runs_on(wheel, gpu.capability):
         return

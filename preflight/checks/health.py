@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import shorten
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import of_each_gpu, unreadable
+from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
 from preflight.facts.gpu import Ecc, Fabric, Gpu, NvLink, PcieLink, RetiredPages, RowRemap
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -14,7 +14,7 @@ from preflight.job import Expect
 
 
 @host_check("HEAL003", gpu_only=True)
-@of_each_gpu("remap", "row remapping")
+@judge_each_gpu("remap", "row remapping")
 def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
     """No GPU has a memory row remap pending or failed.
 
@@ -37,7 +37,7 @@ def no_row_remap_waits(gpu: Gpu, remap: RowRemap) -> Iterator[Problem]:
 
 
 @host_check("HEAL004", gpu_only=True)
-@of_each_gpu("ecc", "ECC")
+@judge_each_gpu("ecc", "ECC")
 def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
     """No GPU has met an uncorrectable memory error since its driver was loaded.
 
@@ -49,7 +49,7 @@ def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
     count = ecc.uncorrected_volatile
     if isinstance(count, Missing):
         if ecc.enabled:
-            yield from unreadable(gpu, "ECC error count", count)
+            yield from report_unreadable(gpu, "ECC error count", count)
     elif count > 0:
         yield Problem(
             f"{count} uncorrectable memory error{'s' if count > 1 else ''} since the driver was loaded",
@@ -58,7 +58,7 @@ def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
 
 
 @host_check("HEAL005", gpu_only=True)
-@of_each_gpu("fabric", "NVSwitch fabric")
+@judge_each_gpu("fabric", "NVSwitch fabric")
 def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> Iterator[Problem]:
     """Every GPU behind an NVSwitch has joined the fabric.
 
@@ -80,7 +80,7 @@ def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> It
 
 
 @host_check("HEAL006", Severity.WARNING, gpu_only=True)
-@of_each_gpu("nvlinks", "NVLink")
+@judge_each_gpu("nvlinks", "NVLink")
 def nvlinks_are_up(gpu: Gpu, links: tuple[NvLink, ...], expect: Expect) -> Iterator[Problem]:
     """Every NVLink of a GPU is up and without errors, where any is.
 
@@ -149,7 +149,7 @@ _THROTTLES = {
 
 
 @host_check("HEAL008", Severity.WARNING, gpu_only=True)
-@of_each_gpu("throttle", "throttling")
+@judge_each_gpu("throttle", "throttling")
 def no_gpu_is_throttled(gpu: Gpu, active: tuple[str, ...]) -> Iterator[Problem]:
     """No GPU is slowed down by heat or by its power supply.
 
@@ -167,7 +167,7 @@ def no_gpu_is_throttled(gpu: Gpu, active: tuple[str, ...]) -> Iterator[Problem]:
 
 
 @host_check("HEAL009", Severity.WARNING, gpu_only=True)
-@of_each_gpu("temperature_c", "temperature")
+@judge_each_gpu("temperature_c", "temperature")
 def no_gpu_is_hot(gpu: Gpu, celsius: int, expect: Expect) -> Iterator[Problem]:
     """No GPU is near the temperature at which it slows down.
 
@@ -185,7 +185,7 @@ def no_gpu_is_hot(gpu: Gpu, celsius: int, expect: Expect) -> Iterator[Problem]:
 
 
 @host_check("HEAL010", Severity.INFO, gpu_only=True)
-@of_each_gpu("pcie", "PCIe link")
+@judge_each_gpu("pcie", "PCIe link")
 def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink) -> Iterator[Problem]:
     """Every GPU's PCIe link has its full width.
 
@@ -239,7 +239,7 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     off = []
     for gpu in gpus:
         if isinstance(gpu.persistence, Missing):
-            yield from unreadable(gpu, "persistence mode", gpu.persistence)
+            yield from report_unreadable(gpu, "persistence mode", gpu.persistence)
         elif not gpu.persistence:
             off.append(str(gpu.index))
     if off:
@@ -249,7 +249,7 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
 
 @host_check("HEAL013", Severity.INFO, gpu_only=True)
-@of_each_gpu("retired_pages", "retired pages")
+@judge_each_gpu("retired_pages", "retired pages")
 def few_pages_are_retired(gpu: Gpu, pages: RetiredPages, expect: Expect) -> Iterator[Problem]:
     """No GPU has many retired memory pages, and none is pending.
 

@@ -1,13 +1,13 @@
 """Who holds what a job needs: whose it is, since when, whether it lives, and what can be done about it."""
 
-from preflight.checks.message_text import format_duration, shorten
+from preflight.checks.message_text import round_duration, shorten
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Identity, Process
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.job import Expect
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.selection import clean_command, confirmation_of, how_to_end
+from preflight.leftovers.selection import clean_command, confirmation_of, describe_how_to_end
 
 LEFT_OVER = frozenset(
     {ProcessClass.DEAD_RUN, ProcessClass.ORPHAN, ProcessClass.HALF_DEAD, ProcessClass.STUCK}
@@ -51,17 +51,17 @@ def command_of(process: Process) -> str:
 def describe_holder(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old, live)"."""
     process = item.process
-    return f"pid {process.pid} ({process.user}, {format_duration(process.age_s)} old, {_IS[item.kind]})"
+    return f"pid {process.pid} ({process.user}, {round_duration(process.age_s)} old, {_IS[item.kind]})"
 
 
 def describe_holders(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
     process = item.process
-    who = f"pid {process.pid} ({process.user}, {format_duration(process.age_s)} old): {command_of(process)}"
+    who = f"pid {process.pid} ({process.user}, {round_duration(process.age_s)} old): {command_of(process)}"
     return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
 
 
-def what_to_do(facts: HostFacts, item: ClassifiedProcess, otherwise: str = _OTHER_GPUS) -> str:
+def advise_on_holder(facts: HostFacts, item: ClassifiedProcess, otherwise: str = _OTHER_GPUS) -> str:
     """Return what its owner, or you, can do about a holder; `otherwise` is how to do without it."""
     host, process = facts.host, item.process
     match item.kind:
@@ -78,6 +78,6 @@ def what_to_do(facts: HostFacts, item: ClassifiedProcess, otherwise: str = _OTHE
                 f"it is part of the session from which gpulaunch runs: end it in that session, or {otherwise}"
             )
         case ProcessClass.LIVE:
-            return f"wait for it to end, end it ({how_to_end(item, host)}), or {otherwise}"
+            return f"wait for it to end, end it ({describe_how_to_end(item, host)}), or {otherwise}"
         case _:
             return f"wait for it to end, ask {process.user}, or {otherwise}"

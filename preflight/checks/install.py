@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from preflight.checks.message_text import shell_word
+from preflight.checks.message_text import quote_path
 from preflight.checks.versions import release
-from preflight.checks.wheels import OLDEST, index_for
+from preflight.checks.wheels import OLDEST, find_wheel_index
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 
@@ -25,10 +25,10 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
     pip = (
         f"{_VENV}/bin/python -m pip install"
         if python.managed
-        else f"{shell_word(python.executable)} -m pip install"
+        else f"{quote_path(python.executable)} -m pip install"
     )
     again = " --force-reinstall" if "torch" in names and "torch" in python.packages else ""
-    steps = [f"{shell_word(python.executable)} -m venv {_VENV}"] if python.managed else []
+    steps = [f"{quote_path(python.executable)} -m venv {_VENV}"] if python.managed else []
     if index is not None:
         steps.append(f"{pip}{again} torch --index-url {index}")
     others = [name for name in names if index is None or name != "torch"]
@@ -49,7 +49,7 @@ def _index(facts: HostFacts) -> str:
     known = [gpu.capability for gpu in gpus if not isinstance(gpu.capability, Missing)]
     known = [capability for capability in known if capability >= OLDEST]  # older ones are to be left out
     machine = "" if isinstance(facts.identity, Missing) else facts.identity.machine
-    return index_for(known, facts.driver.version, machine)
+    return find_wheel_index(known, facts.driver.version, machine)
 
 
 def _no_index(facts: HostFacts) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.message_text import gib
+from preflight.checks.message_text import format_gib
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import is_started_with_options, missing_fix
+from preflight.checks.unread_facts import fix_missing, is_started_with_options
 from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.host import HostFacts, IbPort, Limits
 from preflight.facts.missing import Missing
@@ -49,13 +49,13 @@ def shared_memory_is_enough(
     if isinstance(limits.shm_free_mib, Missing):
         yield Problem(
             f"shared memory not checked: {limits.shm_free_mib.reason}",
-            missing_fix(limits.shm_free_mib),
+            fix_missing(limits.shm_free_mib),
             severity=Severity.UNKNOWN,
         )
     elif limits.shm_free_mib < wanted:
         yield Problem(
-            f"shared memory (/dev/shm) has {gib(limits.shm_free_mib)} free; {gib(wanted)} are wanted for "
-            f"{_ranks(host, job, use)} ranks",
+            f"shared memory (/dev/shm) has {format_gib(limits.shm_free_mib)} free; {format_gib(wanted)} are"
+            f" wanted for {_ranks(host, job, use)} ranks",
             "in a container: --shm-size=16g or --ipc=host; else: ls -la /dev/shm for files of dead runs",
         )
 
@@ -117,7 +117,7 @@ def memory_is_available(limits: Limits, expect: Expect) -> Iterator[Problem]:
     total = limits.memory_total_mib
     if total > 0 and 100.0 * limits.memory_available_mib / total < expect.memory_available_percent:
         yield Problem(
-            f"{gib(limits.memory_available_mib)} of {gib(total)} memory are available",
+            f"{format_gib(limits.memory_available_mib)} of {format_gib(total)} memory are available",
             "ps aux --sort=-rss | head shows who holds it",
         )
 
@@ -135,7 +135,7 @@ def the_host_does_not_swap(limits: Limits, expect: Expect) -> Iterator[Problem]:
     total = limits.swap_total_mib
     if total > 0 and 100.0 * limits.swap_used_mib / total > expect.swap_used_percent:
         yield Problem(
-            f"{gib(limits.swap_used_mib)} of {gib(total)} swap are in use",
+            f"{format_gib(limits.swap_used_mib)} of {format_gib(total)} swap are in use",
             "ps aux --sort=-rss | head shows who holds the memory",
         )
 

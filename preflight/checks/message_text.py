@@ -3,7 +3,7 @@
 import shlex
 
 
-def shell_word(path: str) -> str:
+def quote_path(path: str) -> str:
     """Return a path as one word of a shell; `~/` stays, because a shell replaces it only unquoted."""
     if path == "~":
         return path
@@ -13,12 +13,12 @@ def shell_word(path: str) -> str:
 
 def ssh_command(host: str, *words: str) -> str:
     """Return `ssh HOST WORDS`; two shells read it, the local one and the one of the host."""
-    there = " ".join(map(shell_word, words))
-    plain = all(shell_word(word) == word for word in words)
+    there = " ".join(map(quote_path, words))
+    plain = all(quote_path(word) == word for word in words)
     return f"ssh {shlex.quote(host)} {there if plain else shlex.quote(there)}"
 
 
-def format_duration(seconds: float) -> str:
+def round_duration(seconds: float) -> str:
     """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= size:
@@ -26,7 +26,7 @@ def format_duration(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def gib(mib: float) -> str:
+def format_gib(mib: float) -> str:
     """Return MiB as GiB, for messages."""
     return f"{mib / 1024:.1f} GiB"
 

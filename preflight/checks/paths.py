@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.message_text import gib, shell_word
+from preflight.checks.message_text import format_gib, quote_path
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import missing_fix
+from preflight.checks.unread_facts import fix_missing
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -40,14 +40,14 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
             if item.role == "workdir" or item.role in _WRITTEN:
                 yield Problem(
                     f"whether {where} {what} is not known: {wanted.reason}",
-                    f"on the host: ls -ld {shell_word(where)}; df {shell_word(where)}",
+                    f"on the host: ls -ld {quote_path(where)}; df {quote_path(where)}",
                     subject=subject,
                     severity=Severity.UNKNOWN,
                 )
         elif item.role == "workdir" and not item.exists:
             yield Problem(
                 f"{item.resolved or item.path} does not exist",
-                f"mkdir -p {shell_word(item.resolved or item.path)}   (or correct workdir:)",
+                f"mkdir -p {quote_path(item.resolved or item.path)}   (or correct workdir:)",
                 subject=subject,
             )
         elif item.role in _WRITTEN and not item.writable:
@@ -87,7 +87,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
             yield Problem(
                 f"free space at {where} not checked: {item.free_mib.reason}",
-                missing_fix(item.free_mib),
+                fix_missing(item.free_mib),
                 subject=subject,
                 severity=Severity.UNKNOWN,
             )
@@ -110,7 +110,7 @@ def _full(item: PathFacts) -> str:
 
 def _room(item: PathFacts, *, inodes: bool) -> str:
     """Return how room is made on the file system."""
-    look = f"df -{'i' if inodes else 'h'} {shell_word(item.resolved or item.path)}"
+    look = f"df -{'i' if inodes else 'h'} {quote_path(item.resolved or item.path)}"
     if item.role == "run_dir":
         return f"{look}; gpulaunch prune removes old runs from the host; remove what else is not needed"
     return f"{look}; remove what is not needed, or choose another {item.role}"
@@ -122,14 +122,14 @@ def _shortage(item: PathFacts, expect: Expect) -> str:
     run_dir = item.role == "run_dir"
     if not isinstance(free, Missing):
         if free < (min(expect.disk_free_mib, _RUN_DIR_MIB) if run_dir else expect.disk_free_mib):
-            return f"only {gib(free)} free at {where}"
+            return f"only {format_gib(free)} free at {where}"
         if (
             not run_dir
             and not isinstance(total, Missing)
             and total > 0
             and 100.0 * free / total < expect.disk_free_percent
         ):
-            return f"only {100.0 * free / total:.1f} % ({gib(free)}) free at {where}"
+            return f"only {100.0 * free / total:.1f} % ({format_gib(free)}) free at {where}"
     if not isinstance(inodes, Missing) and inodes < expect.free_inodes_percent:
         return f"only {inodes:.1f} % of the inodes free at {where}"
     return ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holders import describe_holders, is_classified, what_to_do
+from preflight.checks.holders import advise_on_holder, describe_holders, is_classified
 from preflight.checks.registry import host_check
 from preflight.facts.host import HostFacts, Ports, Socket
 from preflight.facts.missing import Missing
@@ -52,7 +52,7 @@ def the_main_port_can_be_bound(
     kin = [item for item in is_classified(facts, expect).values() if port in item.held.ports]
     held = "; ".join(describe_holders(item) for item in kin) or _sockets(holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
-    fixes = dict.fromkeys(what_to_do(facts, item, _OTHER_PORT) for item in kin)
+    fixes = dict.fromkeys(advise_on_holder(facts, item, _OTHER_PORT) for item in kin)
     fix = "; ".join(fixes) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
     if other is None:
         yield Problem(

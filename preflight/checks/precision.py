@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check, host_check
-from preflight.checks.unread_facts import required_unreadable
-from preflight.decide.precision import hardware_limit
+from preflight.checks.unread_facts import report_required
+from preflight.decide.precision import find_hardware_limit
 from preflight.decide.usable_gpus import GpuSelection, select_gpus
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -30,10 +30,10 @@ def the_gpus_have_the_asked_precision(
     for gpu in gpus:
         if gpu.index not in use.candidates:
             continue
-        limit = hardware_limit(gpu)
+        limit = find_hardware_limit(gpu)
         if isinstance(limit, Missing):
             if job.precision != "no":
-                yield from required_unreadable(gpu, "the mixed precision it can train in", limit)
+                yield from report_required(gpu, "the mixed precision it can train in", limit)
         elif job.precision not in ("auto", "no") and job.precision not in limit.on_request:
             yield Problem(
                 f"the config requests {job.precision}; {limit.reason.text}: {limit.reason.source}",
@@ -58,7 +58,7 @@ def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> I
     for name, facts in hosts.items():
         use = select_gpus(facts, job)
         for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
-            limit = hardware_limit(gpu) if gpu.index in use.candidates else None
+            limit = find_hardware_limit(gpu) if gpu.index in use.candidates else None
             if limit is not None and not isinstance(limit, Missing):
                 best.setdefault(limit.best, {})[name] = None
     if len(best) > 1 and job.precision == "auto":

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.holders import (
     LEFT_OVER,
+    advise_on_holder,
     command_of,
     describe_holders,
     is_classified,
     same_process,
-    what_to_do,
 )
-from preflight.checks.message_text import gib
+from preflight.checks.message_text import format_gib
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import of_each_gpu, unreadable
+from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuMemory
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
@@ -45,7 +45,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
     known = is_classified(facts, expect)
     for gpu in gpus:
         if isinstance(gpu.processes, Missing):
-            yield from unreadable(gpu, "processes on it", gpu.processes)
+            yield from report_unreadable(gpu, "processes on it", gpu.processes)
             continue
         reported: set[int] = set()
         for holder in gpu.processes:
@@ -58,7 +58,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
             if gpu.index in item.held.gpus and item.process.pid not in reported and item.kind in LEFT_OVER:
                 yield Problem(
                     f"held through open device files by {describe_holders(item)}",
-                    what_to_do(facts, item),
+                    advise_on_holder(facts, item),
                     gpu=gpu.index,
                 )
 
@@ -70,11 +70,11 @@ def _is_mps_server(holder: ComputeProcess) -> bool:
 def _holder(
     facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: ClassifiedProcess | None
 ) -> Iterator[Problem]:
-    memory = "" if isinstance(holder.used_mib, Missing) else f"{gib(holder.used_mib)} "
+    memory = "" if isinstance(holder.used_mib, Missing) else f"{format_gib(holder.used_mib)} "
     if item is not None:
         yield Problem(
             f"{memory}held by {describe_holders(item)}",
-            what_to_do(facts, item),
+            advise_on_holder(facts, item),
             severity=Severity.INFO if item.kind is ProcessClass.SYSTEM else None,
             gpu=gpu.index,
         )
@@ -99,7 +99,7 @@ def _why_unseen(facts: HostFacts, pid: int) -> str:
 
 
 @host_check("PROC002", gate=True, gpu_only=True)
-@of_each_gpu("memory", "memory in use")
+@judge_each_gpu("memory", "memory in use")
 def memory_in_use_is_explained(
     gpu: Gpu, memory: GpuMemory, facts: HostFacts, expect: Expect
 ) -> Iterator[Problem]:
@@ -119,7 +119,7 @@ def memory_in_use_is_explained(
         return  # a listed process holds it and the driver does not say how much; PROC001 names it
     if unexplained > max(expect.memory_in_use_mib, _vgpu_reserve_mib(gpu, memory)):
         yield Problem(
-            f"{gib(unexplained)} in use that no visible process explains",
+            f"{format_gib(unexplained)} in use that no visible process explains",
             f"gpulaunch clean-zombies {facts.host}; sudo fuser -v /dev/nvidia*; if nothing holds it: "
             f"sudo nvidia-smi --gpu-reset -i {gpu.index}",
         )
@@ -175,7 +175,7 @@ def nothing_is_left_over(
             suffix = f"; holds {', '.join(holds)}" if holds else ""
             yield Problem(
                 describe_holders(item) + suffix,
-                what_to_do(facts, item),
+                advise_on_holder(facts, item),
                 subject=f"pid {item.process.pid}",
                 severity=Severity.INFO if item.kind is ProcessClass.SUSPECT else None,
                 alike="" if holds else _alike(item),

@@ -101,7 +101,7 @@ def _register(
 
 
 def _needs_of(function: CheckFunction) -> tuple[str, ...]:
-    judged: CheckFunction | None = getattr(function, "__wrapped__", None)  # by of_each_gpu, in turn
+    judged: CheckFunction | None = getattr(function, "__wrapped__", None)  # by judge_each_gpu, in turn
     code = (judged or function).__code__
     names = code.co_varnames[: code.co_argcount]
     return names if judged is None else ("gpus", *names[2:])

@@ -67,7 +67,7 @@ class PlannedLaunch:
     script: ScriptAnalysis | None = None  # None: the script was not read
 
 
-def all_checks() -> dict[str, Check]:
+def load_checks() -> dict[str, Check]:
     """Return all checks, in the order of `preflight.checks.runner`. An empty table would pass every host."""
     load_deep_checks()
     return CHECKS
@@ -91,7 +91,7 @@ def check_host(
     use = select_gpus(facts, job, allowed)
     supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
     supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": is_main}
-    skip = frozenset(checks_without_facts(facts)) if asked_only else frozenset[str]()
+    skip = frozenset(list_checks_without_facts(facts)) if asked_only else frozenset[str]()
     problems = [
         (check, problem)
         for check in _applicable("host", job)
@@ -155,7 +155,7 @@ def _ignored_by_all(hosts: tuple[str, ...], ignore: Mapping[str, frozenset[str]]
     return frozenset.intersection(*sets) if sets else frozenset()
 
 
-def checks_without_facts(facts: HostFacts) -> tuple[str, ...]:
+def list_checks_without_facts(facts: HostFacts) -> tuple[str, ...]:
     """Return the codes of the host checks whose facts this source does not hold at all."""
     absent = {
         name

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import cluster_check
 from preflight.decide.decision import NodeRanks
-from preflight.decide.script_args import option_values
+from preflight.decide.script_args import read_option_values
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import CodeLocation, LightningSize, ScriptAnalysis
@@ -84,7 +84,7 @@ def lightning_counts_as_the_launch_does(
 
 def _lightning_arguments(script: ScriptAnalysis, args: tuple[str, ...]) -> Iterator[LightningSize]:
     """Yield what LightningCLI is given: `--trainer.devices 2 --trainer.num_nodes 2`."""
-    given = dict(option_values(args))
+    given = dict(read_option_values(args))
     devices, nodes = given.get("--trainer.devices", ""), given.get("--trainer.num_nodes", "1")
     known = {"lightning", "pytorch_lightning"}.intersection(script.imports)
     if known and devices.isdecimal() and nodes.isdecimal():

@@ -15,31 +15,31 @@ REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
 """A GPU that answers nothing is one finding (GPU003), not one per value."""
 
 
-def unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+def report_unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
     """Say that `what` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
     if missing.code in ("not-supported", *REPORTED_ELSEWHERE):
         return
     yield Problem(
         f"{what} not checked: {missing.reason}",
-        missing_fix(missing),
+        fix_missing(missing),
         severity=Severity.UNKNOWN,
         gpu=gpu.index,
         not_collected=missing.code == "not-asked",
     )
 
 
-def required_unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+def report_required(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
     """Say that a value which the launch depends on could not be read, whatever the reason."""
     if missing.code not in REPORTED_ELSEWHERE:
         yield Problem(
             f"{what} not known: {missing.reason}",
-            missing_fix(missing),
+            fix_missing(missing),
             severity=Severity.UNKNOWN,
             gpu=gpu.index,
         )
 
 
-def of_each_gpu(fact: str, called: str) -> Callable[[CheckFunction], CheckFunction]:
+def judge_each_gpu(fact: str, called: str) -> Callable[[CheckFunction], CheckFunction]:
     """Let a check judge one fact of each GPU in turn: what it says is about that GPU.
 
     Its parameters are the GPU, the fact, and those of any host check. A fact that could not be read is
@@ -52,7 +52,7 @@ def of_each_gpu(fact: str, called: str) -> Callable[[CheckFunction], CheckFuncti
             for gpu in gpus:
                 value = getattr(gpu, fact)
                 if isinstance(value, Missing):
-                    yield from unreadable(gpu, called, value)
+                    yield from report_unreadable(gpu, called, value)
                 else:
                     yield from (replace(said, gpu=gpu.index) for said in function(gpu, value, **others))
 
@@ -61,7 +61,7 @@ def of_each_gpu(fact: str, called: str) -> Callable[[CheckFunction], CheckFuncti
     return decorate
 
 
-def missing_fix(missing: Missing) -> str:
+def fix_missing(missing: Missing) -> str:
     """Return what would make the value readable."""
     if missing.code == "no-permission":
         return "run the preflight as a user who may read it, or ask the administrator for the value"

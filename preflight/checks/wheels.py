@@ -77,7 +77,7 @@ def runs_on(wheel: Wheel, gpu: Capability) -> bool:
     return compiled or (wheel.ptx and gpu > max(wheel.kernels))
 
 
-def driver_floor(cuda: str) -> str:
+def find_driver_floor(cuda: str) -> str:
     """Return the oldest driver for a CUDA build, "" when the table does not know its major version."""
     major = release(cuda)[:1]
     return next((floor for known, floor in DRIVER_FLOORS if (known,) == major), "")
@@ -106,7 +106,7 @@ INDEXES: tuple[Index, ...] = (
 _INDEX_URL = "https://download.pytorch.org/whl/"
 
 
-def index_for(gpus: Iterable[Capability], driver: str, machine: str) -> str:
+def find_wheel_index(gpus: Iterable[Capability], driver: str, machine: str) -> str:
     """Return the pip index whose torch runs on all these GPUs with this driver, "" when there is none.
 
     On aarch64 PyPI's own torch is a CPU build, so that an index must always be named for it.
@@ -115,7 +115,7 @@ def index_for(gpus: Iterable[Capability], driver: str, machine: str) -> str:
     for index in INDEXES:
         kernels = index.kernels.get(machine or "x86_64", ())
         wheel = Wheel((0, 0), (0, 0), index.cuda, kernels, index.ptx)
-        floor = release(driver_floor(index.cuda))
+        floor = release(find_driver_floor(index.cuda))
         if kernels and compare(release(driver), floor) >= 0 and all(runs_on(wheel, gpu) for gpu in wanted):
             return _INDEX_URL + index.name
     return ""

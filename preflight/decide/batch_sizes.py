@@ -74,7 +74,7 @@ class BatchSizes:
 _WORDS = (("train_micro_batch_size_per_gpu", "micro batch"), ("gradient_accumulation_steps", "accumulation"))
 
 
-def nearest_multiples(number: int, unit: int) -> tuple[int, int]:
+def find_nearest_multiples(number: int, unit: int) -> tuple[int, int]:
     """Return the multiples of `unit` below and above a number; the first can be 0."""
     low = number // unit * unit
     return low, low + unit

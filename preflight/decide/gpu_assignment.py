@@ -99,10 +99,10 @@ class _GpuVerdicts:
 
 def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _GpuVerdicts:
     uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
-    return _GpuVerdicts(gpu, uuid, reason_unusable(gpu), _busy(gpu) or claimed.get(uuid, ""))
+    return _GpuVerdicts(gpu, uuid, explain_unusable(gpu), _busy(gpu) or claimed.get(uuid, ""))
 
 
-def reason_unusable(gpu: Gpu) -> str:
+def explain_unusable(gpu: Gpu) -> str:
     """Return why no launch takes a GPU, held or not; "" where nothing rules it out."""
     if isinstance(gpu.uuid, Missing):
         return f"has no readable UUID ({gpu.uuid.reason})"

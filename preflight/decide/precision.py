@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.gpu_assignment import map_ranks
-from preflight.decide.script_args import precision_in_args
+from preflight.decide.script_args import find_precision_in_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability, Gpu
 from preflight.facts.host import HostFacts
@@ -63,7 +63,7 @@ _TABLE: tuple[_Row, ...] = (
 )
 
 
-def hardware_limit(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
+def find_hardware_limit(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
     """Return what `gpu` can do; Missing when its capability is not known, for a guess could cost a run."""
     if isinstance(gpu.capability, Missing):
         return gpu.capability
@@ -113,7 +113,7 @@ def decide(
     """
     if ranks is None:
         ranks = {host: map_ranks(facts, job, script) for host, facts in hosts.items()}
-    request = precision_in_args(job, script) if job.precision == "auto" else job.precision
+    request = find_precision_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
     hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
     if job.engine is not None and job.engine.once_per_host:
@@ -137,7 +137,9 @@ def _reaches(job: Job, script: ScriptAnalysis | None) -> bool:
     """
     if script is None or script.problem or job.precision_args or job.command.precision_option:
         return True
-    by_option = any(site.option for site in script.precision) or precision_in_args(job, script) is not None
+    by_option = (
+        any(site.option for site in script.precision) or find_precision_in_args(job, script) is not None
+    )
     binding = any(site.binding and site.value for site in script.precision)
     return script.style != "torch" or "accelerate" in script.imports or by_option or binding
 
@@ -166,7 +168,7 @@ def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) ->
         for gpu in () if isinstance(gpus, Missing) else gpus:
             if gpu.uuid not in chosen:
                 continue
-            limit = hardware_limit(gpu, host)
+            limit = find_hardware_limit(gpu, host)
             if isinstance(limit, Missing):
                 raise PrecisionRefused(
                     f"{host}: the compute capability of GPU {gpu.index} ({gpu_name(gpu)}) is not known"

@@ -20,7 +20,7 @@ class ArgsEdit:
     edits: tuple[tuple[str, str, str], ...]
 
 
-def option_values(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def read_option_values(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield each word with what it is given, were it an option: what follows its `=`, else the next word."""
     for word, following in pairwise((*args, "")):
         name, equals, value = word.partition("=")
@@ -29,7 +29,7 @@ def option_values(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 def get_option(args: tuple[str, ...], option: str) -> int | None:
     """Return the number that an option has in a command line, None when it is absent or no number."""
-    given = (value for name, value in option_values(args) if name == option)
+    given = (value for name, value in read_option_values(args) if name == option)
     return next((int(value) for value in given if value.isascii() and value.isdecimal()), None)
 
 
@@ -42,7 +42,7 @@ class _Switch:
     precision: str
 
 
-def precision_in_args(job: Job, script: ScriptAnalysis | None) -> Precision | None:
+def find_precision_in_args(job: Job, script: ScriptAnalysis | None) -> Precision | None:
     """Return the precision that the user's own script arguments ask for, None when none or several."""
     found = {switch.precision for switch in _switches(job.args, job.precision_args, script)}
     return next((item for item in _PRECISIONS if {item} == found), None)

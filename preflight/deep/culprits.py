@@ -17,7 +17,7 @@ class Culprit:
     stack: tuple[str, ...] = ()
 
 
-def hung_step(run: DeepRun) -> str:
+def find_hung_step(run: DeepRun) -> str:
     """Return the step that a hung run was in: the latest that any rank was in."""
     order = list(STEP_CODES)
     begun = [order.index(step) for rank in run.ranks for step in rank.begun]
@@ -30,7 +30,7 @@ def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
     In this order: who was not in the step of the others; who missed the deadline and reported nothing, as a
     stopped process does; who was still in its own part while others waited; who was in no collective.
     """
-    step = hung_step(run)
+    step = find_hung_step(run)
     late = [rank for rank in run.ranks if step not in rank.begun]
     if late and len(late) < len(run.ranks):
         return tuple(

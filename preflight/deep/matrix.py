@@ -20,7 +20,7 @@ class PairMatrix:
     verdict: PairVerdict
 
 
-def node_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
+def build_node_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     """Return the matrix of the nodes' first ranks, and that of all ranks at once where nodes have several."""
     by_rank = {rank.rank: rank for rank in run.ranks}
     widths = sorted({pair.rails for rank in run.ranks for pair in _pairs(rank)})
@@ -38,7 +38,7 @@ def node_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     return tuple(found)
 
 
-def peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
+def build_peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     """Return a matrix for each host with several ranks."""
     found = []
     by_rank = {rank.rank: rank for rank in run.ranks}

@@ -28,7 +28,7 @@ def is_power_bound(facts: DeviceFacts) -> bool:
     return facts.power_limit_w is None or facts.power_limit_w < POWER_BOUND_W
 
 
-def peak_tflops(facts: DeviceFacts) -> float | None:
+def compute_tflops(facts: DeviceFacts) -> float | None:
     """Return the dense half-precision peak in TFLOPS, None where a factor is not known."""
     fma = FMA_PER_CLOCK.get(facts.capability)
     if fma is None or not facts.sms or not facts.clock_max_mhz:
@@ -37,7 +37,7 @@ def peak_tflops(facts: DeviceFacts) -> float | None:
     return facts.sms * facts.clock_max_mhz * 1e6 * fma * 2 / (2 if halved else 1) / 1e12
 
 
-def peak_gbs(facts: DeviceFacts) -> float | None:
+def compute_gbs(facts: DeviceFacts) -> float | None:
     """Return the memory's peak in GB/s, None where a factor is not known. Two transfers per clock."""
     if not facts.memory_clock_max_mhz or not facts.bus_bits:
         return None

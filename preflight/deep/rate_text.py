@@ -13,7 +13,7 @@ _SOURCES = {
 _MUCH = 0.1
 
 
-def plain(value: float) -> str:
+def format_rate(value: float) -> str:
     """Return a rate with three digits and without an exponent."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
@@ -22,9 +22,9 @@ def describe_shortfall(reading: Reading) -> str:
     """Return "matrix products at 412 TFLOPS, 61 % of the 675 TFLOPS that its peers in this run reach"."""
     expected = reading.expected
     if expected is None:
-        return f"{reading.label} at {plain(reading.value)} {reading.unit}"
+        return f"{reading.label} at {format_rate(reading.value)} {reading.unit}"
     share = reading.value / expected.value if expected.value else 0.0
-    value, wanted, unit = plain(reading.value), plain(expected.value), reading.unit
+    value, wanted, unit = format_rate(reading.value), format_rate(expected.value), reading.unit
     return (
         f"{reading.label} at {value} {unit}, {share:.0%} of the {wanted} {unit} {_SOURCES[expected.source]}"
     )

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from preflight.deep.margins import DEVICE, OWN_BEST, PATH, PEAK_COMPUTE, PEAK_MEMORY, Margins, median
 from preflight.deep.measurements import DeepRun, Former, RankDeep, Waits
-from preflight.deep.peak import is_power_bound, peak_gbs, peak_tflops
+from preflight.deep.peak import compute_gbs, compute_tflops, is_power_bound
 from preflight.frozen import dataclass
 
 Verdict: TypeAlias = Literal["ok", "warning", "critical", "unknown"]
@@ -93,12 +93,12 @@ def _no_peak(rank: RankDeep) -> float | None:
 
 def _compute_peak(rank: RankDeep) -> float | None:
     facts = rank.facts
-    return None if facts is None or is_power_bound(facts) else peak_tflops(facts)
+    return None if facts is None or is_power_bound(facts) else compute_tflops(facts)
 
 
 def _memory_peak(rank: RankDeep) -> float | None:
     facts = rank.facts
-    return None if facts is None or is_power_bound(facts) else peak_gbs(facts)
+    return None if facts is None or is_power_bound(facts) else compute_gbs(facts)
 
 
 def _members(rank: RankDeep) -> object:

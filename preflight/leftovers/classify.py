@@ -15,7 +15,7 @@ from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers import process_tree as tree_of
 from preflight.leftovers.process_tree import ProcessTree
-from preflight.leftovers.reapers import Bond, is_reaper, parentage
+from preflight.leftovers.reapers import Bond, is_reaper, judge_parentage
 from preflight.probes.marks import RunMark, parse_mark
 
 DEFAULT_STOPPED_S = 600.0
@@ -330,7 +330,7 @@ def _orphan(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | 
     top = _top_of_its_ranks(scene, process)
     if not (holds or tree_of.gpu_files(process)) or top is None:
         return None
-    origin = parentage(scene.tree, top)
+    origin = judge_parentage(scene.tree, top)
     if origin.bond is Bond.RUN:
         return None
     if origin.bond is Bond.UNCLEAR:
@@ -369,7 +369,7 @@ def _never_alone(process: Process) -> bool:
 
 def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
     held = holds or bool(tree_of.gpu_files(process))
-    adopted = parentage(scene.tree, process).bond is Bond.ADOPTED
+    adopted = judge_parentage(scene.tree, process).bond is Bond.ADOPTED
     if held and adopted and not tree_of.is_launcher(process):
         frozen = (process.pid, process.start_ticks) in scene.frozen
         if tree_of.is_rank(process):
@@ -386,7 +386,7 @@ def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict
 def _why_live(scene: _Scene, process: Process) -> str:
     if tree_of.is_launcher(process):
         return "a launcher that runs"
-    origin = parentage(scene.tree, process)
+    origin = judge_parentage(scene.tree, process)
     if origin.bond is Bond.ADOPTED:
         return "runs on its own (nohup, setsid or a service); nothing shows that it is left over"
     return origin.why

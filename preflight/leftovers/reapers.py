@@ -48,7 +48,7 @@ class Parentage:
     why: str
 
 
-def parentage(tree: ProcessTree, process: Process) -> Parentage:
+def judge_parentage(tree: ProcessTree, process: Process) -> Parentage:
     """Say what the parent of a process proves."""
     if process.ppid == 0:
         return Parentage(Bond.RUN, "its parent is outside this PID namespace")

@@ -67,7 +67,7 @@ def _meant(each: ClassifiedProcess, filters: CleanFilter) -> bool:
     return not filters.ports or bool(set(filters.ports) & set(each.held.ports))
 
 
-def advice_for(each: ClassifiedProcess) -> str:
+def advise_on_leftover(each: ClassifiedProcess) -> str:
     """Return what to do about a process that is not ended."""
     match each.kind:
         case ProcessClass.FOREIGN:
@@ -81,12 +81,12 @@ def advice_for(each: ClassifiedProcess) -> str:
         case ProcessClass.ZOMBIE:
             return "nothing to do: it holds nothing"
         case ProcessClass.LIVE if (each.held or each.held.listed) and not confirmation_of(each):
-            return f"it lives; to end it all the same: {how_to_end(each, 'HOST')}"
+            return f"it lives; to end it all the same: {describe_how_to_end(each, 'HOST')}"
         case _:
             return ""
 
 
-def how_to_end(each: ClassifiedProcess, host: str) -> str:
+def describe_how_to_end(each: ClassifiedProcess, host: str) -> str:
     """Return the command by which its owner ends a process that lives."""
     run = environ(each.process).get("GPULAUNCH_RUN_ID", "")
     if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", run):  # a process may say anything of itself

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 
 SHIMS = Path(__file__).parents[1] / "shims"
 STOPPED = 86
@@ -40,7 +40,7 @@ def run_rank(root: Path, script: str, *args: str, shim: str = "", **env: str) ->
     run_dir.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
     for name in ("rank", "guard"):
-        (run_dir / f"{name}.py").write_bytes(program_source(name))
+        (run_dir / f"{name}.py").write_bytes(read_program_source(name))
     (run_dir / "events.jsonl").write_text("")
     (run_dir / "rank-0.log").unlink(missing_ok=True)
     (work / "train.py").write_text(script)

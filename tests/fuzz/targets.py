@@ -42,7 +42,7 @@ class Door:
 
 def _facts(_: Path) -> Read:
     from launcher.remote.agent import _decode
-    from preflight.checks.finding import finding_json
+    from preflight.checks.finding import encode_finding
     from preflight.checks.runner import check_cluster, check_host
     from preflight.job import Expect, Job
 
@@ -55,7 +55,7 @@ def _facts(_: Path) -> Read:
         ]
         crashed = [item.message for item in found if "the check itself failed" in item.message]
         assert not crashed, crashed
-        json.dumps([finding_json(item) for item in found], allow_nan=False)
+        json.dumps([encode_finding(item) for item in found], allow_nan=False)
 
     return read
 
@@ -122,9 +122,9 @@ def _records(_: Path) -> Read:
 def _answers(_: Path) -> Read:
     from launcher import safe_json as hostjson
     from launcher.config.inventory import HostEntry
-    from launcher.rundir.state_schema import valid_runs
+    from launcher.rundir.state_schema import validate_runs
     from launcher.runs.remote_run import merge_node_runs
-    from launcher.runs.render import runs_json, runs_lines
+    from launcher.runs.render import encode_runs, render_runs
 
     titan, volta = HostEntry("titan", address="10.0.0.7"), HostEntry("volta", address="10.0.0.8")
 
@@ -133,17 +133,17 @@ def _answers(_: Path) -> Read:
             document = hostjson.loads(data)
         except ValueError:
             return
-        answer, _ = valid_runs(document if isinstance(document, dict) else {})
+        answer, _ = validate_runs(document if isinstance(document, dict) else {})
         parsed = merge_node_runs([(titan, answer, 10.0), (volta, answer, 10.0)])
-        list(runs_lines(parsed.runs, 10.0))
-        json.dumps(runs_json(parsed.runs, {}, parsed.strays), allow_nan=False)
+        list(render_runs(parsed.runs, 10.0))
+        json.dumps(encode_runs(parsed.runs, {}, parsed.strays), allow_nan=False)
 
     return read
 
 
 def _run_dirs(folder: Path) -> Read:
     from launcher.report.html.page import render_page
-    from launcher.report.summary import summary_json, summary_lines
+    from launcher.report.summary import encode_summary, render_summary
     from launcher.rundir.layout import read_run
 
     run = folder / "train-20260101-120000-ab12"
@@ -165,8 +165,8 @@ def _run_dirs(folder: Path) -> Read:
             text = content if isinstance(content, str) else json.dumps(content)
             (run / name).write_text(text, encoding="utf-8", errors="surrogatepass")
         found = read_run(run)
-        list(summary_lines(found, ascii_only=False))
-        json.dumps(summary_json(found), allow_nan=False)
+        list(render_summary(found, ascii_only=False))
+        json.dumps(encode_summary(found), allow_nan=False)
         render_page(found)
 
     return read
@@ -214,7 +214,7 @@ def _commands(_: Path) -> Read:
 
 
 def _logs(_: Path) -> Read:
-    from launcher.report.diagnosis import diagnosis_json, render_diagnosis
+    from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
     from preflight.diagnosis.diagnose import diagnose_logs
     from preflight.diagnosis.lines import Log
 
@@ -222,7 +222,7 @@ def _logs(_: Path) -> Read:
         logs = [Log(part, f"rank{index}.log") for index, part in enumerate(_texts(data))]
         found = diagnose_logs(logs)
         list(render_diagnosis(found))
-        json.dumps(diagnosis_json(found, logs), allow_nan=False)
+        json.dumps(encode_diagnosis(found, logs), allow_nan=False)
 
     return read
 
@@ -278,9 +278,9 @@ def _claims(folder: Path) -> Read:
 
 def _deep(_: Path) -> Read:
     from launcher import safe_json
-    from launcher.report.deep import DeepReport, deep_json, deep_lines
+    from launcher.report.deep import DeepReport, encode_deep, render_deep_report
     from launcher.report.preflight_page.deep_section import render_deep
-    from preflight.checks.finding import finding_json
+    from preflight.checks.finding import encode_finding
     from preflight.checks.runner import check_deep
     from preflight.deep.measurements import DeepRun, RankDeep
     from preflight.deep.reports import add_reports
@@ -300,12 +300,12 @@ def _deep(_: Path) -> Read:
         findings = check_deep(run)
         crashed = [item.message for item in findings if "the check itself failed" in item.message]
         assert not crashed, crashed
-        report = deep_json(DeepReport.of(run, findings))
-        json.dumps([report, [finding_json(item) for item in findings]], allow_nan=False)
+        report = encode_deep(DeepReport.of(run, findings))
+        json.dumps([report, [encode_finding(item) for item in findings]], allow_nan=False)
 
         list(render_deep(report))
         for each in (report, document if isinstance(document, dict) else {}):  # a file holds the latter
-            list(deep_lines(each))
+            list(render_deep_report(each))
 
     return read
 

@@ -24,7 +24,7 @@ import pyte
 from rich.console import Console
 from rich.text import Text
 
-from launcher.rundir.run_id import new_run_id
+from launcher.rundir.run_id import make_run_id
 from tests.lab.client import Client
 from tests.lab.hosts import Lab
 from tests.lab.silicon import Profile, load_profile, update
@@ -97,7 +97,7 @@ def start_run(client: Client) -> None:
     """Start a run of two ranks, each on a GPU, that nobody follows."""
     config = client.home / "run.json"
     document = {"inventory": str(client.inventory), "hosts": ["l40s-01"], "ranks": 2, "detach": True}
-    document |= {"run_id": new_run_id("lora"), "script": RUN, "claims": False, "quiet_s": 60.0}
+    document |= {"run_id": make_run_id("lora"), "script": RUN, "claims": False, "quiet_s": 60.0}
     document["disconnect"] = ["continue", 600.0, 2.0]
     config.write_text(json.dumps(document))
     argv = [sys.executable, "-m", "tests.lab.fault_client", str(config)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.onhost.supervisor import gpu_claims as claim_locks
 from launcher.onhost.supervisor.node import name_of
-from launcher.rundir.run_id import new_run_id
+from launcher.rundir.run_id import make_run_id
 from tests.field_notes.ranks import shimmed
 from tests.lab.fault_client import PORT
 from tests.lab.hosts import Lab, LabHost
@@ -30,7 +30,7 @@ class Laptop:
         self.lab = lab
         self.home = home
         self.hosts = tuple(hosts or lab.hosts[:2])
-        self.run_id = new_run_id("survive")
+        self.run_id = make_run_id("survive")
         self.started: list[Running] = []
         (home / ".ssh").mkdir(parents=True)
         (home / ".ssh" / "known_hosts").write_text(lab.known_hosts.read_text())

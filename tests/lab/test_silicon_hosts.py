@@ -14,8 +14,8 @@ from unittest.mock import ANY
 
 import pytest
 
-from launcher.remote.programs import agent_source
-from launcher.rundir.run_id import new_run_id
+from launcher.remote.programs import read_agent_source
+from launcher.rundir.run_id import make_run_id
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Process
 from preflight.facts.json_codec import decode
@@ -65,7 +65,7 @@ def facts(host: LabHost) -> HostFacts:
     assert zlib.decompress(pynvml)
     header = json.dumps({"request_len": len(body), "pynvml_len": len(pynvml)}).encode()
     payload = host.put("/tmp/payload", header + b"\n" + body + pynvml)
-    agent = host.put("/tmp/agent.py", agent_source())
+    agent = host.put("/tmp/agent.py", read_agent_source())
     text = host.run(["sh", "-c", RUN_AGENT.format(agent=agent, payload=payload)]).stdout
     _, _, rest = text.partition("GPULAUNCH-FACTS-1 ")
     found = decode(HostFacts, json.loads(rest.partition("\n")[2]))
@@ -288,7 +288,7 @@ def test_top_shows_hosts_over_ssh_and_its_keys_work(gpu_lab: Lab, opened: Open, 
 
 def start_waiting_run(client: Client) -> str:
     """Start a run of one rank on the L40S host that waits, and leave it; return its id."""
-    run_id = new_run_id("lora")
+    run_id = make_run_id("lora")
     config = {"inventory": str(client.inventory), "hosts": ["l40s"], "ranks": 1, "detach": True}
     config |= {"run_id": run_id, "script": WAITS, "claims": False, "quiet_s": 0.1}
     path = client.home / "run.json"

@@ -18,7 +18,7 @@ from launcher.sync.sync import HostSync, SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, OpenOptions
-from launcher.transports.ssh.endpoint import endpoint_for
+from launcher.transports.ssh.endpoint import build_endpoint
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
 from tests.launcher.sync_tree import git, write
@@ -40,7 +40,7 @@ class Synced:
 
     def open(self, entry: HostEntry) -> Connection:
         known = (str(self.lab.known_hosts),)
-        endpoint = replace(endpoint_for(entry, self.inventory), known_hosts_files=known)
+        endpoint = replace(build_endpoint(entry, self.inventory), known_hosts_files=known)
         return open_endpoint(endpoint, OpenOptions())
 
     def send(self, target: str = TARGET, *, delete: bool = False) -> dict[str, HostSync]:

@@ -4,7 +4,7 @@ import shlex
 
 from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig, command_config
+from launcher.config.run_config import Overrides, RunConfig, build_command_config
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
 from preflight.facts.gpu import ComputeProcess
@@ -22,7 +22,7 @@ def busy_titan() -> HostFacts:
 
 
 def read(line: str, overrides: Overrides | None = None) -> RunConfig:
-    return command_config(shlex.split(line), overrides)
+    return build_command_config(shlex.split(line), overrides)
 
 
 def planned(config: RunConfig, *hosts: HostFacts) -> Plan:

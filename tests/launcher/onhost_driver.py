@@ -12,7 +12,7 @@ from typing import Any
 from launcher.errors import ConnectionLost
 from launcher.follow import protocol
 from launcher.onhost.supervisor.node import node_name
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
 
@@ -88,7 +88,7 @@ class Driver:
             "files": [["launch.py", LAUNCHER], ["s/x.py", script]],
             "disconnect_timeout_s": disconnect_s,
             "main_port": None,
-            "rank_source": program_source("rank").decode(),
+            "rank_source": read_program_source("rank").decode(),
             **spec,
         }
         self.open("start", protocol.request({"mode": "start", "spec": whole}))

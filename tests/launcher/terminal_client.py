@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions
-from launcher.commands._interrupt_prompt import ctrl_c_prompt
+from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
@@ -25,7 +25,7 @@ def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
         ways.inventory.resolve(["localhost"]), Job(name="plain"), ConnectionPool(ways.open)
     )
     screen = screen_on(sys.stdout, all_ranks=all_ranks)
-    launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
+    launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))
     try:
         outcome = Attempt(
             launch, plain_plan(run_id, ["localhost"], ranks, script.read_text(), claims=False), screen

@@ -8,12 +8,12 @@ import yaml
 
 from launcher.config.accelerate_file import (
     DEEPSPEED_FILE,
-    accelerate_fields,
-    local_default,
+    find_local_default,
+    read_accelerate_fields,
     read_accelerate_file,
 )
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import command_config, load_run_config
+from launcher.config.run_config import build_command_config, load_run_config
 from launcher.engines.base import ENGINES, RUN_DIR
 from launcher.engines.command_line.parse import parse_line
 from launcher.errors import BadInput
@@ -50,7 +50,7 @@ def with_default(facts: HostFacts, text: str) -> HostFacts:
 
 def test_a_named_file_reaches_every_host(tmp_path: Path) -> None:
     (tmp_path / "fsdp.yaml").write_text(FSDP, encoding="utf-8")
-    job = replace(JOB, **accelerate_fields(tmp_path / "fsdp.yaml"))
+    job = replace(JOB, **read_accelerate_fields(tmp_path / "fsdp.yaml"))
     made = plan(job, titan(), l40s(1, "l40s"))
     for node, count in enumerate((2, 1)):
         written = accelerate_yaml(node, made)
@@ -63,7 +63,7 @@ def test_a_named_file_reaches_every_host(tmp_path: Path) -> None:
 
 def test_a_strategy_without_effect_is_named(tmp_path: Path) -> None:
     (tmp_path / "fsdp.yaml").write_text(FSDP + "use_cpu: true\n", encoding="utf-8")
-    job = replace(JOB, **accelerate_fields(tmp_path / "fsdp.yaml"))
+    job = replace(JOB, **read_accelerate_fields(tmp_path / "fsdp.yaml"))
     said = "accelerate has no FSDP on the CPU: the ranks train with DDP"
     assert said in [reason.text for reason in plan(job, titan()).reasons]
     assert said not in [reason.text for reason in plan(replace(job, gpus="all"), titan()).reasons]
@@ -71,7 +71,7 @@ def test_a_strategy_without_effect_is_named(tmp_path: Path) -> None:
 
 def test_one_rank_with_a_strategy_meets_on_the_main_port(tmp_path: Path) -> None:
     (tmp_path / "fsdp.yaml").write_text(FSDP, encoding="utf-8")
-    made = plan(replace(JOB, **accelerate_fields(tmp_path / "fsdp.yaml")), l40s(1, "l40s"))
+    made = plan(replace(JOB, **read_accelerate_fields(tmp_path / "fsdp.yaml")), l40s(1, "l40s"))
     assert accelerate_yaml(0, made)["main_process_port"] == made.main_port
     assert "--rdzv_conf" in made.nodes[0].argv
     assert made.nodes[0].env["PET_RDZV_ID"] == "t-1"
@@ -80,7 +80,7 @@ def test_one_rank_with_a_strategy_meets_on_the_main_port(tmp_path: Path) -> None
 def test_a_deepspeed_file_travels_and_holds_the_precision(tmp_path: Path) -> None:
     (tmp_path / "ds.json").write_text('{"bf16": {"enabled": true}}', encoding="utf-8")
     kept = parse_line("accelerate launch --use_deepspeed --deepspeed_config_file ds.json train.py").kept
-    made = plan(replace(JOB, **accelerate_fields(None, kept, folder=tmp_path)), l40s(2, "l40s"))
+    made = plan(replace(JOB, **read_accelerate_fields(None, kept, folder=tmp_path)), l40s(2, "l40s"))
     written = accelerate_yaml(0, made)
     assert written["distributed_type"] == "DEEPSPEED"
     assert written["deepspeed_config"] == {
@@ -94,7 +94,7 @@ def test_a_deepspeed_file_travels_and_holds_the_precision(tmp_path: Path) -> Non
 
 def test_a_deepspeed_file_that_is_not_local_is_left_to_the_hosts(tmp_path: Path) -> None:
     kept = parse_line("accelerate launch --use_deepspeed --deepspeed_config_file /srv/ds.json t.py").kept
-    fields = accelerate_fields(None, kept, folder=tmp_path)
+    fields = read_accelerate_fields(None, kept, folder=tmp_path)
     assert fields["accelerate_config"]["deepspeed_config"]["deepspeed_config_file"] == "/srv/ds.json"
     assert "launcher_files" not in fields
     assert "/srv/ds.json is not a local file; every host must have it" in fields["launcher_notes"][0]
@@ -113,7 +113,7 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, name: str, text: str, mes
     (tmp_path / name).write_text(text, encoding="utf-8")
     kept = parse_line("accelerate launch --use_deepspeed --deepspeed_config_file ds.json t.py").kept
     with pytest.raises(BadInput) as caught:
-        accelerate_fields(tmp_path / name if name == "a.yaml" else None, kept, folder=tmp_path)
+        read_accelerate_fields(tmp_path / name if name == "a.yaml" else None, kept, folder=tmp_path)
     assert message in caught.value.message
 
 
@@ -135,12 +135,12 @@ def test_a_run_config_names_a_file(tmp_path: Path) -> None:
 
 def test_a_file_that_is_absent_is_named_with_its_places(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
-        accelerate_fields("absent.yaml", folder=tmp_path)
+        read_accelerate_fields("absent.yaml", folder=tmp_path)
     assert f"{tmp_path}/absent.yaml and absent.yaml" in caught.value.message
 
 
 def test_without_file_and_options_nothing_is_taken_over() -> None:
-    assert accelerate_fields(None, parse_line("accelerate launch --tee 3 t.py").kept) == {}
+    assert read_accelerate_fields(None, parse_line("accelerate launch --tee 3 t.py").kept) == {}
 
 
 def test_the_default_file_of_a_host_is_never_dropped_without_a_word() -> None:
@@ -165,7 +165,7 @@ def test_a_default_file_that_cannot_be_read_is_named() -> None:
 
 def test_a_named_file_wins_over_the_default_of_a_host(tmp_path: Path) -> None:
     (tmp_path / "plain.yaml").write_text("distributed_type: MULTI_GPU\n", encoding="utf-8")
-    job = replace(JOB, **accelerate_fields(tmp_path / "plain.yaml"))
+    job = replace(JOB, **read_accelerate_fields(tmp_path / "plain.yaml"))
     made = plan(job, with_default(l40s(2, "l40s"), FSDP))
     assert accelerate_yaml(0, made)["distributed_type"] == "MULTI_GPU"
 
@@ -174,11 +174,11 @@ def test_where_the_default_file_is_found(tmp_path: Path) -> None:
     place = tmp_path / "hf/accelerate"
     place.mkdir(parents=True)
     environ = {"HF_HOME": str(tmp_path / "hf")}
-    assert local_default(environ) is None
+    assert find_local_default(environ) is None
     assert default_accelerate_config(environ) == ""
     (place / "default_config.json").write_text('{"distributed_type": "FSDP"}', encoding="utf-8")
     assert default_accelerate_config(environ) == '{"distributed_type": "FSDP"}'
-    found = local_default(environ)
+    found = find_local_default(environ)
     assert found is not None
     assert read_accelerate_file(found).strategy == "FSDP"
     (place / "default_config.yaml").write_text(FSDP, encoding="utf-8")
@@ -190,7 +190,7 @@ def test_a_command_names_a_file_and_the_counts_in_it(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fsdp.yaml").write_text(FSDP + "num_machines: 2\n", encoding="utf-8")
     line = "accelerate launch --config_file fsdp.yaml --fsdp_offload_params true --tee 3 train.py"
-    config = command_config((line,))
+    config = build_command_config((line,))
     assert config.command is not None
     assert (config.command.request.nodes, config.command.request.total) == (2, 8)
     assert config.job.accelerate_config == {
@@ -204,20 +204,20 @@ def test_a_command_names_a_file_and_the_counts_in_it(tmp_path: Path, monkeypatch
     assert config.job.precision == "bf16"
     assert config.job.command.launcher_args == ("--tee", "3")
     with pytest.raises(BadInput, match="contradict"):
-        command_config(("accelerate launch --config_file fsdp.yaml --num_processes 7 train.py",))
+        build_command_config(("accelerate launch --config_file fsdp.yaml --num_processes 7 train.py",))
 
 
 def test_a_command_without_a_file_has_the_local_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    assert command_config(("accelerate", "launch", "train.py")).job.accelerate_config is None
+    assert build_command_config(("accelerate", "launch", "train.py")).job.accelerate_config is None
     (tmp_path / "accelerate").mkdir()
     (tmp_path / "accelerate/default_config.yaml").write_text(FSDP, encoding="utf-8")
-    config = command_config(("accelerate", "launch", "train.py"))
+    config = build_command_config(("accelerate", "launch", "train.py"))
     assert config.job.accelerate_config is not None
     assert config.job.accelerate_config["distributed_type"] == "FSDP"
     assert config.job.precision == "bf16"
     assert config.command is not None
     assert config.command.request.total is None  # the counts of a default are of the machine it was made for
-    assert command_config(("torchrun", "train.py")).job.accelerate_config is None
+    assert build_command_config(("torchrun", "train.py")).job.accelerate_config is None

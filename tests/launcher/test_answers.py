@@ -10,7 +10,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, ConnectionTimedOut
-from launcher.host_checks.answers import JsonLines, TextAnswers, summary_json
+from launcher.host_checks.answers import JsonLines, TextAnswers, encode_preflight_summary
 from launcher.host_checks.collection import name_awaited_hosts
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
@@ -63,7 +63,7 @@ def test_each_answer_is_a_line_of_json_with_what_it_says_of_that_host(
 def test_the_last_line_has_what_concerns_several_hosts_and_no_host_alone() -> None:
     gathered = GatherResult({name: host({}, name) for name in ("a", "c")}, {"b": SILENT})
     result = evaluate_facts([HostEntry(name) for name in "abc"], gathered, Job())
-    last = summary_json(result)
+    last = encode_preflight_summary(result)
     assert (last["schema"], last["exit_code"]) == ("gpulaunch.preflight-summary/1", 1)
     assert (last["total_hosts"], last["unreachable"]) == (3, ["b"])
     assert all(len(finding["hosts"]) > 1 for finding in last["findings"])

@@ -8,7 +8,7 @@ from bench import scale_curve
 from bench.fleet import _Server
 from bench.loopback import Loopback
 from launcher.remote import rpc
-from launcher.remote.programs import command_with_stdin, program_source
+from launcher.remote.programs import command_with_stdin, read_program_source
 
 
 def test_a_program_over_a_connection_of_its_own_is_answered() -> None:
@@ -16,7 +16,7 @@ def test_a_program_over_a_connection_of_its_own_is_answered() -> None:
     threading.Thread(target=server.run, daemon=True).start()
     server.ready.wait()
     request = rpc.line_of({"role": "connect", "targets": [["192.0.2.1", 5]]})
-    _, stdin = command_with_stdin("python3", program_source("reachability"), request)
+    _, stdin = command_with_stdin("python3", read_program_source("reachability"), request)
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(stdin)
         answer = connection.makefile("rb")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, remove_stale
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Iterator[Driver]:
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
-    group = ["cgroup.py", program_source("cgroup").decode()]
+    group = ["cgroup.py", read_program_source("cgroup").decode()]
     run.start(script, ranks=ranks, files=[["launch.py", LAUNCHER], ["s/x.py", script], group], **spec)
 
 
@@ -134,7 +134,7 @@ def test_a_launch_that_is_refused_leaves_no_group(run: Driver) -> None:
 
 
 def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
-    source = program_source("cgroup").decode().replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
+    source = read_program_source("cgroup").decode().replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
     run.start(WAIT, files=[["launch.py", LAUNCHER], ["s/x.py", WAIT], ["cgroup.py", source]])
     up(run)
     assert run.answer["state"]["cgroup"] is None

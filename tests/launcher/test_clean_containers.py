@@ -17,8 +17,8 @@ import pytest
 from launcher.onhost import kill_processes
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
-from launcher.remote.programs import command_with_stdin, program_source
-from launcher.remote.rpc import answer_in
+from launcher.remote.programs import command_with_stdin, read_program_source
+from launcher.remote.rpc import find_answer
 from launcher.transports.base import CommandResult
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -136,11 +136,13 @@ def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
     victim = {"pid": pid, "start_ticks": 0, "ppid": 0, "uid": os.getuid(), "mark": "", **more}
     argv, stdin = command_with_stdin(
         sys.executable,
-        program_source("kill_processes"),
+        read_program_source("kill_processes"),
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),
     )
     done = subprocess.run([*within, *argv], input=stdin, capture_output=True, check=True, timeout=60)
-    record: dict[str, Any] = answer_in(CommandResult(0, done.stdout, b""), "a", "python3", "it")["records"][0]
+    record: dict[str, Any] = find_answer(CommandResult(0, done.stdout, b""), "a", "python3", "it")["records"][
+        0
+    ]
     return record
 
 

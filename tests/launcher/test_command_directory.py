@@ -7,9 +7,9 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, load_run_config
-from launcher.config.script_config import lone_command
+from launcher.config.script_config import build_config_for_command
 from launcher.errors import BadInput, CommandRefused
-from launcher.host_checks.preflight import agent_request
+from launcher.host_checks.preflight import build_agent_request
 from launcher.restart.checkpoints import checkpoint_dir
 from preflight.checks.deepspeed import deepspeed_batch_sizes_fit
 from preflight.decide.gpu_assignment import map_ranks
@@ -41,7 +41,7 @@ def test_a_command_runs_in_the_directory_that_it_enters(home: Path) -> None:
     (folder / "ds.json").write_text("{}")
     (folder / "one.yaml").write_text("mixed_precision: bf16\n")
     line = "cd proj && export PYTHONPATH=$PWD && cd sub && accelerate launch --config_file one.yaml train.py"
-    config = lone_command([f"{line} --deepspeed ds.json"], Overrides(hosts=("titan",)))
+    config = build_config_for_command([f"{line} --deepspeed ds.json"], Overrides(hosts=("titan",)))
     job = config.job
     assert (job.subdirectory, job.script, job.script_in_tree) == ("proj/sub", "train.py", "proj/sub/train.py")
     assert job.deepspeed is not None
@@ -51,21 +51,21 @@ def test_a_command_runs_in_the_directory_that_it_enters(home: Path) -> None:
     assert node.cwd == "~/proj/sub"
     assert node.argv[-3:] == ("train.py", "--deepspeed", "ds.json")
     entry = HostEntry("titan", workdir="/w")
-    assert agent_request(entry, job).paths["workdir"] == "/w/proj/sub"
+    assert build_agent_request(entry, job).paths["workdir"] == "/w/proj/sub"
     assert checkpoint_dir(entry, job) == "/w/proj/sub"
 
 
 def test_a_deepspeed_config_in_the_script_is_read(home: Path) -> None:
     text = "import deepspeed\ndeepspeed.initialize(config={'train_batch_size': 7})\n"
     (home / "train.py").write_text(text)
-    job = lone_command(["deepspeed", "--num_gpus", "2", "train.py"], Overrides()).job
+    job = build_config_for_command(["deepspeed", "--num_gpus", "2", "train.py"], Overrides()).job
     ranks = {"titan": map_ranks(titan(2), replace(job, gpus="all"))}
     (problem,) = deepspeed_batch_sizes_fit(job, ranks, None)
     assert "the DeepSpeed config of train.py:2" in problem.subject
     assert "7" in problem.message
     (home / "train.py").write_text(text.replace("{'train_batch_size': 7}", "'ds.json'"))
     (home / "ds.json").write_text('{"train_batch_size": 8}')
-    job = lone_command(["deepspeed", "--num_gpus", "2", "train.py"], Overrides()).job
+    job = build_config_for_command(["deepspeed", "--num_gpus", "2", "train.py"], Overrides()).job
     assert job.deepspeed == DeepSpeedConfig("ds.json", '{"train_batch_size": 8}')
 
 
@@ -73,11 +73,11 @@ def test_a_directory_that_is_entered_must_be_here_and_may_be_this_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(BadInput, match="cd none: no such local directory"):
-        lone_command(["cd none && torchrun train.py"], Overrides())
+        build_config_for_command(["cd none && torchrun train.py"], Overrides())
     (home / "clone").mkdir()
     (home / "clone" / "train.py").touch()
     monkeypatch.chdir(home / "clone")
-    config = lone_command(["cd clone && torchrun train.py"], Overrides())
+    config = build_config_for_command(["cd clone && torchrun train.py"], Overrides())
     assert (config.job.subdirectory, config.job.script) == ("", "train.py")
     assert config.command is not None
     assert "cd clone: this is the directory" in config.command.dropped

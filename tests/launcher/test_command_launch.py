@@ -10,12 +10,12 @@ import pytest
 
 from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
-from launcher.config.line_python import local_python
-from launcher.config.run_config import Overrides, command_config, config_from_script
+from launcher.config.line_python import find_python_of_line
+from launcher.config.run_config import Overrides, build_command_config, build_config_from_script
 from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.planning.planner import build_plan
-from launcher.report.command import command_lines, correction
-from launcher.report.plan import plan_text
+from launcher.report.command import correction, render_command
+from launcher.report.plan import render_plan
 from preflight.decide.usable_gpus import select_gpus
 from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
@@ -61,7 +61,7 @@ def test_a_command_gets_the_gpus_that_it_asks_for(line: str) -> None:
 
 def test_what_a_host_cannot_give_is_said_with_the_option_and_the_reason() -> None:
     made = plan("torchrun --nproc_per_node 4 train.py", busy_titan(), l40s(2))
-    text = plan_text(made)
+    text = render_plan(made)
     assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
     assert "--nproc_per_node 4 -> 2 on l40s-01: l40s-01 offers 2 GPUs" in text
 
@@ -167,9 +167,9 @@ def test_a_command_runs_locally_with_the_interpreter_that_it_enters(
     for folder in ("env/bin", "env/.venv/bin", ".pixi/envs/gpu/bin"):
         (home / folder).mkdir(parents=True)
         (home / folder / "python").touch()
-    parsed = command_config([line]).command
+    parsed = build_command_config([line]).command
     assert parsed is not None
-    assert local_python(parsed) == (f"{home}/{python}" if python else "")
+    assert find_python_of_line(parsed) == (f"{home}/{python}" if python else "")
 
 
 def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:
@@ -255,7 +255,7 @@ def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:
     assert "GPULAUNCH_GUARD" not in first.env
     expected = json.loads(dict(second.files)["expected.json"])
     assert (expected["world_size"], expected["local_world_size"], expected["first_rank"]) == (2, 1, 1)
-    assert "no guard watches them, and none is verified" in plan_text(made)
+    assert "no guard watches them, and none is verified" in render_plan(made)
 
 
 def test_a_precision_for_an_opaque_command_is_dropped_with_the_reason() -> None:
@@ -304,7 +304,7 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
         f"torchrun --nnodes=2 --nproc_per_node 3/4 --rdzv_endpoint=10.77.0.1:{made.main_port}"
         " train.py --lr 1e-4"
     )
-    text = "\n".join(command_lines(config.command, made))
+    text = "\n".join(render_command(config.command, made))
     assert f"command:  {line}" in text
     assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
     assert "--nnodes 1 -> 2: the hosts are those of --hosts" in text
@@ -314,18 +314,18 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
 def test_one_of_several_launches_is_chosen_by_option_and_by_key() -> None:
     text = "for L in 1 2; do python train.py --lr $L; done"
     for overrides in (Overrides(launch="2"), Overrides(key_values=("launch=2",))):
-        config = command_config([text], overrides)
+        config = build_command_config([text], overrides)
         assert (config.name, config.job.name, config.job.args) == ("train", "train", ("--lr", "2"))
     with pytest.raises(CommandRefused, match="2 commands"):
-        command_config([text])
+        build_command_config([text])
     with pytest.raises(ConfigError, match="only for a command"):
-        config_from_script("train.py", Overrides(launch="2"))
+        build_config_from_script("train.py", Overrides(launch="2"))
 
 
 def test_a_command_that_needs_no_correction_is_shown_once() -> None:
     config = read("torchrun --nproc_per_node 2 train.py")
     assert config.command is not None
-    lines = list(command_lines(config.command, planned(config, titan(2))))
+    lines = list(render_command(config.command, planned(config, titan(2))))
     assert lines == ["command:  torchrun --nproc_per_node 2 train.py", ""]
 
 
@@ -341,7 +341,7 @@ def test_a_command_that_needs_no_correction_is_shown_once() -> None:
 )
 def test_what_cannot_be_launched_as_it_is_says_so(line: str, words: str) -> None:
     with pytest.raises(BadInput) as refused:
-        planned(command_config([line], Overrides(hosts=("titan,l40s-01",))), titan(1), l40s(1))
+        planned(build_command_config([line], Overrides(hosts=("titan,l40s-01",))), titan(1), l40s(1))
     assert words in f"{refused.value.message} {refused.value.fix}"
 
 
@@ -365,7 +365,7 @@ def test_several_nodes_need_hosts() -> None:
 
 
 def test_an_exported_port_leaves_the_words_of_the_line_alone() -> None:
-    config = command_config(("export MASTER_PORT=1234\ntorchrun train.py --nnodes 7",))
+    config = build_command_config(("export MASTER_PORT=1234\ntorchrun train.py --nnodes 7",))
     assert config.command is not None
     made = planned(config, titan(2))
     found = correction(config.command, replace(made, main_port=4321))

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.commands._preflight import parse_gpus
 from launcher.config.restart_options import CHECKPOINTS, RestartOptions
-from launcher.config.run_config import Overrides, RunConfig, find_config, known_configs, load_run_config
+from launcher.config.run_config import Overrides, RunConfig, find_config, list_configs, load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.job import Job
 
@@ -99,7 +99,7 @@ def test_places_are_searched_in_order(here: Path) -> None:
     assert find_config("paper_r64") == Path("configs/paper_r64.yml")
     write(here / "gpulaunch/paper_r64.yaml")
     assert find_config("paper_r64") == Path("gpulaunch/paper_r64.yaml")
-    assert known_configs()["paper_r64"] == Path("gpulaunch/paper_r64.yaml")
+    assert list_configs()["paper_r64"] == Path("gpulaunch/paper_r64.yaml")
 
 
 def test_a_path_works_too(here: Path) -> None:

@@ -14,15 +14,15 @@ from launcher.config.inventory import HostEntry
 from launcher.config.inventory_file import load_inventory
 from launcher.deep.best_values import FILE, KEPT, BestValues
 from launcher.deep.measurement import build_run
-from launcher.deep.save_expect import measured_floors, save_floors
-from launcher.deep.targets import DeepOptions, choose_hosts, deep_job, settle_gpus
+from launcher.deep.save_expect import calculate_floors, save_floors
+from launcher.deep.targets import DeepOptions, build_deep_job, choose_hosts, settle_gpus
 from launcher.errors import BadInput, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.events import HostReport
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.report.deep import DeepReport, deep_json, deep_lines
+from launcher.report.deep import DeepReport, encode_deep, render_deep_report
 from preflight.checks.runner import check_deep
 from preflight.deep.measurements import Unmeasured
 from preflight.deep.readings import read_values
@@ -47,7 +47,7 @@ def preflighted(*facts: HostFacts, errors: dict[str, HostError] | None = None) -
 
 
 def chosen(result: PreflightResult, job: Job) -> tuple[list[str], tuple[Unmeasured, ...]]:
-    entries, left_out = choose_hosts(result, settle_gpus(deep_job(job, DeepOptions()), result))
+    entries, left_out = choose_hosts(result, settle_gpus(build_deep_job(job, DeepOptions()), result))
     return [entry.name for entry in entries], left_out
 
 
@@ -114,20 +114,20 @@ def test_what_ranks_report_reaches_the_findings_and_no_host_speaks_for_another()
 def test_the_document_is_the_text_and_the_text_survives_any_document() -> None:
     run = deep_run(hosts=3, gpus=2, overlay={"0.matmul.tflops": [300.0, 310.0] * 10})
     report = DeepReport.of(run, check_deep(run))
-    document = json.loads(json.dumps(deep_json(report)))
-    text = "\n".join(deep_lines(document))
+    document = json.loads(json.dumps(encode_deep(report)))
+    text = "\n".join(render_deep_report(document))
     assert "matrix products: median 700 TFLOPS" in text
     assert "n0 gpu0" in text
     assert "44% of peers  CRITICAL" in text
     assert "node pairs: GB/s one way" in text
     assert "pairs within n1" in text
-    assert all(line.isascii() for line in deep_lines(document, ascii_only=True))
+    assert all(line.isascii() for line in render_deep_report(document, ascii_only=True))
     odd: tuple[Any, ...] = (None, 3, "x", [], [1], {}, [{"samples": 3, "members": "x", "pairs": [[]]}])
     for key in document:
         for value in odd:
-            assert "\x1b" not in "".join(deep_lines({**document, key: value}))
+            assert "\x1b" not in "".join(render_deep_report({**document, key: value}))
     hostile = {"values": [{"label": "\x1b[2J\nx", "host": "\x1b", "samples": [1, "2"], "value": 1e999}]}
-    assert "\x1b" not in "".join(deep_lines(hostile))
+    assert "\x1b" not in "".join(render_deep_report(hostile))
 
 
 def test_the_best_of_each_gpu_is_kept_and_odd_files_count_as_empty(
@@ -171,11 +171,11 @@ def test_a_host_sets_no_best_of_another_host_and_the_trend_is_shown(
     assert check_deep(run) == ()
     store.add(read_values(run))
     run = replace(deep_run(gpus=1, overlay=later), former=BestValues.load().history(["n1"]))
-    document = json.loads(json.dumps(deep_json(DeepReport.of(run, ()))))
+    document = json.loads(json.dumps(encode_deep(DeepReport.of(run, ()))))
     (row,) = (each for each in document["values"] if each["name"] == "gemm_tflops")
     assert [value for _, value in row["former"]] == [700.0]
-    assert any("700 to 700, 1 measurement since 20" in line for line in deep_lines(document))
-    assert all(line.isascii() for line in deep_lines(document, ascii_only=True))
+    assert any("700 to 700, 1 measurement since 20" in line for line in render_deep_report(document))
+    assert all(line.isascii() for line in render_deep_report(document, ascii_only=True))
 
 
 INVENTORIES = {
@@ -292,7 +292,7 @@ def test_measured_floors_reach_the_inventory_and_what_was_slow_does_not(tmp_path
     path.write_text("hosts:\n  n0:\n    port: 22  # odd\n  n1:\n")
     run = deep_run(hosts=2, gpus=4, overlay={"0.matmul.tflops": [400.0] * 4})
     readings = read_values(run)
-    assert "gemm_tflops" not in measured_floors(readings)["n0"]
+    assert "gemm_tflops" not in calculate_floors(readings)["n0"]
     lines = list(save_floors(readings, load_inventory(path)))
     assert len(lines) == 2
     loaded = load_inventory(path)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, command_config
+from launcher.config.run_config import Overrides, build_command_config
 from launcher.host_checks.evaluation import evaluate_facts
-from launcher.host_checks.preflight import agent_request
+from launcher.host_checks.preflight import build_agent_request
 from launcher.remote.agent import GatherResult
 from preflight.decide.batch_sizes import BatchSizes
 from preflight.job import DeepSpeedConfig
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_the_config_is_read_where_the_script_is_told_of_it(line: str, found: DeepSpeedConfig | None) -> None:
-    assert command_config([line]).job.deepspeed == found
+    assert build_command_config([line]).job.deepspeed == found
 
 
 def test_keys_of_an_accelerate_file_say_the_same(home: Path) -> None:
@@ -44,22 +44,24 @@ def test_keys_of_an_accelerate_file_say_the_same(home: Path) -> None:
         "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: nvme\n"
         "  offload_optimizer_nvme_path: swap\n  offload_param_device: none\n"
     )
-    job = command_config(["accelerate launch --config_file a.yaml train.py"]).job
+    job = build_command_config(["accelerate launch --config_file a.yaml train.py"]).job
     assert job.deepspeed is not None
     assert json.loads(job.deepspeed.text) == {
         "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "swap"}}
     }
-    request = agent_request(HostEntry("titan", workdir="/data/x"), job)
+    request = build_agent_request(HostEntry("titan", workdir="/data/x"), job)
     assert request.paths["offload"] == "/data/x/swap"
     (home / "a.yaml").write_text(
         "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\n"
     )
-    job = command_config(["accelerate launch --config_file a.yaml train.py"]).job
+    job = build_command_config(["accelerate launch --config_file a.yaml train.py"]).job
     assert job.deepspeed == DeepSpeedConfig("ds.json", EIGHT)
 
 
 def test_preflight_counts_with_the_ranks_that_the_launch_would_have() -> None:
-    job = command_config(["deepspeed train.py --deepspeed ds.json"], Overrides(hosts=("titan,l40s-01",))).job
+    job = build_command_config(
+        ["deepspeed train.py --deepspeed ds.json"], Overrides(hosts=("titan,l40s-01",))
+    ).job
     facts = {each.host: each for each in (titan(2), l40s(1))}
     result = evaluate_facts([HostEntry(name) for name in facts], GatherResult(facts, {}), job)
     by_code = {found.code: found for found in result.findings if found.code.startswith("SHARD")}

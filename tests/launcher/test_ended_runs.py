@@ -14,11 +14,11 @@ from launcher.follow.events import RunEvent
 from launcher.follow.outcome import build_outcome
 from launcher.follow.phases import Phases
 from launcher.follow.run_state import RunState
-from launcher.rundir.end_state import how_all_ended
+from launcher.rundir.end_state import summarize_ends
 from launcher.rundir.log_store import LogStore
-from launcher.runs.last_run import SearchScope, local_scope
+from launcher.runs.last_run import SearchScope, read_local_scope
 from launcher.runs.remote_run import select_run
-from launcher.runs.render import runs_lines
+from launcher.runs.render import render_runs
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
 from tests.launcher.asked_runs import ended as ended_there
@@ -114,14 +114,14 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     assert run.how == "stopped: no client has followed this attached run for 5 s"
     later = run.later({0: {"phase": "running"}})
     assert later.status == "lost"
-    assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
+    assert summarize_ends([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
 
 
 def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None:
     failed = over(node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7")
     (run,) = found((A, [node_run()]), (B, [failed]))
     assert (run.status, run.is_over, run.why) == ("running", False, "rank 1 failed with exit code 7")
-    (remark,) = [line for line in runs_lines([run], 5000.0) if "it has ended on b" in line]
+    (remark,) = [line for line in render_runs([run], 5000.0) if "it has ended on b" in line]
     assert "(rank 1 failed with exit code 7); gpulaunch attach or stop ends the rest" in remark
     (half,) = found((B, [failed]))
     assert not half.is_over  # the other host was not heard
@@ -191,7 +191,7 @@ def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
     for path in ("gpulaunch/train.yaml", "gpulaunch/hosts.yaml", "configs/long.yml", "gpulaunch-runs/r-1/x"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).touch()
-    scope = local_scope(Path("gpulaunch-runs"))
+    scope = read_local_scope(Path("gpulaunch-runs"))
     assert (sorted(scope.kept), sorted(scope.jobs)) == (["r-1"], ["long", "train"])
 
 

@@ -12,7 +12,7 @@ from launcher.engines import accelerate, torchrun
 from launcher.engines.base import ENGINES, Engine, load_engine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import build_plan
-from launcher.report.plan import plan_text
+from launcher.report.plan import render_plan
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, Job
@@ -102,7 +102,7 @@ def test_the_engine_is_the_one_that_the_script_is_written_for(
     (reason,) = [each for each in made.reasons if each.text.startswith(f"{engine} starts the ranks")]
     assert why in reason.text
     assert made.nodes[0].argv[2] == MODULES[engine]
-    assert f"{reason.text} [{reason.source}]" in plan_text(made)
+    assert f"{reason.text} [{reason.source}]" in render_plan(made)
 
 
 def test_a_script_that_does_not_tell_goes_by_torchrun_where_a_host_has_no_accelerate() -> None:

@@ -14,9 +14,9 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError
 from launcher.host_checks.fact_cache import FactCache
-from launcher.host_checks.render_text import reused_lines
+from launcher.host_checks.render_text import render_reused_facts
 from launcher.remote.agent import decode_document
-from launcher.remote.earlier_facts import EarlierFacts, FixedGpu, parts_to_keep, young_part
+from launcher.remote.earlier_facts import EarlierFacts, FixedGpu, parts_to_keep, select_young_part
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from preflight.facts.missing import Missing
@@ -64,7 +64,7 @@ def test_what_a_host_leaves_out_is_filled_in_and_its_age_said(monkeypatch: pytes
     assert again is not None
     assert again.read_unix == {"gpus": 1000.0, "packages": 1000.0}  # reuse makes nothing younger
     younger = replace(facts, reused={"packages": 60.0})
-    assert list(reused_lines([facts, younger])) == [
+    assert list(render_reused_facts([facts, younger])) == [
         "not read again of 1 host: what GPUs cannot change, read 3 min 0 s ago",
         "not read again of 2 hosts: packages, read 1 min 0 s to 3 min 0 s ago",
     ]
@@ -100,7 +100,7 @@ def test_a_host_that_names_ages_itself_is_not_believed() -> None:
 )
 def test_only_parts_that_are_young_enough_are_used(now: float, parts: list[str]) -> None:
     earlier = replace(kept(), read_unix={"gpus": 1000.0, "packages": 1050.0})
-    found = young_part(earlier, 60.0, now)
+    found = select_young_part(earlier, 60.0, now)
     key = {} if found is None else found.key()
     assert [name for name in ("gpus", "packages") if key.get(name)] == parts
 

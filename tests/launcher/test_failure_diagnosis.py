@@ -4,7 +4,7 @@ from pathlib import Path
 
 from launcher.follow.failure_diagnosis import add_diagnosis
 from launcher.follow.outcome import Outcome
-from launcher.report.outcome import outcome_json, render_outcome
+from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore
 from tests.launcher.run_events import GOOD, failed, over
 
@@ -28,7 +28,7 @@ def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
     assert any(line.startswith("diagnosis: cuda-oom") for line in lines)
     assert any("line 4: torch.OutOfMemoryError" in line for line in lines)
     assert any(line.startswith("  fix: ") for line in lines)
-    document = outcome_json(outcome)["diagnosis"]
+    document = encode_outcome(outcome)["diagnosis"]
     assert document["verdict"] == "cuda-oom"
     assert document["causes"][0]["evidence"]
 
@@ -48,4 +48,4 @@ def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
 def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
     outcome = diagnosed(tmp_path, OOM, over(*GOOD))
     assert outcome.cause.diagnosis is None
-    assert outcome_json(outcome)["diagnosis"] is None
+    assert encode_outcome(outcome)["diagnosis"] is None

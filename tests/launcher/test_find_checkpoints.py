@@ -16,7 +16,7 @@ import pytest
 from launcher.config.restart_options import CHECKPOINTS
 from launcher.onhost import find_checkpoints
 from launcher.onhost.answer import MARKER
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 
 LONG_AGO = 0.0
 
@@ -192,7 +192,7 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     trainer(tmp_path / "out [1]", 7)
     request = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
     done = subprocess.run(
-        [sys.executable, "-I", "-c", program_source("find_checkpoints").decode()],
+        [sys.executable, "-I", "-c", read_program_source("find_checkpoints").decode()],
         input=json.dumps(request) + "\n",
         env={"HOME": str(tmp_path)},
         capture_output=True,

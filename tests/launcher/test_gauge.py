@@ -20,7 +20,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.follow import protocol
 from launcher.follow.events import HostEnded, HostReport, RunEvent
 from launcher.follow.node_client import NodeClient
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.lab.silicon import Profile, load_profile, stage
@@ -51,7 +51,7 @@ time.sleep(60)
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
-    files = [["launch.py", LAUNCHER], ["s/x.py", script], ["gauge.py", program_source("gauge").decode()]]
+    files = [["launch.py", LAUNCHER], ["s/x.py", script], ["gauge.py", read_program_source("gauge").decode()]]
     run.start(script, ranks=ranks, files=files, usage_every_s=0.2, **spec)
 
 
@@ -153,7 +153,7 @@ class Alone:
         rank = {"event": "rank", "rank": 0, "pid": os.getpid(), "ticks": start_ticks()}
         (folder / "events.jsonl").write_text(json.dumps(rank) + "\n")
         (folder / "spec.json").write_text(json.dumps({"gpus": gpus, "usage_every_s": 0.1}))
-        (folder / "gauge.py").write_bytes(program_source("gauge"))
+        (folder / "gauge.py").write_bytes(read_program_source("gauge"))
         argv = (sys.executable, "-ISE", str(folder / "gauge.py"), str(folder))
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environ)
 

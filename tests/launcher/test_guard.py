@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 
 pytestmark = pytest.mark.train
 
@@ -22,7 +22,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Every scenario of guard_trainings, run once, each in a process of its own, with what travels."""
     folder = tmp_path_factory.mktemp("guarded")
     guard = folder / "guard.py"
-    guard.write_bytes(program_source("guard"))
+    guard.write_bytes(read_program_source("guard"))
     done = subprocess.run(
         [sys.executable, "-m", "tests.launcher.guard_trainings", str(guard)],
         cwd=HERE.parents[1],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.answer import MARKER
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from tests.field_notes.ranks import STOPPED, run_rank
 
 WORKERS = """
@@ -133,7 +133,7 @@ def test_a_broken_guard_harms_no_run_and_lets_no_rehearsal_start(tmp_path: Path,
 
 def broken(root: Path, source: str, env: str) -> tuple[int, str, list[dict[str, Any]]]:
     root.mkdir()
-    (root / "rank.py").write_bytes(program_source("rank"))
+    (root / "rank.py").write_bytes(read_program_source("rank"))
     (root / "guard.py").write_text(source + "\nPlace = Tools = lambda *_: None\n")
     (root / "events.jsonl").touch()
     (root / "train.py").write_text("print('SCRIPT RAN')")
@@ -227,5 +227,5 @@ def test_what_a_rank_made_whose_first_neighbour_never_came_is_removed_too(tmp_pa
 
 def test_cleaning_is_harmless_where_no_rank_came_so_far(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "guard.py").write_bytes(program_source("guard"))
+    (tmp_path / "run" / "guard.py").write_bytes(read_program_source("guard"))
     assert clean(tmp_path) == {"removed": True, "changed": []}

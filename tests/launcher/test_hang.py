@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.follow import protocol
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from preflight.diagnosis.stack_analysis import find_outliers, read_stacks
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 
@@ -56,7 +56,7 @@ for n in range(5):
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
-    ours = [[f"{name}.py", program_source(name).decode()] for name in ("gauge", "stacks")]
+    ours = [[f"{name}.py", read_program_source(name).decode()] for name in ("gauge", "stacks")]
     files = [["launch.py", LAUNCHER], ["s/x.py", script], *ours]
     run.start(script, ranks=ranks, files=files, **{"usage_every_s": 0.2, "hang_timeout_s": 1.5, **spec})
 

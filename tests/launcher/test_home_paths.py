@@ -11,7 +11,7 @@ from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home
 from launcher.transports.base import Endpoint
-from launcher.transports.ssh.endpoint import endpoint_for
+from launcher.transports.ssh.endpoint import build_endpoint
 from launcher.transports.ssh.known_hosts import lookup
 
 NOBODY = "~nosuchuser-at-all"
@@ -79,7 +79,7 @@ def test_a_home_of_nobody_is_no_bug(
 def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> None:
     (tmp_path / "config").write_text(line + "\n")
     with pytest.raises(BadInput, match=ABSENT):
-        use(endpoint_for(HostEntry("a"), Inventory(), tmp_path / "config"))
+        use(build_endpoint(HostEntry("a"), Inventory(), tmp_path / "config"))
 
 
 def use(endpoint: Endpoint) -> None:

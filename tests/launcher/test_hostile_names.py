@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from launcher.config.host_names import is_host, is_plain_host, is_user
-from launcher.config.inventory import HostEntry, Inventory, entry_problem
+from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.config.inventory_file import load_inventory
 from launcher.errors import BadInput, ConfigError, HostError
 from launcher.planning.run_record import read_record
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.config_values import Tokens
-from launcher.transports.ssh.endpoint import endpoint_for, opener_for
+from launcher.transports.ssh.endpoint import build_endpoint, opener_for
 from tests.launcher.run_plans import RUN_ID
 
 ATTACKS = (
@@ -197,7 +197,7 @@ def test_values_of_ssh_config_are_names_too_where_a_shell_gets_them(
 ) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(ConfigError, match=word):
-        endpoint_for(HostEntry("titan"), Inventory(), tmp_path / "config")
+        build_endpoint(HostEntry("titan"), Inventory(), tmp_path / "config")
 
 
 @pytest.mark.parametrize("words", [["preflight", "gpu-01"], ["preflight", "`touch PWNED`"], ["ps", "gpu-01"]])
@@ -237,7 +237,7 @@ def test_a_record_names_hosts_by_addresses_and_dns_names_only() -> None:
     for way in wrong:
         with pytest.raises(BadInput, match="cannot be right"):
             record(**way)
-    assert not entry_problem(record(address="10.0.0.7", user="ada", jump=["ada@gate:22"]), sent=True)
+    assert not check_entry(record(address="10.0.0.7", user="ada", jump=["ada@gate:22"]), sent=True)
 
 
 def test_a_users_name_with_a_domain_goes_with_its_host() -> None:

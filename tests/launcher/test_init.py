@@ -16,9 +16,9 @@ from launcher.errors import BadInput
 from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
 from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
-from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
+from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
 from launcher.scaffold.sbatch_reader import read_batch_script
-from launcher.slurm.submit import sbatch_text
+from launcher.slurm.submit import render_batch_script
 
 CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")
@@ -57,11 +57,11 @@ def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passe
 
 
 def test_the_environment_that_trains_is_taken() -> None:
-    assert best_interpreter([BARE, HALF, OTHER, CONDA]) is CONDA
-    assert best_interpreter([BARE, OTHER]) is OTHER
-    assert best_interpreter([BARE, HALF]) is HALF
-    assert best_interpreter([HALF, CONDA]) is CONDA
-    assert best_interpreter([BARE]) is None
+    assert choose_interpreter([BARE, HALF, OTHER, CONDA]) is CONDA
+    assert choose_interpreter([BARE, OTHER]) is OTHER
+    assert choose_interpreter([BARE, HALF]) is HALF
+    assert choose_interpreter([HALF, CONDA]) is CONDA
+    assert choose_interpreter([BARE]) is None
 
 
 def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_batch_script_becomes_a_command_and_the_job_that_it_asks_for(home: Pat
     assert config.disconnect.before_stop is not None
     assert config.disconnect.before_stop.signal == "USR1"
     assert config.slurm is not None
-    assert sbatch_text("job", config.slurm, ("true",), workdir="/w").splitlines()[1:-2] == [
+    assert render_batch_script("job", config.slurm, ("true",), workdir="/w").splitlines()[1:-2] == [
         *("#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=1", "#SBATCH --gpus-per-node=8"),
         *("#SBATCH --time=2-00:00:00", "#SBATCH --partition=gpu,long", "#SBATCH --account=proj42"),
         *("#SBATCH --requeue", "#SBATCH --signal=B:USR1@600", "#SBATCH --open-mode=append"),

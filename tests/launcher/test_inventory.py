@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.config.inventory_file import load_inventory, misnamed_inventory
+from launcher.config.inventory_file import find_misnamed_inventory, load_inventory
 from launcher.errors import BadInput, ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
@@ -229,7 +229,7 @@ def test_a_file_of_ours_by_another_name_is_noticed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(text)
-    assert misnamed_inventory() == (Path("hosts.yml") if is_ours else None)
+    assert find_misnamed_inventory() == (Path("hosts.yml") if is_ours else None)
 
 
 def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.follow import protocol
 from launcher.onhost import find_interpreters
-from launcher.remote.programs import bootstrap_argv, command_with_stdin, program_source
+from launcher.remote.programs import build_bootstrap_argv, command_with_stdin, read_program_source
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
 pytestmark = pytest.mark.slow
@@ -104,7 +104,7 @@ def test_no_module_of_the_directory_or_of_pythonpath_is_imported(python: str, ho
     imports = "".join(f"import {name}\n" for name in imported() if name != "sitecustomize")
     _, stdin = command_with_stdin(python, (imports + "print('whole')\n").encode(), b"")
     done = subprocess.run(
-        bootstrap_argv(python, site=True),
+        build_bootstrap_argv(python, site=True),
         input=stdin,
         cwd=hostile,
         env=surroundings(hostile),
@@ -137,7 +137,7 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     ],
 )
 def test_no_program_imports_from_the_directory_before_it_reads_its_request(name: str, hostile: Path) -> None:
-    argv, stdin = command_with_stdin(sys.executable, program_source(name), b"")
+    argv, stdin = command_with_stdin(sys.executable, read_program_source(name), b"")
     subprocess.run(
         argv,
         input=stdin,

@@ -35,7 +35,7 @@ def test_keys_in_the_docs_and_keys_in_the_code_are_the_same() -> None:
                 words.add(node.target.id)
             elif isinstance(node, ast.keyword) and node.arg is not None:
                 words.add(node.arg)
-            elif isinstance(node, ast.FunctionDef) and node.name.endswith("_json"):
+            elif isinstance(node, ast.FunctionDef) and re.match(r"_?encode_|\w+_json$", node.name):
                 keys.update(
                     key.value
                     for part in ast.walk(node)

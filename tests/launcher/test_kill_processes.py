@@ -15,7 +15,7 @@ import pytest
 from launcher.onhost import kill_processes
 from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 
 GONE = 4194303  # the largest pid that Linux ever gives
 
@@ -114,7 +114,7 @@ def test_what_changed_since_it_was_judged_is_left_alone(left: Run, changed: dict
 def test_the_program_answers_and_keeps_an_audit(left: Run, tmp_path: Path) -> None:
     request = {"victims": [left.victim()], "term_grace_s": 5, "kill_grace_s": 5, "note": "test"}
     done = subprocess.run(
-        [sys.executable, "-c", program_source("kill_processes").decode()],
+        [sys.executable, "-c", read_program_source("kill_processes").decode()],
         input=json.dumps(request),
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
         capture_output=True,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.terminal.cell_width import styled
-from launcher.terminal.colours import spans_of
+from launcher.terminal.cell_width import paint_line
+from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import BAR_EVERY_S, LineBuffer
 from launcher.terminal.rows import MAX_LINE, MAX_ROWS
 
@@ -12,7 +12,7 @@ from launcher.terminal.rows import MAX_LINE, MAX_ROWS
 def cut(*pieces: bytes) -> list[str]:
     cutter = LineBuffer()
     lines = [line for piece in pieces for line in cutter.feed(piece, 0.0)]
-    return [styled(spans_of(line), colour=False) for line in lines + cutter.flush()]
+    return [paint_line(split_spans(line), colour=False) for line in lines + cutter.flush()]
 
 
 def test_lines_come_out_whole() -> None:

@@ -9,7 +9,7 @@ import pytest
 from launcher.commands.lint import command
 from launcher.errors import BadInput
 from launcher.lint.render import lint_lines
-from launcher.terminal.cell_width import styled
+from launcher.terminal.cell_width import paint_line
 from preflight.script.lint import lint
 from tests.pages.lint import render_page
 
@@ -153,4 +153,4 @@ def test_escapes_in_a_script_do_not_reach_the_terminal() -> None:
     text = SCRIPT.replace('"m"', '"\x1b[2Jm"')
     result = lint(text, "t.py")
     lines = lint_lines([result], lambda _: text.splitlines())
-    assert all("\x1b" not in styled(line, colour=True) for line in lines)
+    assert all("\x1b" not in paint_line(line, colour=True) for line in lines)

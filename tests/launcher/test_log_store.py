@@ -16,7 +16,7 @@ from launcher.follow.events import LogOutput, Tick
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
-from launcher.report.outcome import outcome_json, render_outcome
+from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir import log_store
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
@@ -92,7 +92,7 @@ def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> No
     assert book.last_lines("a", "rank-0.log", 1) == ("0" * 97 + "19",)
     outcome = replace(build_outcome(watch, tmp_path, 1.0, 1), logs_incomplete=book.failed)
     assert "the local logs are not complete (File too large" in "\n".join(render_outcome(outcome))
-    assert outcome_json(outcome)["logs_incomplete"] == book.failed
+    assert encode_outcome(outcome)["logs_incomplete"] == book.failed
 
 
 def test_output_that_goes_to_a_full_disk_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentProtocolError, HostError, NameNotResolved
 from launcher.host_checks.evaluation import evaluate_facts
-from launcher.host_checks.render_text import report_lines
+from launcher.host_checks.render_text import render_report
 from launcher.remote.agent import GatherResult
 from preflight.job import Job
 
@@ -16,7 +16,7 @@ def _report(errors: dict[str, HostError]) -> list[str]:
     result = evaluate_facts(entries, GatherResult({}, errors), Job())
     assert result.exit_code == 1
     lines = [
-        line if isinstance(line, str) else "".join(text for _, text in line) for line in report_lines(result)
+        line if isinstance(line, str) else "".join(text for _, text in line) for line in render_report(result)
     ]
     assert len(lines) <= TWO_SCREENS
     assert max(map(len, lines)) < 1000

@@ -33,18 +33,18 @@ from launcher.planning.run_record import RunRecord, build_run_record, read_recor
 from launcher.rehearsal.verdict import evaluate_rehearsal
 from launcher.remote.agent import _decode as decode_facts
 from launcher.remote.reachability import ProbeTargets, _reached
-from launcher.remote.rpc import answer_in
+from launcher.remote.rpc import find_answer
 from launcher.report.html.page import render_page
-from launcher.report.outcome import outcome_json, render_outcome
-from launcher.report.summary import summary_json, summary_lines
-from launcher.restart.checkpoints import checkpoints_in
+from launcher.report.outcome import encode_outcome, render_outcome
+from launcher.report.summary import encode_summary, render_summary
+from launcher.restart.checkpoints import parse_checkpoints
 from launcher.rundir.event_schema import validate_event
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_store import LogStore
-from launcher.rundir.state_schema import valid_runs, validate_state
+from launcher.rundir.state_schema import validate_runs, validate_state
 from launcher.runs.fetch import FileReceiver, _receive
 from launcher.runs.remote_run import merge_node_runs, select_run
-from launcher.runs.render import runs_json, runs_lines
+from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.request import request_state, send_request
 from launcher.runs.stacks import request_stacks
 from launcher.runs.stop import stop_run
@@ -63,10 +63,10 @@ from tests.preflight.golden_cases import _base
 def test_runs_that_hosts_tell_of(answer: Any) -> None:
     def read() -> None:
         reply = send_request(Host(frames(answer)), "python3", {"mode": "list"})
-        listed, _ = valid_runs(reply)
+        listed, _ = validate_runs(reply)
         runs = merge_node_runs([(A, listed, 9.0), (B, {"runs": [copy.deepcopy(RUN)], "t": 9.0}, 9.0)]).runs
-        json.dumps(runs_json(runs, {}))
-        assert "\x1b" not in "".join(map(str, runs_lines(runs, 9.0)))
+        json.dumps(encode_runs(runs, {}))
+        assert "\x1b" not in "".join(map(str, render_runs(runs, 9.0)))
         select_run(runs, "last")
 
     only_ours(read)
@@ -76,7 +76,7 @@ def test_runs_that_hosts_tell_of(answer: Any) -> None:
 def test_records_of_launches(record: Any) -> None:
     assert isinstance(only_ours(lambda: read_record(record)), RunRecord | GpulaunchError)
     odd = {**copy.deepcopy(RUN), "spec": {**RUN["spec"], "launch": record}}  # type: ignore[dict-item]
-    listed, _ = valid_runs({"runs": [odd], "t": 9.0})
+    listed, _ = validate_runs({"runs": [odd], "t": 9.0})
     only_ours(lambda: select_run(merge_node_runs([(A, listed, 9.0), (B, listed, 9.0)]).runs, "last"))
 
 
@@ -193,7 +193,7 @@ def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any)
             list(reporter.handle(event))
         reporter.output(LogOutput("a", "rank-0.log", 0, b"x"))
         outcome = reporter.with_measurements(build_outcome(watch, Path(folder), 1.0, 1))
-        json.dumps(outcome_json(outcome))
+        json.dumps(encode_outcome(outcome))
         assert "\x1b" not in "".join(map(str, render_outcome(outcome)))
         evaluate_rehearsal(outcome)
 
@@ -204,7 +204,9 @@ def answer_line(document: Any) -> bytes:
 
 def answer_of(document: Any) -> dict[str, Any]:
     """Return a document as it was read below a login shell's words."""
-    return answer_in(CommandResult(0, b"Welcome!" + answer_line(document), b""), "a", "python3", "a program")
+    return find_answer(
+        CommandResult(0, b"Welcome!" + answer_line(document), b""), "a", "python3", "a program"
+    )
 
 
 CHECKPOINTS = {"found": [{"path": "p", "step": 1, "whole": True, "why": "", "full": "/p"}]}
@@ -216,7 +218,7 @@ REACHED = {"reached": [["10.0.0.1", 29500, "", 1.0]]}
 @given(JSON | mutated(CHECKPOINTS), JSON | mutated(FOUND), JSON | mutated(REAPED), JSON | mutated(REACHED))
 def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: Any, reached: Any) -> None:
     for read in (
-        lambda: checkpoints_in(answer_of(checkpoints), "a"),
+        lambda: parse_checkpoints(answer_of(checkpoints), "a"),
         lambda: environments_in(answer_of(found), "a"),
         lambda: parse_kill_results(answer_of(reaped), "a"),
     ):
@@ -330,7 +332,7 @@ PLAN_FILE = {
     "mixed_precision": "no",
     "nodes": [{"host": "a", "first_rank": 0, "ranks": {"slots": [{"local_rank": 0, "gpu_uuid": None}]}}],
 }
-OUTCOME_FILE = json.loads(json.dumps(outcome_json(build_outcome(RunState(PLAN), Path("runs"), 1.0, 1))))
+OUTCOME_FILE = json.loads(json.dumps(encode_outcome(build_outcome(RunState(PLAN), Path("runs"), 1.0, 1))))
 NOTE = {"at": 1.0, "text": "t", "bad": False, "sizes": {"a/rank-0.log": 4}}
 SAMPLE = {"event": "usage", "t": 1.0, "gpus": {}, "ranks": {"0": {"rss_mib": 1, "cpu": 2.0}}}
 
@@ -347,8 +349,8 @@ def test_what_a_run_has_left_here(plan_file: Any, outcome: Any, note: Any, sampl
         (top / "events.jsonl").write_text(json.dumps(note) + "\n")
         (top / "a" / "usage.jsonl").write_text(json.dumps(sample) + "\n")
         run = read_run(top)
-        json.dumps(summary_json(run))
-        assert "\x1b" not in "".join(map(str, summary_lines(run)))
+        json.dumps(encode_summary(run))
+        assert "\x1b" not in "".join(map(str, render_summary(run)))
         assert render_page(run).rstrip().endswith("</html>")
 
 

@@ -10,9 +10,9 @@ import pytest
 from launcher.config.end_options import EndCommand
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.planning.end_notice import EndNotice, HeldNotice, due_runs, notices_dir
+from launcher.planning.end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
 from launcher.transports.base import OpenOptions
-from launcher.transports.command_consent import Consent, allowed_commands
+from launcher.transports.command_consent import Consent, read_allowed_commands
 from launcher.transports.end_command import run_end_command
 from tests.launcher.run_plans import run_id
 from tests.launcher.via_hosts import NOBODY
@@ -94,7 +94,7 @@ def test_on_end_of_a_project_needs_a_yes_of_its_own(
 
     Consent(OpenOptions(confirm=yes)).demand_end_command(("true",), project)
     assert questions[1] == "true"
-    assert ("end", ("true",), str(tmp_path)) in allowed_commands()
+    assert ("end", ("true",), str(tmp_path)) in read_allowed_commands()
     Consent(NOBODY).demand_end_command(("true",), project)  # from now on
     another = tmp_path / "another"
     another.mkdir()
@@ -115,7 +115,7 @@ def test_a_notice_is_of_one_process_at_a_time_and_of_none_once_it_is_settled(
     client = HeldNotice(notice)
     client.keep(first)
     client.keep(second)  # the run was started again
-    assert due_runs() == (second,)
+    assert list_due_runs() == (second,)
     assert HeldNotice.take(second) is None  # the client lives
     client.close()
     later = HeldNotice.take(second)
@@ -123,10 +123,10 @@ def test_a_notice_is_of_one_process_at_a_time_and_of_none_once_it_is_settled(
     assert later.notice == notice
     assert HeldNotice.take(second) is None
     later.settle()
-    assert (due_runs(), HeldNotice.take(second)) == ((), None)
+    assert (list_due_runs(), HeldNotice.take(second)) == ((), None)
     for number in range(3):
         (notices_dir() / f"{run_id(f'bad-{number}')}.json").write_text(("{}", "[", '{"words": 1}')[number])
-    assert [HeldNotice.take(name) for name in due_runs()] == [None] * 3
+    assert [HeldNotice.take(name) for name in list_due_runs()] == [None] * 3
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")  # where nothing can be kept the client still delivers
     client.keep(first)
     client.settle()

@@ -26,8 +26,8 @@ from launcher.runs.fetch import FetchResult
 from launcher.runs.logs import LogsResult
 from launcher.runs.remote_run import RemoteRun, merge_node_runs
 from launcher.runs.search import SearchResult
-from launcher.terminal.cell_width import styled
-from launcher.terminal.colours import spans_of
+from launcher.terminal.cell_width import paint_line
+from launcher.terminal.colours import split_spans
 from launcher.terminal.output import ask_secret, echo, echo_json
 from launcher.terminal.screen import Screen
 from preflight.errors import MalformedFacts
@@ -117,15 +117,15 @@ ALLOWED = {
 
 @given(st.lists(st.tuples(st.sampled_from(["", "31", "1;31", HOSTILE, "m"]), st.text())), st.booleans())
 def test_a_painted_line_is_one_line_that_steers_nothing(spans: list[tuple[str, str]], colour: bool) -> None:  # noqa: FBT001
-    line = styled([*spans, ("", HOSTILE)], colour=colour)
+    line = paint_line([*spans, ("", HOSTILE)], colour=colour)
     assert "\n" not in line
     assert_harmless(line, colours=colour)
 
 
 @given(st.text() | st.text(alphabet="\x1b[]0123456789;m:ab\t\x07") | st.binary())
 def test_of_a_log_only_colours_pass(line: str | bytes) -> None:
-    assert_harmless(styled(spans_of(line), colour=True), colours=True)
-    assert_harmless(styled(spans_of(line), colour=False), colours=False)
+    assert_harmless(paint_line(split_spans(line), colour=True), colours=True)
+    assert_harmless(paint_line(split_spans(line), colour=False), colours=False)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_of_a_log_only_colours_pass(line: str | bytes) -> None:
     ],
 )
 def test_a_scripts_colours_pass_to_the_end_of_the_line_and_tabs_are_columns(line: str, shown_as: str) -> None:
-    assert styled(spans_of(line), colour=True) == shown_as
-    assert styled(spans_of(line), colour=False) == SGR.sub("", shown_as)
+    assert paint_line(split_spans(line), colour=True) == shown_as
+    assert paint_line(split_spans(line), colour=False) == SGR.sub("", shown_as)
 
 
 @pytest.mark.parametrize("colour", [True, False])
@@ -289,7 +289,7 @@ def test_the_processes_of_a_host_do_not_paint_over_the_question(
 def test_what_was_ended_steers_nothing() -> None:
     done = CleanResult(f"a{HOSTILE}", (KillResult(7, 1, HOSTILE, (HOSTILE,)),), (), (), (), HOSTILE)
     for line in render_result(done):
-        assert_harmless(styled(line, colour=False), colours=False)
+        assert_harmless(paint_line(line, colour=False), colours=False)
 
 
 def test_findings_belong_to_the_host_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

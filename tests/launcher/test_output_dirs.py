@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.report.outcome import outcome_json, render_outcome
-from launcher.report.output_dirs import output_dirs, output_lines
+from launcher.report.outcome import encode_outcome, render_outcome
+from launcher.report.output_dirs import find_output_dirs, render_output_dirs
 from tests.launcher.run_events import GOOD, over
 from tests.launcher.run_plans import RUN_ID
 
@@ -31,13 +31,15 @@ def test_the_end_says_where_the_output_is(
     nodes = tuple(replace(first, host=host, output_dir=output, cwd=cwd) for host in hosts)
     dirs = {host: f"/runs/{host}" for host in hosts}
     outcome = replace(outcome, plan=replace(outcome.plan, nodes=nodes), run_dirs=dirs)
-    assert list(output_lines(outcome)) == lines
-    in_job = list(output_lines(replace(outcome, slurm_job="17")))  # whose nodes no command reaches any more
+    assert list(render_output_dirs(outcome)) == lines
+    in_job = list(
+        render_output_dirs(replace(outcome, slurm_job="17"))
+    )  # whose nodes no command reaches any more
     assert in_job == [line for line in lines if "gpulaunch fetch" not in line]
     assert set(lines) <= set(render_outcome(outcome))
-    assert list(output_lines(replace(outcome, run_dirs={}))) == []  # no host could start it
-    assert outcome_json(outcome)["output_dirs"] == output_dirs(outcome)
-    assert set(output_dirs(outcome)) == (set(hosts) if output else set())
+    assert list(render_output_dirs(replace(outcome, run_dirs={}))) == []  # no host could start it
+    assert encode_outcome(outcome)["output_dirs"] == find_output_dirs(outcome)
+    assert set(find_output_dirs(outcome)) == (set(hosts) if output else set())
 
 
 def test_of_a_run_that_was_found_on_its_hosts_no_directory_is_named() -> None:
@@ -46,6 +48,6 @@ def test_of_a_run_that_was_found_on_its_hosts_no_directory_is_named() -> None:
         replace(outcome.plan.nodes[0], host="a", output_dir="", cwd="", argv=()),
     )  # as its record has it
     outcome = replace(outcome, plan=replace(outcome.plan, nodes=nodes))
-    assert list(output_lines(outcome)) == [
+    assert list(render_output_dirs(outcome)) == [
         f"to copy what the script wrote on a: {FETCH} (--path PATH if its config names no output)"
     ]

@@ -12,7 +12,7 @@ from launcher.planning.main_address_and_port import choose_interface, choose_mai
 from launcher.planning.plan import Plan, ScriptFile
 from launcher.planning.planner import build_plan
 from launcher.planning.run_record import build_run_record
-from launcher.report.plan import change_text, plan_json, plan_text
+from launcher.report.plan import change_text, encode_plan, render_plan
 from preflight.facts.host import (
     BindTest,
     HostFacts,
@@ -55,16 +55,16 @@ def test_a_number_of_processes_that_is_not_that_of_the_ranks_is_explained() -> N
     assert uneven.world_size == 3
     assert (
         "num_processes: 2 starts 1 rank on it, as accelerate divides the number by the 2 hosts"
-        in plan_text(uneven)
+        in render_plan(uneven)
     )
-    assert "the world is 3 ranks" in plan_text(uneven)
-    assert "num_processes: 2 starts" not in plan_text(plan(Job(script="train.py"), titan(2), l40s(2)))
+    assert "the world is 3 ranks" in render_plan(uneven)
+    assert "num_processes: 2 starts" not in render_plan(plan(Job(script="train.py"), titan(2), l40s(2)))
 
 
 def test_an_overruled_precision_is_shown_as_old_new_and_why() -> None:
     made = plan(Job(script="train.py", precision="bf16"), titan())
     assert changes(made) == ["--mixed_precision bf16 -> fp16: titan has TITAN RTX, compute capability 7.5"]
-    assert made.changes[0].field in plan_text(made)
+    assert made.changes[0].field in render_plan(made)
 
 
 def test_the_script_is_told_the_same_precision() -> None:
@@ -308,7 +308,7 @@ def test_a_host_knows_where_the_script_writes_so_that_it_can_be_fetched(output: 
 
 
 def test_the_plan_is_told_with_every_reason_and_the_command_of_each_host() -> None:
-    text = plan_text(plan(Job(name="paper", script="train.py", args=("a b", "$(id)")), titan(), l40s()))
+    text = render_plan(plan(Job(name="paper", script="train.py", args=("a b", "$(id)")), titan(), l40s()))
     assert text.startswith("paper: 4 ranks on 2 hosts, mixed precision fp16\n")
     assert "rank 2 (local 0): GPU 0 NVIDIA L40S GPU-l40s-01-0" in text
     assert "'a b' '$(id)'" in text
@@ -317,7 +317,7 @@ def test_the_plan_is_told_with_every_reason_and_the_command_of_each_host() -> No
 
 def test_environments_are_shown_on_request_only() -> None:
     made = plan(Job(script="t.py", env={"MY_CACHE": "/big"}), titan())
-    brief, whole = plan_text(made), plan_text(made, verbose=True)
+    brief, whole = render_plan(made), render_plan(made, verbose=True)
     count = len(made.nodes[0].env)
     assert (
         f"  environment: {count} variables set, {len(made.nodes[0].unset)} removed (-v shows them)" in brief
@@ -338,10 +338,10 @@ def test_secrets_are_not_shown_by_name_and_by_look_unless_asked_for() -> None:
     made = plan(Job(script="t.py", env=env, args=words), titan())
     assert made.nodes[0].env["HF_TOKEN"] == "hf_secret"
     assert made.nodes[0].argv[-4:] == words
-    for shown in (plan_text(made, verbose=True), json.dumps(plan_json(made))):
+    for shown in (render_plan(made, verbose=True), json.dumps(encode_plan(made))):
         assert "secret" not in shown
         assert "https://ana:***@example.org" in shown
-    for shown in (plan_text(made, show_secrets=True), json.dumps(plan_json(made, show_secrets=True))):
+    for shown in (render_plan(made, show_secrets=True), json.dumps(encode_plan(made, show_secrets=True))):
         assert all(value in shown for value in (*env.values(), *words))
 
 
@@ -349,16 +349,16 @@ def test_secrets_in_a_script_that_is_sent_are_not_kept() -> None:
     made = plan(Job(script="t.py"), titan())
     text = 'login(token="hf_secretsecretsecret")'
     sent = replace(made, nodes=(replace(made.nodes[0], files=(("script/t.py", text),)),))
-    assert "secret" not in json.dumps(plan_json(sent))
+    assert "secret" not in json.dumps(encode_plan(sent))
 
 
 def test_escapes_in_names_from_hosts_do_not_reach_the_terminal() -> None:
     evil = host("titan", [gpu(0), replace(gpu(1), name="evil\x1b[2J\ncard")])
-    assert "\x1b" not in plan_text(plan(Job(script="t.py"), evil))
+    assert "\x1b" not in render_plan(plan(Job(script="t.py"), evil))
 
 
 def test_the_json_view_has_its_schema_and_all_nodes() -> None:
-    data = plan_json(plan(Job(script="t.py"), titan(), l40s()))
+    data = encode_plan(plan(Job(script="t.py"), titan(), l40s()))
     assert data["schema"] == "gpulaunch.plan/1"
     assert [node["host"] for node in data["nodes"]] == ["titan", "l40s-01"]
     assert data["nodes"][0]["files"]["accelerate.yaml"]
@@ -373,14 +373,14 @@ def _process(pid: int) -> Process:
 
 def test_many_nodes_that_differ_in_numbers_and_gpus_are_printed_once() -> None:
     made = plan(Job(script="train.py"), *(l40s(2, f"l40s-{number:03}") for number in range(1, 41)))
-    text = plan_text(made)
+    text = render_plan(made)
     assert "80 ranks on 40 hosts" in text
     assert text.count("node 0") == 1
     assert "and so on 39 more hosts, each with its own ranks and GPUs: l40s-[002-040]" in text
     assert text.count("compute capability") == 1
     assert "l40s-[001-040] have" in text
-    assert len(plan_json(made)["nodes"]) == 40
+    assert len(encode_plan(made)["nodes"]) == 40
     odd = plan(
         Job(script="train.py"), *(l40s(2, f"l40s-{number:03}") for number in range(1, 41)), l40s(1, "odd")
     )
-    assert "\nodd: node 40\n  rank 80" in plan_text(odd)
+    assert "\nodd: node 40\n  rank 80" in render_plan(odd)

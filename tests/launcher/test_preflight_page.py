@@ -16,15 +16,15 @@ from launcher.config.inventory import HostEntry
 from launcher.config.templates import templates_dir
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_json import encode_preflight
 from launcher.remote.agent import GatherResult
 from launcher.report.preflight_page.deep_section import render_deep
-from launcher.report.preflight_page.differences import differences
-from launcher.report.preflight_page.findings import anchors_of, code_sections
+from launcher.report.preflight_page.differences import find_differences
+from launcher.report.preflight_page.findings import build_code_sections, list_anchors
 from launcher.report.preflight_page.fix_commands import split_fix
-from launcher.report.preflight_page.gpu_map import gpu_rows
-from launcher.report.preflight_page.heat_map import families, heat_rows
-from launcher.report.preflight_page.page import render_preflight_page, verdict_sentence
+from launcher.report.preflight_page.gpu_map import build_gpu_rows
+from launcher.report.preflight_page.heat_map import build_heat_rows, list_families
+from launcher.report.preflight_page.page import render_preflight_page, render_verdict
 from launcher.report.preflight_page.reach_matrix import reach_columns, reach_rows
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
@@ -70,7 +70,7 @@ def test_text_of_hosts_is_only_text_and_nothing_is_loaded() -> None:
     assert "\u202e" not in whole
     assert not re.search(r"url\(|@import|https?:", between(whole, "<style>", "</style>"))
     document = between(whole, 'id="gpulaunch-preflight">', "</script>")
-    assert json.loads(document) == preflight_json(result)
+    assert json.loads(document) == encode_preflight(result)
 
 
 def test_the_policy_of_the_page_allows_its_own_style_and_script_alone() -> None:
@@ -113,8 +113,8 @@ def test_every_colour_can_be_read_on_its_ground(scheme: int) -> None:
 
 def test_hosts_that_say_the_same_are_one_row_and_the_worst_come_first() -> None:
     result = fleet()
-    columns = families(result)
-    rows = {row.hosts: dict(zip(columns, row.cells, strict=True)) for row in heat_rows(result, columns)}
+    columns = list_families(result)
+    rows = {row.hosts: dict(zip(columns, row.cells, strict=True)) for row in build_heat_rows(result, columns)}
     hosts = list(rows)
     assert len(hosts[-1]) == 34
     assert hosts[0] == ("h100-07",)
@@ -130,16 +130,16 @@ def test_hosts_that_say_the_same_are_one_row_and_the_worst_come_first() -> None:
 
 def test_what_was_not_judged_is_no_column_and_what_was_not_asked_has_not_passed() -> None:
     alone = judged(host(), host(name="l40s-01"), apart=True)
-    assert "SAME" not in families(alone)
-    assert "SAME" in families(judged(host(), host(name="l40s-01")))
+    assert "SAME" not in list_families(alone)
+    assert "SAME" in list_families(judged(host(), host(name="l40s-01")))
     text = Path("tests/preflight/smi/titan-rtx.q.xml").read_text()
     facts = parse_smi(text, "titan")
     from_file = PreflightOptions(as_one_launch=False, from_file=True)
     job = Job(gpus="all")
     entries = [HostEntry("titan")]
     result = evaluate_facts(entries, GatherResult({"titan": facts}, {}), job, options=from_file)
-    columns = families(result)
-    (row,) = heat_rows(result, columns)
+    columns = list_families(result)
+    (row,) = build_heat_rows(result, columns)
     states = {name: cell.state for name, cell in zip(columns, row.cells, strict=True)}
     assert {states[name] for name in ("ENV", "PORT", "DISK", "LIM")} == {"N"}
     assert states["MODE"] == "P"
@@ -150,8 +150,8 @@ def test_a_script_that_was_not_read_has_not_passed() -> None:
     result = evaluate_facts(
         [HostEntry("titan")], GatherResult({"titan": facts}, {}), Job(script="train.py", workdir="~")
     )
-    columns = families(result)
-    (row,) = heat_rows(result, columns)
+    columns = list_families(result)
+    (row,) = build_heat_rows(result, columns)
     assert dict(zip(columns, row.cells, strict=True))["SCR"].state == "N"
 
 
@@ -160,11 +160,11 @@ def test_every_link_leads_to_findings_in_the_page() -> None:
     whole = page(result)
     assert set(re.findall(r'href="#([^"]+)"', whole)) <= set(re.findall(r' id="([^"]+)"', whole))
     codes = {finding.code for finding in result.findings}
-    assert anchors_of(code_sections(result)) == codes
+    assert list_anchors(build_code_sections(result)) == codes
 
 
 def test_gpus_are_squares_with_the_share_of_memory_in_use() -> None:
-    rows = gpu_rows(fleet())
+    rows = build_gpu_rows(fleet())
     assert [hosts for _, hosts in rows][:2] == [("h100-12", "h100-13"), ("h100-07",)]
     assert [square.used for square in rows[0][0]] == [63, 64, 65, 66, 67, 68, 69, 70]
     assert [square.bad for square in rows[1][0]] == [False, False, True, False, True, False, True, False]
@@ -172,12 +172,12 @@ def test_gpus_are_squares_with_the_share_of_memory_in_use() -> None:
 
 
 def test_what_differs_is_listed_with_the_majority_first() -> None:
-    found = {each.name: each.values for each in differences(fleet().facts)}
+    found = {each.name: each.values for each in find_differences(fleet().facts)}
     assert set(found) == {"driver", "kernel", "GPUs"}
     assert [hosts for _, hosts in found["driver"]][1:] == [("h100-21",)]
     assert len(found["driver"][0][1]) == 38
     unread = judged(host(), host({"driver": {"missing": "no", "code": "error"}}, "l40s-01"))
-    assert differences(unread.facts)[0].values[1] == ("not read", ("l40s-01",))
+    assert find_differences(unread.facts)[0].values[1] == ("not read", ("l40s-01",))
 
 
 def test_what_no_host_has_said_is_not_called_equal() -> None:
@@ -258,14 +258,14 @@ def test_commands_in_a_fix_are_marked_and_no_word_is_lost(fix: str, commands: in
 
 
 def test_the_verdict_is_one_sentence() -> None:
-    assert verdict_sentence(judged(host())) == (
+    assert render_verdict(judged(host())) == (
         "Ok: nothing stops a launch on 1 host, and nothing was left unchecked."
     )
-    assert verdict_sentence(fleet()) == ("Not ok: 6 of 40 hosts stop a launch: h100-[07,12-13,21-22,30].")
+    assert render_verdict(fleet()) == ("Not ok: 6 of 40 hosts stop a launch: h100-[07,12-13,21-22,30].")
     both = judged(host(name="a"), host(name="d"), reach=(Reach("d", "a", "x", 1, ok=False, error="x", ms=0),))
-    assert verdict_sentence(both).startswith("Not ok: 1 of 2 hosts stops a launch: d")
+    assert render_verdict(both).startswith("Not ok: 1 of 2 hosts stops a launch: d")
     unread = judged(host({"system": {"missing": "not permitted", "code": "error"}}))
-    assert verdict_sentence(unread) == (
+    assert render_verdict(unread) == (
         "Not ok: nothing stops a launch, but not all could be checked on titan."
     )
 
@@ -275,7 +275,9 @@ def test_a_large_fleet_is_a_page_of_sane_size() -> None:
     whole = page(result)
     beside_json = len(whole) - len(between(whole, 'id="gpulaunch-preflight">', "</script>"))
     assert beside_json < 200_000
-    assert len(heat_rows(result, families(result))) == 2  # the main host, and all that do not reach it
+    assert (
+        len(build_heat_rows(result, list_families(result))) == 2
+    )  # the main host, and all that do not reach it
 
 
 def test_no_host_at_all_that_answered_is_a_page_too() -> None:
@@ -371,8 +373,8 @@ def test_text_in_measurements_is_only_text_and_many_are_cut() -> None:
 
 def test_hosts_that_were_not_measured_have_not_passed() -> None:
     result = fleet(3)
-    columns = (*families(result), "DEEP")
-    rows = heat_rows(result, columns, measured=frozenset({"h100-01", "h100-02"}))
+    columns = (*list_families(result), "DEEP")
+    rows = build_heat_rows(result, columns, measured=frozenset({"h100-01", "h100-02"}))
     assert {row.hosts: row.cells[-1].state for row in rows} == {
         ("h100-03",): "N",
         ("h100-01", "h100-02"): "P",

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from launcher.remote.programs import (
-    agent_source,
-    bootstrap_argv,
+    build_bootstrap_argv,
     bundle,
     compress_program,
-    program_source,
+    read_agent_source,
+    read_program_source,
     with_shared_nearer,
 )
 
@@ -55,7 +55,7 @@ def source(tmp_path: Path) -> bytes:
 
 
 def run(source: bytes, *args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
-    argv, stdin = bootstrap_argv(sys.executable, *args), compress_program(source)
+    argv, stdin = build_bootstrap_argv(sys.executable, *args), compress_program(source)
     return subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, timeout=60, check=False)
 
 
@@ -114,7 +114,7 @@ def program(text: str) -> str:
 def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     root = Path(__file__).parents[2]
     door, package = (root / path for path in PROGRAMS[name][:2])
-    last = ast.parse(agent_source() if name == "agent" else program_source(name)).body[-1]
+    last = ast.parse(read_agent_source() if name == "agent" else read_program_source(name)).body[-1]
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
@@ -145,9 +145,9 @@ def imported(text: str) -> set[str]:
 )
 def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: str) -> None:
     file = ONHOST / f"{name}.py"
-    last = ast.parse(program_source(name)).body[-1]
+    last = ast.parse(read_program_source(name)).body[-1]
     if not imported(file.read_text()):
-        assert program_source(name) == file.read_bytes()
+        assert read_program_source(name) == file.read_bytes()
         return
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.terminal.progress import ProgressParser, ProgressValues
 from launcher.terminal.status_line import StatusValues, StepAge, render_status
-from launcher.text import clock
+from launcher.text import format_clock
 
 TRAINER = b"{'loss': '5.048', 'grad_norm': '2.697', 'learning_rate': '2e-05', 'epoch': '0.03'}\n"
 
@@ -92,7 +92,7 @@ def test_fields_that_do_not_fit_go_below() -> None:
     ("seconds", "words"), [(5, "0:05"), (751, "12:31"), (3723, "1:02:03"), (183845, "2d 03:04:05")]
 )
 def test_a_clock(seconds: float, words: str) -> None:
-    assert clock(seconds) == words
+    assert format_clock(seconds) == words
 
 
 def test_a_bar_of_epochs_that_outlives_the_steps_does_not_take_their_place() -> None:

@@ -8,7 +8,7 @@ import yaml
 
 from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, command_config
+from launcher.config.run_config import Overrides, build_command_config
 from launcher.errors import BadInput
 from launcher.planning.planner import build_plan
 from preflight.errors import GpulaunchError
@@ -51,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(line: str) -> dict[str, Any]:
     """Return the plan of a line in the words of the file."""
-    config = command_config((line,), Overrides(hosts=("titan,l40s-01",)))
+    config = build_command_config((line,), Overrides(hosts=("titan,l40s-01",)))
     assert config.command is not None
     entries = tuple(HostEntry(name) for name in HOSTS)
     job, left = settle_command(config.command, config.job, entries, names_hosts=True)

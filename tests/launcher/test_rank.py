@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.rank.setup import STACKS_SIGNAL
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from tests.field_notes.ranks import shimmed
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ class Place:
         self.run_dir = root / "run"
         self.work.mkdir()
         self.run_dir.mkdir()
-        (self.run_dir / "rank.py").write_bytes(program_source("rank"))
+        (self.run_dir / "rank.py").write_bytes(read_program_source("rank"))
         (self.run_dir / "events.jsonl").touch()
 
     def write(self, name: str, script: str) -> None:

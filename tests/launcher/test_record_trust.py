@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from launcher.commands._run_options import node_name, renamed_lines
-from launcher.config.inventory import HostEntry, Inventory, local_python
+from launcher.commands._run_options import describe_renamed_hosts, node_name
+from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.via_options import Via
 from launcher.errors import HostError, HostNotContacted
 from launcher.local.user import user_name
@@ -19,8 +19,8 @@ from launcher.planning.run_record import (
     RunRecord,
     build_run_record,
     read_record,
+    read_run_records,
     save_run_record,
-    saved_run_records,
 )
 from launcher.runs.access import Consent, KnownHosts, RunAccess, access_run, is_this_machine
 from launcher.runs.last_run import SearchScope
@@ -97,9 +97,11 @@ def test_what_stop_tells_of_a_node_is_told_of_the_host_that_answered() -> None:
     assert "\x1b" not in node_name("gpu-02\x1b[2J", "evil")
     (run,) = gather((A, [node_answer()])).runs
     to = access(run, A, listed=(B,))
-    assert list(renamed_lines(to)) == []
+    assert list(describe_renamed_hosts(to)) == []
     other = replace(to, entries=(to.entries[0], replace(B, name="titan")))
-    assert list(renamed_lines(other)) == ["b: the name of titan in the record and the logs of the run"]
+    assert list(describe_renamed_hosts(other)) == [
+        "b: the name of titan in the record and the logs of the run"
+    ]
 
 
 def test_a_listed_node_is_reached_as_it_is_listed_with_its_own_interpreter() -> None:
@@ -138,11 +140,11 @@ def test_a_person_is_asked_about_a_node_and_told_what_would_be_done_there() -> N
 def test_a_record_never_leads_to_this_machine(way: str) -> None:
     here = HostEntry("localhost" if not way else "b", address=way, python="/evil/python")
     (run,) = gather((A, [node_answer(host_b(here.name), ways=(A, here))])).runs
-    mine = HostEntry("localhost", python=local_python())
+    mine = HostEntry("localhost", python=find_local_python())
     found = access(run, A, mine, consent=lambda _: True)
     with pytest.raises(HostNotContacted, match="which is not this machine"):
         found.demand()
-    assert found.plan.nodes[1].python != local_python()
+    assert found.plan.nodes[1].python != find_local_python()
 
 
 @pytest.mark.parametrize("via", [Via("command", words=("touch", "PWNED")), Via("kubectl", "w-0")])
@@ -196,7 +198,7 @@ def test_the_key_of_a_launch_is_remembered_here_and_never_taken_from_a_host(
     assert "of-b" not in json.dumps(record)  # which goes to the hosts
     save_run_record(record, {"a": "/k/named"})
     (kept,) = tmp_path.rglob("*.json")
-    (launched,) = saved_run_records().values()
+    (launched,) = read_run_records().values()
     assert [entry.identity_file for entry in launched.entries] == ["/k/named", ""]
     assert [entry.identity_file for entry in read_record(json.loads(kept.read_text())).entries] == ["", ""]
 

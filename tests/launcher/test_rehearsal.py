@@ -16,11 +16,11 @@ from launcher.follow.outcome import EndCause, Measurements, Outcome, build_outco
 from launcher.follow.run_state import RunState
 from launcher.planning.plan import ScriptFile
 from launcher.rehearsal.batch_args import halve_batch
-from launcher.rehearsal.gpu_use import gpu_use
-from launcher.rehearsal.proof_store import Fingerprint, changes_since, fingerprint
+from launcher.rehearsal.gpu_use import calculate_gpu_use
+from launcher.rehearsal.proof_store import Fingerprint, fingerprint, list_changes_since
 from launcher.rehearsal.rank_groups import group_ranks, merge_texts
-from launcher.rehearsal.rehearse import RehearsalResult, rehearsal_job
-from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
+from launcher.rehearsal.rehearse import RehearsalResult, build_rehearsal_job
+from launcher.rehearsal.render import encode_rehearsal, render_rehearsal
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.decide.script_args import get_option
@@ -139,15 +139,17 @@ def test_gpu_use_is_the_mean_of_the_samples_that_fell_into_the_steps() -> None:
     series = RankSeries(0, "a", at=[10.0, 20.0, 30.0, 40.0, 50.0])
     series.values["busy"] = [0.0, 80.0, float("nan"), 90.0, 0.0]
     measured = {**MEASURED, "stepping": [15.0, 41.0]}
-    assert gpu_use(series, measured, 0.0) == 85.0
-    assert gpu_use(series, {**MEASURED, "stepping": [5.0, 31.0]}, 10.0) == 85.0, "the host's clock is behind"
-    assert gpu_use(series, {**MEASURED, "stepping": [11.0, 12.0]}, 0.0) is None
-    assert gpu_use(series, {**MEASURED, "stepping": None}, 0.0) is None
+    assert calculate_gpu_use(series, measured, 0.0) == 85.0
+    assert calculate_gpu_use(series, {**MEASURED, "stepping": [5.0, 31.0]}, 10.0) == 85.0, (
+        "the host's clock is behind"
+    )
+    assert calculate_gpu_use(series, {**MEASURED, "stepping": [11.0, 12.0]}, 0.0) is None
+    assert calculate_gpu_use(series, {**MEASURED, "stepping": None}, 0.0) is None
     verdict = evaluate_rehearsal(outcome(), gpu_use={0: 85.0})
     assert verdict.ranks[0].gpu_use_percent == 85.0
     done = RehearsalResult(outcome(), verdict, NOW, (), ())
-    assert rehearsal_json(done, "x")["ranks"][0]["gpu_use_percent"] == 85.0
-    assert any("GPUs 85 % busy" in line for line in rehearsal_lines(done, Job()))
+    assert encode_rehearsal(done, "x")["ranks"][0]["gpu_use_percent"] == 85.0
+    assert any("GPUs 85 % busy" in line for line in render_rehearsal(done, Job()))
 
 
 def test_samples_of_a_loop_of_its_own_are_those_that_all_ranks_took() -> None:
@@ -178,11 +180,11 @@ def test_out_of_memory_says_what_to_try_next() -> None:
     assert verdict.out_of_memory
     job = Job(batch_args={"batch": "--bs", "accumulation": "--acc"})
     done = RehearsalResult(out_of_memory(), verdict, NOW, ("--bs", "8", "--acc=2"), ())
-    assert "    --bs 4 --acc=4" in list(rehearsal_lines(done, job))
+    assert "    --bs 4 --acc=4" in list(render_rehearsal(done, job))
     secret = replace(
         done, args=("--bs", "8", "--hub_token", "s3cret"), rejected_args=(("--hub_token", "s3cret"),)
     )
-    assert "s3cret" not in "".join(rehearsal_lines(secret, job)) + json.dumps(rehearsal_json(secret, "x"))
+    assert "s3cret" not in "".join(render_rehearsal(secret, job)) + json.dumps(encode_rehearsal(secret, "x"))
 
 
 @pytest.mark.parametrize(
@@ -214,19 +216,19 @@ NOW = Fingerprint("abc", "cfg", ("titan",), {"titan": ("GPU-0",)}, {"titan": {"t
 
 def test_what_has_changed_since_is_named() -> None:
     before = NOW.as_json()
-    assert changes_since(before, NOW) == ()
-    assert changes_since(before, replace(NOW, script="xyz")) == ("the script",)
-    assert changes_since(before, replace(NOW, config="other")) == ("the config",)
-    assert changes_since(before, replace(NOW, gpus={"titan": ("GPU-9",)})) == ("the GPUs",)
-    assert changes_since(before, replace(NOW, versions={"titan": {"torch": "2.14.0"}})) == (
+    assert list_changes_since(before, NOW) == ()
+    assert list_changes_since(before, replace(NOW, script="xyz")) == ("the script",)
+    assert list_changes_since(before, replace(NOW, config="other")) == ("the config",)
+    assert list_changes_since(before, replace(NOW, gpus={"titan": ("GPU-9",)})) == ("the GPUs",)
+    assert list_changes_since(before, replace(NOW, versions={"titan": {"torch": "2.14.0"}})) == (
         "torch on titan (2.13.0 -> 2.14.0)",
     )
-    assert changes_since(before, replace(NOW, hosts=("l40s",), gpus={}, versions={})) == ("the hosts",)
+    assert list_changes_since(before, replace(NOW, hosts=("l40s",), gpus={}, versions={})) == ("the hosts",)
 
 
 def test_an_unreadable_script_is_never_called_unchanged() -> None:
     unread = replace(NOW, script="")
-    assert "cannot be read" in changes_since(unread.as_json(), unread)[0]
+    assert "cannot be read" in list_changes_since(unread.as_json(), unread)[0]
 
 
 def test_the_fingerprint_follows_script_config_and_hosts() -> None:
@@ -240,13 +242,13 @@ def test_the_fingerprint_follows_script_config_and_hosts() -> None:
 
 
 def test_a_rehearsal_adds_its_arguments_and_steps() -> None:
-    job = rehearsal_job(Job(name="x", args=("a",), rehearse_args=("--output", "{scratch}")), 7)
+    job = build_rehearsal_job(Job(name="x", args=("a",), rehearse_args=("--output", "{scratch}")), 7)
     assert (job.args, job.rehearse_steps) == (("a", "--output", "{scratch}"), 7)
 
 
 def test_the_document_is_plain_json() -> None:
     done = RehearsalResult(outcome(), evaluate_rehearsal(outcome()), NOW, ("a",), ())
-    document = json.loads(json.dumps(rehearsal_json(done, "x")))
+    document = json.loads(json.dumps(encode_rehearsal(done, "x")))
     assert (document["schema"], document["proven"]) == ("gpulaunch.rehearsal/1", True)
     assert document["ranks"][0]["measured"]["scale"] == 65536.0
 
@@ -333,7 +335,7 @@ def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     written = load_run_config(str(tmp_path / "job.yaml"), Overrides()).job
     fits = fingerprint(replace(written, args=("--bs", "2", "--acc", "2")), {}, None)
     assert document["fingerprint"]["config"] == fits.config
-    assert "the config" in changes_since(document["fingerprint"], fingerprint(written, {}, None))
+    assert "the config" in list_changes_since(document["fingerprint"], fingerprint(written, {}, None))
 
 
 STOLEN = """

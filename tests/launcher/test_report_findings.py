@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.commands._preflight_report import below_report
+from launcher.commands._preflight_report import shorten_error
 from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionTimedOut, HostError, LaunchRefused, NameNotResolved
 from launcher.host_checks.evaluation import LaunchPreview, PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.host_checks.render_json import preflight_json, verdict
-from launcher.host_checks.render_text import finding_lines, group_findings, report_lines
+from launcher.host_checks.render_json import encode_preflight, verdict
+from launcher.host_checks.render_text import group_findings, render_finding_list, render_report
 from launcher.remote.agent import GatherResult
-from launcher.terminal.cell_width import styled
+from launcher.terminal.cell_width import paint_line
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import dial
 from preflight.checks.finding import Finding, Severity
@@ -44,7 +44,7 @@ def result_of(
 
 
 def text(result: PreflightResult) -> str:
-    return "\n".join(styled(line, colour=False) for line in report_lines(result))
+    return "\n".join(paint_line(line, colour=False) for line in render_report(result))
 
 
 def test_equal_hosts_that_are_well_are_one_line() -> None:
@@ -65,7 +65,7 @@ def test_neighbours_with_one_fix_show_it_once_below_the_last() -> None:
         Finding("PROC001", Severity.CRITICAL, ("a",), subject, f"pid {pid}", fix)
         for pid, subject, fix in ((10, "gpu0", ends), (12, "gpu1", ends), (13, "gpu2", "two\nlines"))
     ]
-    assert [styled(line, colour=False) for line in finding_lines(findings)] == [
+    assert [paint_line(line, colour=False) for line in render_finding_list(findings)] == [
         "CRITICAL  PROC001 on a gpu0: pid 10",
         "CRITICAL  PROC001 on a gpu1: pid 12",
         "            fix of these 2: gpulaunch clean-zombies a",
@@ -77,7 +77,7 @@ def test_neighbours_with_one_fix_show_it_once_below_the_last() -> None:
 
 def test_an_ignored_finding_shows_no_fix() -> None:
     ignored = Finding("PROC001", Severity.WARNING, ("a",), "", "pid 10", "end it", ignored=True)
-    assert [styled(line, colour=False) for line in finding_lines([ignored])] == [
+    assert [paint_line(line, colour=False) for line in render_finding_list([ignored])] == [
         "IGNORED   PROC001 on a: pid 10"
     ]
 
@@ -121,7 +121,7 @@ def test_subjects_beyond_a_few_are_counted() -> None:
     assert ", pid 17 and 50 more: pid 10 (ana, 10 s old): python" in said
     assert "(and 57 more like it)" in said
     assert said.endswith("1 host: ok (1 info)")
-    (finding,) = preflight_json(result)["findings"]
+    (finding,) = encode_preflight(result)["findings"]
     assert (finding["subject"], finding["count"], len(finding["subjects"])) == ("pid 10", 58, 58)
 
 
@@ -137,7 +137,7 @@ def test_zombies_of_one_program_are_alike_whatever_their_pids_and_ages() -> None
 
 def test_equal_words_of_several_gpus_are_one_finding_of_the_document() -> None:
     overlay: dict[str, object] = {f"gpus.{index}.recovery_action": "node_reboot" for index in (0, 1)}
-    findings = preflight_json(result_of({"titan": overlay}))["hosts"]["titan"]["findings"]
+    findings = encode_preflight(result_of({"titan": overlay}))["hosts"]["titan"]["findings"]
     merged = [(each["subjects"], each["count"]) for each in findings if each["code"] == "HEAL001"]
     assert merged == [(["gpu0", "gpu1"], 2)]
 
@@ -215,12 +215,12 @@ def test_ignored_findings_are_shown_and_do_not_count() -> None:
 
 
 def test_colour_is_only_in_the_verdict() -> None:
-    lines = [styled(line, colour=True) for line in report_lines(result_of({"titan": RESET}))]
+    lines = [paint_line(line, colour=True) for line in render_report(result_of({"titan": RESET}))]
     assert lines[0].startswith("\x1b[1;31mCRITICAL \x1b[0m HEAL001 on titan")
 
 
 def test_the_document_says_everything_and_is_plain_json() -> None:
-    document = json.loads(json.dumps(preflight_json(result_of({"titan": RESET}), facts=True)))
+    document = json.loads(json.dumps(encode_preflight(result_of({"titan": RESET}), facts=True)))
     assert document["schema"] == "gpulaunch.preflight/1"
     assert document["exit_code"] == 1
     titan = document["hosts"]["titan"]
@@ -264,7 +264,7 @@ def test_an_error_is_short_only_where_the_report_above_holds_it(
     preview = LaunchPreview(problem="its GPUs are not known", fix="name them with --gpus")
     result = replace(result_of({"titan": {}}, errors), would_use=preview)
     error = LaunchRefused(message)
-    short = below_report(error, result)
+    short = shorten_error(error, result)
     assert (short.message, short.summary, error.summary) == (message, shown, "")
     assert not shown or message.removeprefix("l40s-01: ") in text(result)
     assert "no launch on these hosts: its GPUs are not known\n  fix: name them with --gpus\n" in text(result)

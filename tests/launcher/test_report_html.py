@@ -12,13 +12,13 @@ from launcher.commands.report import command
 from launcher.errors import BadInput
 from launcher.report.html.page import render_page
 from launcher.report.html.svg import MOST_POINTS, Chart, Series, downsample, render_svg
-from launcher.report.html.ticks import ticks
-from launcher.report.sparkline import curve_lines, sparkline
+from launcher.report.html.ticks import choose_ticks
+from launcher.report.sparkline import draw_sparkline, render_curves
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_files import find_local_run
 from launcher.rundir.log_store import LogStore
 from launcher.rundir.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
-from launcher.text import duration
+from launcher.text import spell_duration
 from tests.launcher.report_runs import EVIL, make_run, parsed
 
 
@@ -123,21 +123,21 @@ def test_epochs_are_the_axis_where_no_step_is_printed_and_a_mean_of_the_run_is_n
     ],
 )
 def test_a_sparkline_has_a_bar_for_each_share(values: list[float], expected: str) -> None:
-    assert sparkline(values) == expected
+    assert draw_sparkline(values) == expected
 
 
 def test_a_sparkline_is_never_wider_and_hides_no_nan() -> None:
     values = [float(number) for number in range(1000)]
     values[500] = math.nan
-    drawn = sparkline(values, width=40)
+    drawn = draw_sparkline(values, width=40)
     assert len(drawn) == 40
     assert drawn.count("x") == 1
-    assert sparkline([0.0, 1.0], ascii_only=True).isascii()
+    assert draw_sparkline([0.0, 1.0], ascii_only=True).isascii()
 
 
 def test_ticks_are_round_and_inside() -> None:
-    assert ticks(0.0, 1.0) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert ticks(-3.0, 117.0) == pytest.approx([0.0, 25.0, 50.0, 75.0, 100.0])
+    assert choose_ticks(0.0, 1.0) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert choose_ticks(-3.0, 117.0) == pytest.approx([0.0, 25.0, 50.0, 75.0, 100.0])
 
 
 def test_a_long_series_keeps_its_peak() -> None:
@@ -282,10 +282,10 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_curves_at_the_end_of_a_run_are_one_line_each(tmp_path: Path) -> None:
-    lines = list(curve_lines(make_run(tmp_path)))
+    lines = list(render_curves(make_run(tmp_path)))
     assert [line.split()[0] for line in lines] == ["loss", "grad"]
     assert "51 values, 1 of them NaN or infinite" in lines[0]
-    assert list(curve_lines(tmp_path)) == []
+    assert list(render_curves(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -293,4 +293,4 @@ def test_curves_at_the_end_of_a_run_are_one_line_each(tmp_path: Path) -> None:
     [(1.25, "1.2 s"), (61, "1 min 1 s"), (7325, "2 h 2 min"), (None, "?"), (math.nan, "?")],
 )
 def test_a_duration_is_told_as_people_do(seconds: float | None, words: str) -> None:
-    assert duration(seconds) == words
+    assert spell_duration(seconds) == words

@@ -9,14 +9,14 @@ from types import FrameType
 import pytest
 from ClusterShell.NodeSet import NodeSet
 
-from launcher.config.host_sets import host_range, short_host_range
+from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, NameNotResolved
 from launcher.host_checks.evaluation import PreflightResult, evaluate_facts
-from launcher.host_checks.render_json import preflight_json
-from launcher.host_checks.render_text import report_lines
+from launcher.host_checks.render_json import encode_preflight
+from launcher.host_checks.render_text import render_report
 from launcher.remote.agent import GatherResult
-from launcher.terminal.cell_width import styled
+from launcher.terminal.cell_width import paint_line
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
 from tests.preflight.golden_cases import host
@@ -52,11 +52,11 @@ def unresolved(size: int, name: Callable[[int], str]) -> PreflightResult:
 
 
 def text(result: PreflightResult) -> str:
-    return "\n".join(styled(line, colour=False) for line in report_lines(result))
+    return "\n".join(paint_line(line, colour=False) for line in render_report(result))
 
 
 def document(result: PreflightResult) -> str:
-    return json.dumps(preflight_json(result))
+    return json.dumps(encode_preflight(result))
 
 
 def calls(function: Callable[[], object]) -> int:
@@ -130,7 +130,7 @@ def test_folded_names_are_what_clustershell_reads(names: list[str], folded: str)
 
 
 def test_a_range_that_was_cut_says_of_how_many_hosts() -> None:
-    cut = short_host_range(tuple(f"n{number:04}" for number in range(0, 400, 2)))
+    cut = fold_hosts(tuple(f"n{number:04}" for number in range(0, 400, 2)))
     assert cut.startswith("n[0000,0002,")
     assert cut.endswith(",...],... (200 hosts)")
     assert len(cut) < 150

@@ -14,11 +14,11 @@ from launcher.report.html.svg import (
     EventMark,
     Series,
     bucketed,
+    calculate_running_mean,
     mean_over,
     render_svg,
-    running_mean,
 )
-from launcher.report.html.ticks import log_ticks, number_label, time_label, time_ticks
+from launcher.report.html.ticks import choose_log_ticks, format_tick, time_label, time_ticks
 from launcher.rundir.layout import read_run
 from launcher.rundir.usage_series import read_usage
 from tests.launcher.report_runs import EVIL, PLAN, make_run, parsed, sample, with_usage
@@ -87,8 +87,8 @@ def test_a_long_series_is_shared_out_without_losing_its_peak() -> None:
 
 
 def test_a_running_mean_leaves_out_what_is_no_number() -> None:
-    assert running_mean([1.0, math.nan, 3.0]) == pytest.approx([1.0, math.nan, 3.0], nan_ok=True)
-    assert running_mean([0.0, 3.0, 0.0, 3.0]) == pytest.approx([1.5, 1.0, 2.0, 1.5])
+    assert calculate_running_mean([1.0, math.nan, 3.0]) == pytest.approx([1.0, math.nan, 3.0], nan_ok=True)
+    assert calculate_running_mean([0.0, 3.0, 0.0, 3.0]) == pytest.approx([1.5, 1.0, 2.0, 1.5])
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_times_of_an_axis_are_those_that_people_count_in() -> None:
     ("value", "words"), [(0, "0"), (1234, "1234"), (12240, "12.24k"), (2e-05, "2e-05"), (3.5e9, "3.5G")]
 )
 def test_numbers_of_an_axis_are_short(value: float, words: str) -> None:
-    assert number_label(value) == words
+    assert format_tick(value) == words
 
 
 def test_a_logarithmic_axis_has_ticks_inside_it() -> None:
-    assert log_ticks(1e-8, 1e8)[0] >= 1e-8
-    assert log_ticks(3.0, 160.0) == [5.0, 10.0, 20.0, 50.0, 100.0]
-    assert log_ticks(1.5, 1.9) == [1.5, 1.9]
+    assert choose_log_ticks(1e-8, 1e8)[0] >= 1e-8
+    assert choose_log_ticks(3.0, 160.0) == [5.0, 10.0, 20.0, 50.0, 100.0]
+    assert choose_log_ticks(1.5, 1.9) == [1.5, 1.9]

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
-from launcher.report.restarts import policy_json, policy_lines
+from launcher.report.restarts import encode_restart_policy, render_restart_policy
 from launcher.restart.checkpoints import Checkpoint, checkpoint_dir, choose_checkpoint, resume_args
 from preflight.job import Job
 
@@ -85,7 +85,7 @@ def test_they_are_looked_for_where_the_script_writes(job: Job, entry: HostEntry,
 
 def test_secrets_in_the_arguments_of_a_restart_are_not_shown_unless_asked_for() -> None:
     spec = RestartOptions(resume_args=("--hub_token", "s3cret", "--resume={checkpoint}"))
-    assert "  with --hub_token *** --resume={checkpoint} for" in "\n".join(policy_lines(spec, ()))
-    assert policy_json(spec, ())["resume_args"] == ["--hub_token", "***", "--resume={checkpoint}"]
-    assert "s3cret" in "".join(policy_lines(spec, (), show_secrets=True))
-    assert policy_json(spec, (), show_secrets=True)["resume_args"] == list(spec.resume_args)
+    assert "  with --hub_token *** --resume={checkpoint} for" in "\n".join(render_restart_policy(spec, ()))
+    assert encode_restart_policy(spec, ())["resume_args"] == ["--hub_token", "***", "--resume={checkpoint}"]
+    assert "s3cret" in "".join(render_restart_policy(spec, (), show_secrets=True))
+    assert encode_restart_policy(spec, (), show_secrets=True)["resume_args"] == list(spec.resume_args)

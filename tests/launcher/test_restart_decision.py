@@ -13,7 +13,7 @@ from launcher.follow.job_end import PREEMPTED, TIME_LIMIT
 from launcher.follow.outcome import EndCause, Outcome
 from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.onhost.supervisor.client_files import read_stop_request
-from launcher.report.restarts import restarts_json
+from launcher.report.restarts import encode_restarts
 from launcher.restart.decision import (
     HOST_GOES_DOWN,
     NoRestart,
@@ -23,7 +23,7 @@ from launcher.restart.decision import (
     is_crash_loop,
     should_restart,
 )
-from launcher.restart.kernel_log import kernel_logs, refine_with_kernel_log
+from launcher.restart.kernel_log import read_kernel_logs, refine_with_kernel_log
 from preflight.facts.host import HostFacts
 from tests.launcher.restart_cases import ended
 from tests.preflight.golden_cases import host
@@ -139,7 +139,7 @@ UNREAD = {"kernel_log": {"missing": "not permitted", "code": "no-permission"}}
 
 
 def _refine(outcome: Outcome, before: Mapping[str, HostFacts], after: Mapping[str, HostFacts]) -> Outcome:
-    return refine_with_kernel_log(outcome, kernel_logs(before), kernel_logs(after))
+    return refine_with_kernel_log(outcome, read_kernel_logs(before), read_kernel_logs(after))
 
 
 def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kernel_logged() -> None:
@@ -203,7 +203,7 @@ def start(host_name: str = "b", **changes: Any) -> StartRecord:
 
 def test_each_start_tells_what_was_different_from_the_one_before() -> None:
     second = start(changes=("b is left out: it was lost", "world size 2 -> 1"))
-    document = restarts_json(RestartHistory(3, (start(), second), "no host is left"))
+    document = encode_restarts(RestartHistory(3, (start(), second), "no host is left"))
     assert (document["count"], document["stopped"]) == (1, "no host is left")
     assert [each["changes"] for each in document["starts"]] == [[], list(second.changes)]
 

@@ -26,7 +26,7 @@ from launcher.launch.request import LaunchRequest
 from launcher.onhost.supervisor import next_start
 from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
-from launcher.remote.client_pack import client_pack
+from launcher.remote.client_pack import pack_client
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import restarter
 from launcher.restart.decision import NoRestart
@@ -127,7 +127,7 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
 
 
 def test_the_client_that_hosts_get_is_whole() -> None:
-    files = json.loads(zlib.decompress(base64.b85decode(client_pack())))
+    files = json.loads(zlib.decompress(base64.b85decode(pack_client())))
     known = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in files}
     asked = re.compile(r"^ *(?:from|import) ((?:launcher|preflight)\b[\w.]*)", re.MULTILINE)
     lacking = {(name, each) for name, text in files.items() for each in asked.findall(text)}

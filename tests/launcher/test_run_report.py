@@ -3,7 +3,7 @@
 import io
 import json
 
-from launcher.report.outcome import outcome_json, render_outcome
+from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.terminal.screen import Screen
 from tests.launcher.run_events import GOOD, ended, failed, host_report, over
 from tests.launcher.run_plans import RUN_ID
@@ -32,7 +32,7 @@ def test_a_failure_begins_with_its_root_cause_and_last_lines() -> None:
 
 
 def test_the_document_holds_what_the_lines_say() -> None:
-    document = json.loads(json.dumps(outcome_json(failed())))
+    document = json.loads(json.dumps(encode_outcome(failed())))
     assert document["schema"] == "gpulaunch.run/1"
     assert (document["verdict"], document["exit_code"]) == ("failed", 1)
     assert document["root_cause"]["location"] == "/x.py:3"

@@ -12,11 +12,11 @@ from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch
 from launcher.follow.run_state import RunState
 from launcher.follow.usage import UsageTracker
 from launcher.launch.reporter import RunReporter
-from launcher.report.outcome import outcome_json, render_outcome
-from launcher.report.usage import usage_lines
+from launcher.report.outcome import encode_outcome, render_outcome
+from launcher.report.usage import render_usage
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
-from launcher.text import duration
+from launcher.text import spell_duration
 from tests.launcher.run_events import CPU, GOOD, ended, host_report, introduced, placed, replay
 from tests.launcher.run_plans import plan
 
@@ -112,7 +112,7 @@ def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
     ],
 )
 def test_durations_are_told_as_people_do(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+    assert spell_duration(seconds) == words
 
 
 def test_peaks_and_means_are_by_rank_and_a_sample_that_comes_twice_counts_once() -> None:
@@ -161,7 +161,7 @@ def test_many_samples_weigh_more_than_the_count_at_the_end() -> None:
 def test_what_was_not_measured_is_called_that() -> None:
     usages = UsageTracker(plan((None,)))
     usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
-    (line,) = usage_lines(usages.totals())
+    (line,) = render_usage(usages.totals())
     assert line == "rank 0 on a: peak memory 15 MiB, mean CPU use not measured"
 
 
@@ -197,7 +197,7 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
         f"to copy what the script wrote in ~ on a,b: gpulaunch fetch {outcome.plan.run_id} --path PATH",
         f"finished (exit code 0) after 61.0 s; logs: {tmp_path}",
     ]
-    document = json.loads(json.dumps(outcome_json(outcome)))
+    document = json.loads(json.dumps(encode_outcome(outcome)))
     assert document["phases"] == [
         {"name": "start", "seconds": 4.0},
         {"name": "run", "seconds": 56.0},
@@ -221,7 +221,7 @@ def test_of_many_ranks_the_extremes_are_told() -> None:
     usages = UsageTracker(plan(tuple(f"GPU-{rank}" for rank in range(16))))
     gpus = {f"GPU-{rank}": gpu(80.0 + rank, 1024.0 * (rank + 1)) for rank in range(16)}
     usages.feed("a", {"t": 1.0, "gpus": gpus}, 1.0)
-    assert list(usage_lines(usages.totals())) == [
+    assert list(render_usage(usages.totals())) == [
         "GPU use of 16 ranks: mean 88 %; lowest 80 % (rank 0 on a), highest 95 % (rank 15 on a)",
         (
             "peak GPU memory of 16 ranks: mean 8.5 GiB;"

@@ -8,12 +8,12 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import build_run_record, read_record
-from launcher.rundir.run_id import names_run, new_run_id
-from launcher.rundir.state_schema import valid_runs
+from launcher.rundir.run_id import make_run_id, names_run
+from launcher.rundir.state_schema import validate_runs
 from launcher.runs.logs import LogSelection, parse_since
 from launcher.runs.progress import PrintedProgress, read_progress
 from launcher.runs.remote_run import merge_node_runs, select_run
-from launcher.runs.render import runs_json, runs_lines
+from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import unanswered_lines
 from preflight.errors import BadInput
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
@@ -92,7 +92,7 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
     ],
 )
 def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -> None:
-    answer, problem = valid_runs({"runs": [node_run(), odd], "t": 5000.0, "user": "ana"})
+    answer, problem = validate_runs({"runs": [node_run(), odd], "t": 5000.0, "user": "ana"})
     assert problem
     (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
     assert run.run_id == run_id("r1")
@@ -100,7 +100,7 @@ def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -
 
 @pytest.mark.parametrize("odd", [{"runs": {}}, {"t": "noon"}, {"gpu_use": {"GPU-1": [1]}}, {"gpu_use": 3}])
 def test_an_answer_that_tells_nothing_is_a_problem_and_no_crash(odd: dict[str, Any]) -> None:
-    answer, problem = valid_runs(odd)
+    answer, problem = validate_runs(odd)
     assert problem
     assert merge_node_runs([(A, answer, 5000.0)]).runs == ()
 
@@ -112,7 +112,7 @@ def test_what_a_supervisor_tells_is_understood() -> None:
         "user": "ana",
         "gpu_use": {"GPU-1": [50, 1024.0]},
     }
-    assert valid_runs(answer) == (answer, "")
+    assert validate_runs(answer) == (answer, "")
 
 
 def test_a_hosts_own_clock_is_not_believed() -> None:
@@ -152,7 +152,7 @@ def test_a_run_is_named_by_its_first_characters_or_its_last_part(word: str, mean
 
 
 def test_the_last_part_of_a_run_is_never_the_id_of_a_slurm_job() -> None:
-    assert not any(new_run_id("job").rpartition("-")[2].isdecimal() for _ in range(300))
+    assert not any(make_run_id("job").rpartition("-")[2].isdecimal() for _ in range(300))
 
 
 def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
@@ -214,20 +214,20 @@ def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: Print
 
 def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     runs = found((A, [node_run(tail="step 5/9 loss: 0.5\n", client_age_s=90.0)]))
-    title, row, remark = runs_lines(runs, 1090.0)
+    title, row, remark = render_runs(runs, 1090.0)
     assert title.split()[:4] == ["RUN", "STATE", "STEP", "LOSS"]
     assert "running, alone for 2 min" in row
     assert "5/9" in row
     assert "  a and 1 more  " in row
     assert "1 of its nodes not asked or not heard: b" in remark
-    document = json.loads(json.dumps(runs_json(runs, {"b": "refused"})))
+    document = json.loads(json.dumps(encode_runs(runs, {"b": "refused"})))
     assert document["runs"][0]["missing"] == ["b"]
 
 
 def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
     stopped = over(ranks={"0": -15}, why="stopped by ana@laptop")
     (run,) = found((A, [stopped]), (B, [over(node_rank=1, ranks={"1": -15}, why="stopped by ana@laptop")]))
-    row = list(runs_lines([run], 5000.0))[1]
+    row = list(render_runs([run], 5000.0))[1]
     assert "  stopped by ana@laptop  " in row
     assert "  a,b  " in row or "  b,a  " in row
 
@@ -235,15 +235,15 @@ def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
 def test_the_table_shows_what_cpu_ranks_use_where_it_was_measured() -> None:
     use = {"0": {"rss_mib": 512, "cpu": 90.0}, "1": {"rss_mib": 1024, "cpu": None}, "2": "x"}
     (run,) = found((A, [node_run(usage={"gpus": {}, "ranks": use})]))
-    assert "1 CPU rank 90% 1.5 GiB" in list(runs_lines([run], 1.0))[1]
-    assert runs_json([run], {})["runs"][0]["nodes"][0]["rank_usage"] == {"0": use["0"], "1": use["1"]}
+    assert "1 CPU rank 90% 1.5 GiB" in list(render_runs([run], 1.0))[1]
+    assert encode_runs([run], {})["runs"][0]["nodes"][0]["rank_usage"] == {"0": use["0"], "1": use["1"]}
     (silent,) = found((A, [node_run(usage=None)]))
-    assert "1 CPU rank  " in list(runs_lines([silent], 1.0))[1]
+    assert "1 CPU rank  " in list(render_runs([silent], 1.0))[1]
 
 
 def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
     runs = found((A, [node_run("r1", tail="loss: 1\x1b]0;x\x07", state={"run_dir": "\x1b[2Jr"})]))
-    assert "\x1b" not in "".join(runs_lines(runs, 1.0))
+    assert "\x1b" not in "".join(render_runs(runs, 1.0))
 
 
 @pytest.mark.parametrize(

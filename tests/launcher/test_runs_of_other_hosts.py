@@ -7,10 +7,10 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.follow import protocol
-from launcher.rundir.state_schema import valid_runs
+from launcher.rundir.state_schema import validate_runs
 from launcher.runs import search
-from launcher.runs.render import runs_json
-from launcher.runs.search import runs_of_other_hosts
+from launcher.runs.render import encode_runs
+from launcher.runs.search import find_runs_of_other_hosts
 from preflight.errors import BadInput
 
 RUN = "train-20261122-110000-abcdef"
@@ -23,20 +23,20 @@ def answer(host: str, elsewhere: dict[str, list[str]]) -> dict[str, Any]:
 
 def test_runs_are_elsewhere_while_their_own_host_has_not_answered() -> None:
     one = answer("gpu-01", {"gpu-02": [RUN], "gpu-03": [OTHER, RUN]})
-    assert runs_of_other_hosts([one]) == {"gpu-02": (RUN,), "gpu-03": (RUN, OTHER)}
-    assert runs_of_other_hosts([one, answer("gpu-02", {"gpu-01": [RUN]})]) == {"gpu-03": (RUN, OTHER)}
+    assert find_runs_of_other_hosts([one]) == {"gpu-02": (RUN,), "gpu-03": (RUN, OTHER)}
+    assert find_runs_of_other_hosts([one, answer("gpu-02", {"gpu-01": [RUN]})]) == {"gpu-03": (RUN, OTHER)}
 
 
 def test_a_host_that_names_itself_means_a_container_or_a_namesake() -> None:
-    (name,) = runs_of_other_hosts([answer("gpu-01", {"gpu-01": [RUN]})])
+    (name,) = find_runs_of_other_hosts([answer("gpu-01", {"gpu-01": [RUN]})])
     assert name == "gpu-01 (a container, or another host of this name)"
 
 
 def test_what_is_no_run_is_not_told_and_an_odd_answer_is_that_hosts_problem() -> None:
-    assert runs_of_other_hosts([answer("gpu-01", {"gpu-02": ["../../x", "r1"]})]) == {}
-    assert runs_of_other_hosts([{"runs": []}]) == {}
+    assert find_runs_of_other_hosts([answer("gpu-01", {"gpu-02": ["../../x", "r1"]})]) == {}
+    assert find_runs_of_other_hosts([{"runs": []}]) == {}
     for odd in ([RUN], {"gpu-02": RUN}, {"gpu-02": [1]}, {"gpu-02": {RUN: 1}}):
-        runs, problem = valid_runs({**answer("gpu-01", {}), "other_hosts": odd})
+        runs, problem = validate_runs({**answer("gpu-01", {}), "other_hosts": odd})
         assert (runs, "other_hosts" in problem) == ({"runs": []}, True)
 
 
@@ -62,5 +62,5 @@ def test_a_run_that_is_not_found_is_said_to_be_anothers(
         'no run called "train" of its own was found on a; one is in its home, of gpu-02'
     )
     assert "--hosts" in failure.value.fix
-    document = runs_json([], {}, {}, runs_of_other_hosts([said]))
+    document = encode_runs([], {}, {}, find_runs_of_other_hosts([said]))
     assert document["other_hosts"] == {"gpu-02": [RUN]}

@@ -10,9 +10,9 @@ from launcher.commands._argv import OTHER_LAUNCHERS
 from launcher.commands.run import command as run_command
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig
-from launcher.config.script_config import choose_code_transfer, config_for_script
+from launcher.config.script_config import build_config_for_script, choose_code_transfer
 from launcher.errors import BadInput
-from launcher.planning.script_file import script_after_sync, script_to_send
+from launcher.planning.script_file import read_script_after_sync, read_script_to_send
 
 HERE = HostEntry("localhost")
 BOX = HostEntry("root@192.0.2.7:41022", in_inventory=False)
@@ -42,11 +42,11 @@ def prepared(
     *words: str, entries: tuple[HostEntry, ...] = (BOX,), sync: bool = False, sets: tuple[str, ...] = ()
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
     overrides = Overrides(sync=sync, key_values=sets)
-    return choose_code_transfer(config_for_script(words, overrides), entries, overrides)
+    return choose_code_transfer(build_config_for_script(words, overrides), entries, overrides)
 
 
 def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
-    config = config_for_script(
+    config = build_config_for_script(
         ["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), precision="fp16")
     )
     assert (config.name, config.job.script, config.job.args) == (
@@ -55,8 +55,8 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
         ("--lr", "1e-4", "a b"),
     )
     assert (config.job.gpus, config.job.precision, config.hosts) == ("auto", "fp16", ("titan",))
-    assert config_for_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
-    assert config_for_script(["python.sh"], Overrides()).job.script == "python.sh"
+    assert build_config_for_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
+    assert build_config_for_script(["python.sh"], Overrides()).job.script == "python.sh"
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_a_word_that_is_no_script_is_told_with_what_it_may_mean(
     words: tuple[str, ...], message: str, fix: str
 ) -> None:
     with pytest.raises(BadInput) as caught:
-        config_for_script(words, Overrides())
+        build_config_for_script(words, Overrides())
     assert caught.value.message == message
     assert fix in caught.value.fix
 
 
 def test_on_this_machine_the_script_runs_where_it_lies() -> None:
     config, _ = prepared("train.py", entries=(HERE,))
-    assert (config.job.send_script, script_to_send(config)) == (False, None)
+    assert (config.job.send_script, read_script_to_send(config)) == (False, None)
 
 
 @pytest.mark.parametrize("script", ["alone.py", "src/deep.py", "broken.py"])
 def test_a_script_without_modules_of_its_own_is_sent_alone(script: str) -> None:
     config, entries = prepared(script, entries=(BOX, HERE))
-    sent = script_to_send(config)
+    sent = read_script_to_send(config)
     assert sent is not None
     assert (sent.name, sent.text) == (Path(script).name, Path(script).read_text())
     assert config.job.send_script
@@ -126,7 +126,7 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     assert [entry.workdir for entry in entries] == ["~/gpulaunch/project", "~/project", ""]
     _, entries = prepared("train.py", sync=True, sets=("workdir=~/there",))
     assert entries == (BOX,)
-    arriving = script_after_sync(config)
+    arriving = read_script_after_sync(config)
     assert arriving is not None
     assert arriving.text == Path("train.py").read_text()
 
@@ -138,7 +138,7 @@ def test_a_script_outside_the_tree_cannot_come_with_it(project: Path) -> None:
 
 
 def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
-    config = config_for_script(["train.py"], Overrides(sync=True, key_values=("sync={max_mib: 7}",)))
+    config = build_config_for_script(["train.py"], Overrides(sync=True, key_values=("sync={max_mib: 7}",)))
     assert config.sync is not None
     assert config.sync.max_mib == 7
 

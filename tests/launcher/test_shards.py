@@ -25,7 +25,7 @@ from launcher.remote.agent import MARKER, AgentRequest
 from launcher.remote.reachability import ProbeTargets
 from launcher.remote.shards import client, worker
 from launcher.remote.shards.access import ShardAccess
-from launcher.remote.shards.count import shard_count
+from launcher.remote.shards.count import choose_shard_count
 from launcher.remote.shards.frames import FrameWriter, ShardRequest
 from launcher.remote.shards.terminal_questions import CLIENT, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
@@ -217,7 +217,7 @@ def test_a_shard_imports_nothing_of_its_working_directory_or_pythonpath(
     [(511, 8, 0), (512, 8, 4), (512, 2, 2), (10_000, 1, 1), (10_000, 3, 3), (10_000, 64, 4)],
 )
 def test_shard_count(hosts: int, cores: int, expected: int) -> None:
-    assert shard_count(hosts, cores) == expected
+    assert choose_shard_count(hosts, cores) == expected
 
 
 def test_what_closed_connections_leave_is_freed_as_hosts_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_location, node_name
 from launcher.onhost.supervisor.protocol import RequestRefused
 from launcher.onhost.supervisor.requests.start import make_run_dir
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
@@ -256,7 +256,7 @@ def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Pat
             f"XDG_STATE_HOME={tmp_path}",
             PYTHON,
             "-c",
-            program_source("kill_processes").decode(),
+            read_program_source("kill_processes").decode(),
         ]
         done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True)
         logs.append(json.loads(done.stdout.removeprefix(f"\n{MARKER} "))["audit"])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
-from launcher.commands._preflight_report import todays_report
+from launcher.commands._preflight_report import render_todays_report
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.host_checks.render_text import report_lines
+from launcher.host_checks.render_text import render_report
 from launcher.host_checks.shown_info import DAY_S, MOST_KEPT, note_shown
-from launcher.terminal.cell_width import styled
+from launcher.terminal.cell_width import paint_line
 from preflight.checks.finding import Finding, Severity
 from tests.launcher.preflight_fleets import fleet
 
@@ -77,7 +77,7 @@ def test_the_file_is_bounded_and_a_directory_that_cannot_be_made_stops_nothing(t
 
 def test_the_report_counts_what_it_leaves_out() -> None:
     def said(result: PreflightResult, **options: object) -> str:
-        return "\n".join(styled(line, colour=False) for line in report_lines(result, **options))  # type: ignore[arg-type]
+        return "\n".join(paint_line(line, colour=False) for line in render_report(result, **options))  # type: ignore[arg-type]
 
     result = replace(fleet(3), findings=(LOAD, OFF, replace(OFF, hosts=("l40s-01",))))
     assert "HEAL012 on l40s-01,titan" in said(result)
@@ -98,7 +98,9 @@ def test_reports_of_hosts_leave_it_out_and_reports_of_files_do_not(
         assert "HEAL012" in capsys.readouterr().out
     result = replace(fleet(3), findings=(OFF,))
     for verbose, shown in ((False, True), (False, False), (True, True)):
-        text = "\n".join(styled(line, colour=False) for line in todays_report(result, verbose=verbose))
+        text = "\n".join(
+            paint_line(line, colour=False) for line in render_todays_report(result, verbose=verbose)
+        )
         assert ("INFO      HEAL012" in text) == shown
     monkeypatch.setenv("PET_NNODES", "2")  # ENV005: a setting of another launch
     execute(["preflight", "--gpus", "none"])

@@ -7,14 +7,14 @@ import pytest
 
 from launcher.commands._job_end import keep_first_start
 from launcher.commands._job_hosts import step_python
-from launcher.config.inventory import HostEntry, local_python
+from launcher.config.inventory import HostEntry, find_local_python
 from launcher.config.run_config import load_run_config
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import ConfigError, SlurmError
-from launcher.slurm.commands import local_commands, run_slurm, step_environment
+from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.slurm.jobs import Allocation
-from launcher.slurm.requeue import read_began, resource_options
-from launcher.slurm.submit import read_job_id, sbatch_text
+from launcher.slurm.requeue import read_began, read_resource_options
+from launcher.slurm.submit import read_job_id, render_batch_script
 
 FULL = """\
 script: train.py
@@ -38,7 +38,7 @@ def test_a_batch_script_holds_all_that_is_asked_for_and_becomes_one_command(tmp_
     spec = load_run_config(str(path)).slurm
     assert spec is not None
     run = ("/opt/py thon", "-m", "gpulaunch", "run", "-c", "paper", "--", "$x", "it's")
-    assert sbatch_text("paper", spec, run, workdir="/home/ada/my project") == (
+    assert render_batch_script("paper", spec, run, workdir="/home/ada/my project") == (
         "#!/bin/bash\n"
         "#SBATCH --job-name=paper\n"
         "#SBATCH --nodes=3\n"
@@ -64,7 +64,7 @@ def test_a_batch_script_holds_all_that_is_asked_for_and_becomes_one_command(tmp_
 
 
 def test_a_small_job_asks_for_no_more_than_it_says() -> None:
-    text = sbatch_text("x", SlurmSpec(warn=0.0), ("true",), workdir="")
+    text = render_batch_script("x", SlurmSpec(warn=0.0), ("true",), workdir="")
     assert [line.partition("=")[0] for line in text.splitlines()[1:-2]] == [
         "#SBATCH --job-name",
         "#SBATCH --nodes",
@@ -134,8 +134,8 @@ SHOWN = """JobId=17 JobName=job.sh
 @pytest.mark.parametrize("gres", ["gres:gpu:2", "gres/gpu:2"])
 def test_a_new_job_asks_for_what_the_old_one_had(gres: str) -> None:
     wanted = ["nodes=2", "partition=main", "time=12:00:00", "gres=gpu:2", "chdir=/home/ada/my project"]
-    assert resource_options(SHOWN.format(gres=gres)) == tuple(f"--{each}" for each in wanted)
-    assert resource_options("") == ()
+    assert read_resource_options(SHOWN.format(gres=gres)) == tuple(f"--{each}" for each in wanted)
+    assert read_resource_options("") == ()
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_new_job_asks_for_what_the_old_one_had(gres: str) -> None:
 def test_a_wrong_interpreter_of_one_node_starts_no_task_of_the_others(listed: list[str], chosen: str) -> None:
     plain = HostEntry("n", in_inventory=False)
     nodes = [replace(plain, python=python, in_inventory=True) if python else plain for python in listed]
-    assert step_python(nodes) == (local_python() if chosen == "ours" else chosen)
+    assert step_python(nodes) == (find_local_python() if chosen == "ours" else chosen)
 
 
 def test_the_first_start_of_a_job_is_kept_once(tmp_path: Path) -> None:
@@ -173,6 +173,6 @@ def test_the_first_start_of_a_job_is_kept_once(tmp_path: Path) -> None:
 )
 def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, fix: str) -> None:
     with pytest.raises(SlurmError, match=r"^sh: ") as failed:
-        run_slurm(local_commands(), ("sh", "-c", 'echo "sinfo: $0" >&2; exit 1', words))
+        run_slurm(open_local_commands(), ("sh", "-c", 'echo "sinfo: $0" >&2; exit 1', words))
     assert fix in failed.value.fix
     assert bool(fix) == bool(failed.value.fix)

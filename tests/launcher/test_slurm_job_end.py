@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.commands._job_end import announced_end, leave_to_slurm
+from launcher.commands._job_end import leave_to_slurm, read_announced_end
 from launcher.follow.events import Interrupted, JobEnds
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
 from launcher.follow.run_state import RunState, StopHosts
-from launcher.remote.programs import bootstrap_argv, compress_program, program_source
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
 from launcher.slurm.job_notice import JobNotice, describe_end
 from launcher.slurm.jobs import Allocation
 from launcher.transports.step.connection import StepConnection
@@ -77,9 +77,9 @@ def test_a_task_reports_what_slurm_sends_and_its_programs_survive_it() -> None:
         heard.append(number)
         news.release()
 
-    argv = bootstrap_argv(sys.executable, "gpulaunch-step")
+    argv = build_bootstrap_argv(sys.executable, "gpulaunch-step")
     env = {**os.environ, "SLURMD_NODENAME": "n1"}
-    relay = compress_program(program_source("step_relay"), "step_relay.py")
+    relay = compress_program(read_program_source("step_relay"), "step_relay.py")
     step = SlurmStep(argv, ("n1",), env, relay, on_signal=hear)
     step.start()
     pid = step.task("n1")["pid"]
@@ -126,12 +126,12 @@ def test_what_fails_while_the_job_is_preempted_starts_elsewhere_and_what_finishe
     replay(failed, [host_report("a", "rank_exit", rank=0, code=3), ended("a")])
     outcome = come_to(failed)
     notice = JobNotice(Allocation("3", ("n1",), {"PATH": "/nowhere"}))
-    assert announced_end(outcome, notice) is None
-    assert announced_end(outcome, None) is None
+    assert read_announced_end(outcome, notice) is None
+    assert read_announced_end(outcome, None) is None
     notice.hear(signal.SIGTERM)
     assert notice.read(20.0) is not None
-    assert announced_end(outcome, notice) is None  # Slurm did not say that it is a preemption
-    warned = announced_end(replace(outcome, why=TIME_LIMIT), notice)
+    assert read_announced_end(outcome, notice) is None  # Slurm did not say that it is a preemption
+    warned = read_announced_end(replace(outcome, why=TIME_LIMIT), notice)
     assert warned is not None
     assert not warned.is_preemption
 

@@ -9,14 +9,14 @@ import pytest
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import ConfigError, NameNotResolved
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.ssh.endpoint import endpoint_for, opener_for
+from launcher.transports.ssh.endpoint import build_endpoint, opener_for
 
 
 def merged(tmp_path: Path, text: str, entry: HostEntry, *others: HostEntry) -> Endpoint:
     config = tmp_path / "config"
     config.write_text(text)
     inventory = Inventory(hosts={one.name: one for one in (entry, *others)})
-    return endpoint_for(entry, inventory, config)
+    return build_endpoint(entry, inventory, config)
 
 
 def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_key_that_the_command_names_is_offered_first_to_the_host_and_its_jum
     config = tmp_path / "config"
     config.write_text("Host *\n IdentityFile /k\n")
     entry = HostEntry("titan", identity_file="/key", jump=("gate",))
-    got = endpoint_for(entry, Inventory(identity_file="/named"), config)
+    got = build_endpoint(entry, Inventory(identity_file="/named"), config)
     assert got.identity_files == ("/named", "/key", "/k")
     assert got.jumps[0].identity_files == ("/named", "/k")
 
@@ -205,4 +205,4 @@ def test_an_include_of_itself_ends(tmp_path: Path) -> None:
 
 def test_a_config_that_is_named_but_absent_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        endpoint_for(HostEntry("titan"), Inventory(), tmp_path / "absent")
+        build_endpoint(HostEntry("titan"), Inventory(), tmp_path / "absent")

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import PythonNotFound, StepEnded
-from launcher.remote.programs import bootstrap_argv, compress_program, program_source
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports.step.connection import StepConnection
@@ -23,8 +23,10 @@ NODES = ("n1", "n2", "n3")
 
 def step(counted: Path) -> SlurmStep:
     argv = [sys.executable, STAND_IN, str(counted), *NODES, "--"]
-    relay = compress_program(program_source("step_relay"), "step_relay.py")
-    return SlurmStep([*argv, *bootstrap_argv(sys.executable, "gpulaunch-step")], NODES, os.environ, relay)
+    relay = compress_program(read_program_source("step_relay"), "step_relay.py")
+    return SlurmStep(
+        [*argv, *build_bootstrap_argv(sys.executable, "gpulaunch-step")], NODES, os.environ, relay
+    )
 
 
 def test_an_interpreter_that_a_node_lacks_is_named_whatever_comes_first() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, WAIT, Driver, pids_of, up
 
 pytestmark = pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_run_of_the_same_id_in_another_home_is_not_ended_with_it(run: Driver, 
     other = Driver(tmp_path / "other")
     other.home.mkdir()
     try:
-        gauge = ["gauge.py", program_source("gauge").decode()]
+        gauge = ["gauge.py", read_program_source("gauge").decode()]
         for each in (run, other):
             each.start(FAMILY, files=[["launch.py", LAUNCHER], ["s/x.py", FAMILY], gauge])
             up(each, 1)

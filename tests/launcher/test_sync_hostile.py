@@ -49,7 +49,7 @@ def checkout(root: Path, files: dict[str, str]) -> Path:
 
 def read_all(root: Path) -> asking.GitState:
     tree = read(root)
-    return asking.git_state(tree.root, tree.checkouts)
+    return asking.read_git_state(tree.root, tree.checkouts)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from launcher.errors import SyncFailed
 from launcher.onhost.sync.lock import boot_id, remove_stale, take_lock
 from launcher.onhost.sync.safe_dir import SafeDirectory
-from launcher.sync.nfs_cache import await_sight, tree_stamps
+from launcher.sync.nfs_cache import await_sight, collect_tree_stamps
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import receiver, sync, write
 
@@ -39,10 +39,10 @@ def test_a_host_that_shows_an_old_file_is_waited_for(here: Path, tmp_path: Path)
 
     with receiver(there) as host:
         with pytest.raises(SyncFailed) as failure:
-            await_sight(host, tree, lambda: tree_stamps(tree), "node-1", said.append, within_s=-1.0)
+            await_sight(host, tree, lambda: collect_tree_stamps(tree), "node-1", said.append, within_s=-1.0)
         assert "2 of 2 files differ, as " in failure.value.message
         assert "actimeo" in failure.value.fix
-        await_sight(host, tree, lambda: tree_stamps(tree), "node-1", caught_up)
+        await_sight(host, tree, lambda: collect_tree_stamps(tree), "node-1", caught_up)
     assert said == ["sync: titan does not see yet what is new in the directory of node-1; waiting"]
 
 

@@ -14,7 +14,7 @@ from launcher.errors import ConfigError, SyncFailed
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
-from launcher.sync.pre_launch import SyncHosts, render_sync, sync_before_launch, target_dirs
+from launcher.sync.pre_launch import SyncHosts, list_target_dirs, render_sync, sync_before_launch
 from launcher.sync.sync import HostSync
 from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
@@ -72,14 +72,14 @@ def test_mistakes_in_sync_are_told(tmp_path: Path, text: str, said: str) -> None
 
 def test_the_tree_goes_to_the_jobs_directory_unless_told_otherwise() -> None:
     entry = replace(ENTRY, workdir="~/theirs")
-    assert target_dirs(SyncOptions(), Job(), [entry]) == {"titan": "~/theirs"}
-    assert target_dirs(SyncOptions(), Job(workdir="~/job"), [entry]) == {"titan": "~/job"}
-    assert target_dirs(SyncOptions(to="~/to"), Job(workdir="~/job"), [entry]) == {"titan": "~/to"}
+    assert list_target_dirs(SyncOptions(), Job(), [entry]) == {"titan": "~/theirs"}
+    assert list_target_dirs(SyncOptions(), Job(workdir="~/job"), [entry]) == {"titan": "~/job"}
+    assert list_target_dirs(SyncOptions(to="~/to"), Job(workdir="~/job"), [entry]) == {"titan": "~/to"}
 
 
 def test_a_host_without_a_directory_is_a_mistake_before_anything_is_read() -> None:
     with pytest.raises(SyncFailed, match="no directory to write to on titan") as failure:
-        target_dirs(SyncOptions(), Job(), [ENTRY])
+        list_target_dirs(SyncOptions(), Job(), [ENTRY])
     assert "workdir" in failure.value.fix
 
 

@@ -102,7 +102,7 @@ def test_little_to_send_is_sent_without_rsync(here: Path, there: Path) -> None:
 def test_without_rsync_all_arrives_as_well(here: Path, there: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     with programs(tmp_path / "bin"):
-        assert not rsync.rsync_available()
+        assert not rsync.has_rsync()
         assert sync(here, there)["titan"].wire is None
     assert (there / "data/vocab.bin").read_bytes() == (here / "data/vocab.bin").read_bytes()
 
@@ -113,7 +113,7 @@ def test_an_rsync_that_fails_costs_nothing_but_time(here: Path, there: Path, tmp
     broken.write_text(f"#!{sys.executable}\nimport sys\nprint('Welcome to titan!')\nsys.exit(12)\n")
     broken.chmod(0o755)
     with programs(tmp_path / "bin"):
-        assert rsync.rsync_available()
+        assert rsync.has_rsync()
         assert sync(here, there)["titan"].wire is None
     assert (there / "data/vocab.bin").read_bytes() == (here / "data/vocab.bin").read_bytes()
 

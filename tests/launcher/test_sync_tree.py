@@ -143,14 +143,14 @@ def test_the_content_hash_is_that_of_names_contents_and_what_can_be_run(tmp_path
 
 def test_a_version_is_the_commit_with_the_edits(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "work")
-    assert asking.git_state(tmp_path) == asking.GitState()
+    assert asking.read_git_state(tmp_path) == asking.GitState()
     write(tmp_path, {"a.py": "1\n"})
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
-    clean = asking.git_state(tmp_path)
+    clean = asking.read_git_state(tmp_path)
     assert (len(clean.commit), clean.branch, clean.dirty, clean.diff) == (40, "work", False, "")
     write(tmp_path, {"a.py": "2\n"})
-    edited = asking.git_state(tmp_path)
+    edited = asking.read_git_state(tmp_path)
     assert edited.dirty
     assert "-1\n+2\n" in edited.diff
     assert edited.diff_complete
@@ -162,7 +162,7 @@ def test_a_diff_is_kept_up_to_a_limit(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
     write(tmp_path, {"a.txt": "line\n" * 100_000})
-    version = asking.git_state(tmp_path)
+    version = asking.read_git_state(tmp_path)
     assert len(version.diff) == asking.MAX_DIFF
     assert not version.diff_complete
 

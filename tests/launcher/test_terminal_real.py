@@ -18,7 +18,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from launcher.rundir.run_id import new_run_id
+from launcher.rundir.run_id import make_run_id
 from tests.launcher.terminal import end_processes
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ class Seen:
         self.parser = pyte.ByteStream(self.emulator)
         env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "HOME": str(folder)}
         env |= {"XDG_STATE_HOME": str(folder / "state")}
-        argv = [sys.executable, "-m", "tests.launcher.terminal_client", new_run_id("r"), "2", "x.py"]
+        argv = [sys.executable, "-m", "tests.launcher.terminal_client", make_run_id("r"), "2", "x.py"]
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)

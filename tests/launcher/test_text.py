@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.text import console, one_line, sanitize, supports_color
+from launcher.text import one_line, open_console, sanitize, supports_color
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ def test_an_endless_sequence_costs_no_endless_time() -> None:
 def test_a_pipe_gets_plain_wide_text() -> None:
     stream = io.StringIO()
     assert not supports_color(stream)
-    console(stream).print("[bold]x[/bold] " + "y" * 120, style="red")
+    open_console(stream).print("[bold]x[/bold] " + "y" * 120, style="red")
     assert stream.getvalue() == "[bold]x[/bold] " + "y" * 120 + "\n"

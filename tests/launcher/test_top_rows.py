@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.terminal.cell_width import styled, text_width
-from launcher.top.frame import render_frame, render_text_page, table_height
+from launcher.terminal.cell_width import paint_line, text_width
+from launcher.top.frame import calculate_table_height, render_frame, render_text_page
 from launcher.top.key_actions import Position, press, settle
 from launcher.top.key_decoder import decode_keys
 from launcher.top.rows import RowOptions, build_rows, count_totals
-from launcher.top.table import Line, gpu_lines, run_lines
+from launcher.top.table import Line, render_gpu_table, render_run_table
 from preflight.leftovers.classify import ProcessClass
 from tests.launcher.test_output import HOSTILE, assert_harmless
 from tests.launcher.top_views import RUN, busy, fleet, gpu, host
@@ -26,14 +26,14 @@ def keys(options: RowOptions = RowOptions()) -> list[tuple[str, int]]:  # noqa: 
 
 
 def text(lines: list[Line]) -> list[str]:
-    return [styled(line, colour=False) for line in lines]
+    return [paint_line(line, colour=False) for line in lines]
 
 
 def test_idle_hosts_fold_and_unfold_and_a_lost_host_says_so_above_its_grey_gpus() -> None:
     mixed = [("mixed", index) for index in range(3)]
     assert keys() == [("idle", -1), *mixed, ("lost", -1), ("lost", 0), ("bare", -1)]
     assert keys(RowOptions(unfolded=frozenset({"idle"})))[:2] == [("idle", 0), ("idle", 1)]
-    shown = text(gpu_lines(build_rows(VIEW, RowOptions()), 120))
+    shown = text(render_gpu_table(build_rows(VIEW, RowOptions()), 120))
     assert shown[1] == "  idle   all free: 2x NVIDIA L40S  0%  0.0/90G  31 °C"
     assert shown[5] == "  lost   lost for 1 s: no route to host; next attempt in 8 s"
     assert shown[7] == "  bare   no GPU"
@@ -64,10 +64,11 @@ def test_what_is_not_known_is_never_free() -> None:
     assert not any(each.free for each in unknown)
     totals = count_totals([host("a", *unknown), host("b", gpu(), phase="silent"), host("c", gpu(), busy())])
     assert (totals.gpus, totals.held, totals.free, totals.unknown, totals.lost) == (6, 2, 1, 3, 1)
-    words = text(gpu_lines(build_rows(fleet(host("a", *unknown)), RowOptions()), 200))[1:]
+    words = text(render_gpu_table(build_rows(fleet(host("a", *unknown)), RowOptions()), 200))[1:]
     assert ["who holds it cannot be seen" in words[0], "by run run-7" in words[1]] == [True, True]
     assert "unusable" in words[2]
-    assert "?" in text(gpu_lines(build_rows(fleet(host("a", busy(percent=None))), RowOptions()), 200))[1]  # type: ignore[arg-type]
+    silent = busy(percent=None)  # type: ignore[arg-type]
+    assert "?" in text(render_gpu_table(build_rows(fleet(host("a", silent)), RowOptions()), 200))[1]
 
 
 def test_every_host_can_be_one_line_and_what_matters_on_it_stays_in_sight() -> None:
@@ -75,7 +76,7 @@ def test_every_host_can_be_one_line_and_what_matters_on_it_stays_in_sight() -> N
     blind = host("blind", gpu(used_mib=None, held=None), note="GPUs not listed by the driver")
     view = fleet(IDLE, replace(MIXED, gpus=(*MIXED.gpus, orphan)), LOST, blind)
     options = RowOptions(by_host=True)
-    lines = gpu_lines(build_rows(view, options), 140, options=options)
+    lines = render_gpu_table(build_rows(view, options), 140, options=options)
     shown = text(lines)
     assert [" ".join(line.split()) for line in shown] == [
         "HOST GPUS USE MEMORY TEMP THR USER",
@@ -92,16 +93,16 @@ def test_every_host_can_be_one_line_and_what_matters_on_it_stays_in_sight() -> N
     assert by_use == ["mixed", "idle", "blind", "lost"]
     some = build_rows(view, RowOptions())
     assert [row.key for row in some][-2:] == [("blind", -1), ("blind", 0)]  # what is amiss is above its GPUs
-    assert "GPUs not listed by the driver" in text(gpu_lines(some, 120))[-2]
+    assert "GPUs not listed by the driver" in text(render_gpu_table(some, 120))[-2]
     hung = host("hung", note="GPUs not read: NVML: driver hangs")
-    (line,) = gpu_lines(build_rows(fleet(hung), RowOptions()), 120)[1:]
+    (line,) = render_gpu_table(build_rows(fleet(hung), RowOptions()), 120)[1:]
     assert [code for code, part in line if "hangs" in part] == ["33"]
 
 
 def test_a_leftover_a_throttle_and_full_memory_stand_out() -> None:
     found = busy(used_mib=45000.0, kind=ProcessClass.ORPHAN)
     hot = replace(found, throttle=("hw_thermal", "sw_power_cap"))
-    line = gpu_lines(build_rows(fleet(host("a", hot)), RowOptions()), 160)[1]
+    line = render_gpu_table(build_rows(fleet(host("a", hot)), RowOptions()), 160)[1]
     colours = {text.strip(): code for code, text in line if code}
     assert colours["orphan"] == "1;31"
     assert colours["Tp"] == "1;31"
@@ -119,11 +120,11 @@ def test_no_line_is_wider_than_the_window_and_no_name_steers_the_terminal(width:
     view = fleet(*hosts, runs=runs)
     rows = build_rows(view, RowOptions())
     for height in (1, 3, 12, 50):
-        position = settle(Position(), rows, table_height(height, 1))
+        position = settle(Position(), rows, calculate_table_height(height, 1))
         lines = render_frame(view, rows, position, (width, height), message=HOSTILE)
         assert len(lines) <= height
         for colour in (True, False):
-            painted = [styled(line, colour=colour) for line in lines]
+            painted = [paint_line(line, colour=colour) for line in lines]
             assert_harmless("\n".join(painted), colours=colour)
         assert all(sum(text_width(part) for _, part in line) <= width for line in lines)
     page = render_text_page([HOSTILE], HOSTILE, Position(), (width, 5))
@@ -131,7 +132,7 @@ def test_no_line_is_wider_than_the_window_and_no_name_steers_the_terminal(width:
 
 
 def test_runs_are_listed_with_step_loss_and_eta() -> None:
-    titles, line = text(run_lines((RUN,), 160))
+    titles, line = text(render_run_table((RUN,), 160))
     assert titles.split() == ["RUN", "STATE", "STEP", "LOSS", "ETA", "HOSTS", "GPUS", "LAST", "OUTPUT"]
     assert line.split() == [
         "train-1",
@@ -147,7 +148,7 @@ def test_runs_are_listed_with_step_loss_and_eta() -> None:
         "s",
         "ago",
     ]
-    assert run_lines((), 160) == []
+    assert render_run_table((), 160) == []
 
 
 def test_keys_choose_scroll_filter_open_and_act() -> None:
@@ -199,7 +200,7 @@ def test_a_narrow_window_keeps_whole_words_and_the_way_to_help() -> None:
 @pytest.mark.parametrize("width", [40, 59, 80])
 def test_what_folded_hosts_have_is_below_each_other_in_a_narrow_window_too(width: int) -> None:
     view = fleet(IDLE, host("longer-name", gpu(0)))
-    shown = text(gpu_lines(build_rows(view, RowOptions()), width))
+    shown = text(render_gpu_table(build_rows(view, RowOptions()), width))
     assert len({line.find("all free") for line in shown[1:]}) == 1
 
 

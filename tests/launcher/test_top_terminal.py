@@ -22,7 +22,7 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost
 from launcher.remote import rpc
-from launcher.remote.programs import command_with_stdin, program_source
+from launcher.remote.programs import command_with_stdin, read_program_source
 from launcher.top import host_monitor
 from launcher.top.fleet import Fleet
 from launcher.top.full_screen import FullScreen
@@ -54,7 +54,9 @@ class Monitor:
     """The monitor as a process here, and its answers."""
 
     def __init__(self, env: dict[str, str]) -> None:
-        argv, stdin = command_with_stdin(sys.executable, program_source("monitor"), b"", name="monitor.py")
+        argv, stdin = command_with_stdin(
+            sys.executable, read_program_source("monitor"), b"", name="monitor.py"
+        )
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         self.write(stdin)
 

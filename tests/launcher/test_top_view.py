@@ -12,10 +12,10 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, ConnectionTimedOut
 from launcher.local.fanout_patience import Places
 from launcher.terminal.progress import ProgressValues
-from launcher.top.document import view_json
+from launcher.top.document import encode_view
 from launcher.top.fleet_view import build_view, view_host
-from launcher.top.frame import process_lines
-from launcher.top.holders import find_holders, short_command
+from launcher.top.frame import render_processes
+from launcher.top.holders import find_holders, shorten_command
 from launcher.top.host_monitor import INSPECT_EVERY_S, HostMonitor, HostState, LogProgress, _Schedule
 from launcher.top.monitor_answer import GpuSample, MonitorAnswer, parse_answer
 from launcher.top.prometheus import render_metrics, write_metrics
@@ -59,7 +59,7 @@ def test_holders_have_the_classes_of_clean_zombies() -> None:
     (second,) = found[1].processes  # only the driver names it: another user's files cannot be read
     assert (second.pid, second.kind, second.mine) == (theirs, ProcessClass.FOREIGN, False)
     assert [found[index].held for index in range(4)] == [True, True, False, False]
-    (line, *_) = process_lines(state(processes.facts()), 0)
+    (line, *_) = render_processes(state(processes.facts()), 0)
     assert line == "h: 1 left by dead runs of gpulaunch"
 
 
@@ -208,12 +208,12 @@ def test_facts_are_read_again_when_processes_change_and_not_all_the_time() -> No
     ],
 )
 def test_commands_begin_with_what_tells_them_apart(argv: tuple[str, ...], shown: str) -> None:
-    assert short_command(argv) == shown
+    assert shorten_command(argv) == shown
 
 
 def test_the_document_says_null_where_nothing_is_known() -> None:
     lost = host("lost", busy(0), phase="lost", note="no route", fix="look")
-    found = view_json(fleet(host("a", gpu(0, power_w=None), busy(1)), lost, runs=(RUN,)))
+    found = encode_view(fleet(host("a", gpu(0, power_w=None), busy(1)), lost, runs=(RUN,)))
     assert found["schema"] == "gpulaunch.top/1"
     idle, held = found["hosts"][0]["gpus"]
     assert (idle["power_w"], idle["free"], held["free"]) == (None, True, False)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
-from launcher.remote.programs import bootstrap_argv, compress_program, program_source
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
 from launcher.transports.base import Connection, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from launcher.transports.prefix import Prefix, PrefixConnection
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.slow
 
 def relay_here(node: str) -> SlurmStep:
     """Return a step whose one task runs here, without srun: what srun does to it is tried in tests/lab."""
-    argv = bootstrap_argv(sys.executable, "gpulaunch-step")
+    argv = build_bootstrap_argv(sys.executable, "gpulaunch-step")
     step = SlurmStep(
         argv,
         (node,),
         {**os.environ, "SLURMD_NODENAME": node},
-        compress_program(program_source("step_relay"), "step_relay.py"),
+        compress_program(read_program_source("step_relay"), "step_relay.py"),
     )
     step.start()
     step.task(node)

@@ -27,9 +27,9 @@ from launcher.errors import (
 )
 from launcher.exit_codes import ExitCode
 from launcher.slurm.jobs import Allocation
-from launcher.slurm.step_hosts import StepHosts, node_entries
-from launcher.transports.prefix import prefix_of
-from launcher.transports.ssh.endpoint import endpoint_for
+from launcher.slurm.step_hosts import StepHosts, build_node_entries
+from launcher.transports.prefix import read_prefix
+from launcher.transports.ssh.endpoint import build_endpoint
 from tests.launcher.sshd import Sshd
 from tests.launcher.via_hosts import PIPE, inventory_of, opened, piped
 
@@ -120,7 +120,7 @@ def test_where_a_command_runs(tmp_path: Path) -> None:
         far={"via": {"kubectl": "w-0"}, "address": "login"},
         localhost={"via": {"podman": "train"}},
     )
-    ends = {name: endpoint_for(entry, inventory, ssh_config) for name, entry in inventory.hosts.items()}
+    ends = {name: build_endpoint(entry, inventory, ssh_config) for name, entry in inventory.hosts.items()}
     bases = {name: (end.base.transport, end.base.address) for name, end in ends.items() if end.base}
     assert bases == {
         "n1": ("ssh", "10.0.0.1"),
@@ -152,7 +152,7 @@ def test_a_host_may_leave_the_via_of_the_defaults(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_argv_of_a_prefix(via: Via, command: tuple[str, ...], argv: tuple[str, ...]) -> None:
-    assert prefix_of(via, "pod-0").argv(command) == argv
+    assert read_prefix(via, "pod-0").argv(command) == argv
 
 
 def test_the_opening_tells_what_a_command_does_to_bytes() -> None:
@@ -266,7 +266,7 @@ def test_the_only_container_needs_no_name(programs: Callable[[str, str], None]) 
 def test_a_via_of_another_source_is_checked_too() -> None:
     for via in (Via("docker", "--privileged"), Via("srun9", "x"), Via("command", words=("./x",))):
         with pytest.raises(ConfigError):
-            endpoint_for(HostEntry("n1", via=via), Inventory())
+            build_endpoint(HostEntry("n1", via=via), Inventory())
 
 
 @pytest.mark.slow
@@ -303,4 +303,4 @@ def test_a_node_of_a_slurm_job_is_not_entered_by_a_command_that_outlives_the_job
     inventory = inventory_of(tmp_path, n1={"via": "docker"})
     hosts = StepHosts(Allocation("17", ("n1",), {}), "python3")
     with pytest.raises(BadInput, match="cannot be used by srun inside a Slurm job"):
-        node_entries(("n1",), inventory, hosts, workdir="/")
+        build_node_entries(("n1",), inventory, hosts, workdir="/")

@@ -14,8 +14,8 @@ from launcher.errors import (
 from launcher.exit_codes import ExitCode
 from launcher.transports import open_endpoint
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.command_consent import Consent, allowed_commands, is_users_own
-from launcher.transports.ssh.endpoint import endpoint_for
+from launcher.transports.command_consent import Consent, is_users_own, read_allowed_commands
+from launcher.transports.ssh.endpoint import build_endpoint
 from tests.launcher.via_hosts import LOCAL, NOBODY, PIPE, inventory_of, opened, piped
 
 
@@ -61,7 +61,7 @@ def test_a_confirmed_command_is_not_asked_about_again_and_another_is(
         opened(via, own=False, options=options, name=name).close()
     assert len(questions) == 1
     assert shlex.join(via.words) in questions[0]
-    assert allowed_commands() == {("local", via.words, str(Path.cwd()))}
+    assert read_allowed_commands() == {("local", via.words, str(Path.cwd()))}
     assert (config_home / "allowed-commands").stat().st_mode & 0o077 == 0
     opened(via, own=False).close()  # without a terminal, and without a question
     with pytest.raises(CommandNotAllowed):
@@ -77,7 +77,7 @@ def test_words_that_may_run_on_hosts_may_not_run_locally(config_home: Path) -> N
     consent = Consent(OpenOptions(confirm=lambda _lines, _question: "yes"))
     words = Via("command", words=("apptainer", "exec", "instance://train"))
     consent.demand(Endpoint("n1", "prefix", "n1", via=words, base=Endpoint("n1", "ssh", "10.0.0.1")))
-    assert allowed_commands() == {("host", words.words, "")}
+    assert read_allowed_commands() == {("host", words.words, "")}
     with pytest.raises(CommandNotAllowed):
         Consent(NOBODY).demand(Endpoint("n1", "prefix", "n1", via=words, base=LOCAL))
 
@@ -100,11 +100,11 @@ def test_what_others_could_have_written_allows_nothing(tmp_path: Path, config_ho
     own.write_text("hosts: {}\n")
     project = tmp_path / "hosts.yaml"
     project.write_text("hosts: {}\n")
-    assert allowed_commands() == {("local", ("tsh",), "")}
+    assert read_allowed_commands() == {("local", ("tsh",), "")}
     assert (is_users_own(own), is_users_own(project), is_users_own(None)) == (True, False, False)
     for path in (allowed, own):
         path.chmod(0o666)
-    assert allowed_commands() == frozenset()
+    assert read_allowed_commands() == frozenset()
     assert not is_users_own(own)
     allowed.chmod(0o600)
     for text in (
@@ -114,13 +114,13 @@ def test_what_others_could_have_written_allows_nothing(tmp_path: Path, config_ho
         "[" * 9999,
     ):
         allowed.write_text(text)
-        assert allowed_commands() == frozenset()
+        assert read_allowed_commands() == frozenset()
 
 
 def test_the_users_own_file_needs_no_consent(tmp_path: Path, config_home: Path) -> None:
     inventory = inventory_of(config_home, n1={"via": [sys.executable, "-IS", PIPE, "--"]})
-    own = endpoint_for(inventory.hosts["n1"], inventory)
+    own = build_endpoint(inventory.hosts["n1"], inventory)
     assert own.own_command
     open_endpoint(own, NOBODY).close()
     other = inventory_of(tmp_path, n1={"via": ["true"]})
-    assert not endpoint_for(other.hosts["n1"], other).own_command
+    assert not build_endpoint(other.hosts["n1"], other).own_command

@@ -3,9 +3,9 @@
 from itertools import groupby
 
 from launcher.error_codes import host_codes, host_fix
-from preflight.checks.explain import heading
+from preflight.checks.explain import render_heading
 from preflight.checks.registry import Check, family_of
-from preflight.checks.runner import all_checks
+from preflight.checks.runner import load_checks
 
 _NOTE = "<!-- Made by `python -m tests.pages`; edit the docstrings in preflight/checks/. -->\n"
 
@@ -15,7 +15,7 @@ def render_pages() -> dict[str, str]:
     families = {
         family: list(checks)
         for family, checks in groupby(
-            sorted(all_checks().values(), key=lambda check: family_of(check.code)),
+            sorted(load_checks().values(), key=lambda check: family_of(check.code)),
             lambda check: family_of(check.code),
         )
     }
@@ -27,7 +27,7 @@ def render_pages() -> dict[str, str]:
 
 def _index() -> str:
     lines = [_NOTE, "# Checks", "", "| code | verdict | gate | true when it passes |", "|---|---|---|---|"]
-    for check in all_checks().values():
+    for check in load_checks().values():
         link = f"[{check.code}]({family_of(check.code)}.md#{check.code.lower()})"
         lines.append(f"| {link} | {check.severity.value} | {'yes' if check.gate else ''} | {check.title} |")
     for code, kind in host_codes().items():
@@ -40,7 +40,7 @@ def _page(family: str, checks: list[Check]) -> str:
     parts = [_NOTE, f"# {family}\n"]
     for check in checks:
         _, _, rest = check.text.partition("\n")
-        said = heading(check.severity.value, check.scope, gate=check.gate, gpu_only=check.gpu_only)
+        said = render_heading(check.severity.value, check.scope, gate=check.gate, gpu_only=check.gpu_only)
         body = rest.strip().replace("\nSource:", "\n\n*Source:*").replace("\nFix:", "\n\n*Fix:*")
         parts.append(
             f"## {check.code}\n\n**{check.title}**\n\n{said[0].upper()}{said[1:]}.\n\n{_tidy(body)}\n"

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from launcher.remote.programs import agent_source, bootstrap_argv, compress_program
+from launcher.remote.programs import build_bootstrap_argv, compress_program, read_agent_source
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 
@@ -45,8 +45,8 @@ def streamed(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Return how the agent ended with `data` behind it; pipes are read to their end."""
     return subprocess.run(
-        [*within, *bootstrap_argv(python, site=True)],
-        input=compress_program(agent_source(), "agent.py") + data,
+        [*within, *build_bootstrap_argv(python, site=True)],
+        input=compress_program(read_agent_source(), "agent.py") + data,
         capture_output=True,
         check=False,
         **{"timeout": 60.0, **options},

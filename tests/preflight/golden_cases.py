@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from preflight.checks.finding import Finding
-from preflight.checks.runner import PlannedLaunch, all_checks, check_cluster, check_deep, check_host
+from preflight.checks.runner import PlannedLaunch, check_cluster, check_deep, check_host, load_checks
 from preflight.decide.gpu_assignment import map_ranks
 from preflight.errors import GpulaunchError
 from preflight.facts.host import HostFacts, Reach
@@ -71,7 +71,7 @@ def all_cases() -> list[Case]:
     return [
         Case(path.parent.name, path.stem, yaml.load(path.read_text(encoding="utf-8"), loader))
         for path in sorted(CASES.glob("*/*.yaml"))
-        if path.parent.name in all_checks()
+        if path.parent.name in load_checks()
     ]
 
 

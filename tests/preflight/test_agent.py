@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.supervisor.run_dir import runs_dir
-from launcher.remote.programs import EXIT_OLD_PYTHON, agent_source
+from launcher.remote.programs import EXIT_OLD_PYTHON, read_agent_source
 from preflight import agent
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -159,7 +159,7 @@ def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Pat
 def test_no_probe_waits_for_openssl_and_none_is_started_for_no_script() -> None:
     code = "import sys; exec(sys.stdin.read(), {'__name__': 'agent'}); print('hashlib' in sys.modules)"
     argv = [sys.executable, "-I", "-S", "-c", code]
-    done = subprocess.run(argv, input=agent_source(), capture_output=True, check=True)
+    done = subprocess.run(argv, input=read_agent_source(), capture_output=True, check=True)
     assert done.stdout.strip() == b"False"
     facts = run_agent({}).facts
     assert isinstance(facts.script, Missing)

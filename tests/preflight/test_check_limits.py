@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from preflight.checks.runner import all_checks, check_host
-from preflight.checks.unread_facts import missing_fix
+from preflight.checks.runner import check_host, load_checks
+from preflight.checks.unread_facts import fix_missing
 from preflight.checks.wheels import WHEELS, Wheel, runs_on
 from preflight.decide.script_args import get_option
 from preflight.facts.missing import Missing
@@ -15,7 +15,7 @@ from tests.preflight.scenes import Scene
 from tests.preflight.transcripts import kept_transcripts
 
 
-@pytest.mark.parametrize("code", sorted(all_checks()))
+@pytest.mark.parametrize("code", sorted(load_checks()))
 def test_a_check_changes_its_mind_where_its_transcript_says(code: str) -> None:
     assert limits_transcript(code) == kept_transcripts("limits").get(code)
 
@@ -89,7 +89,7 @@ def test_a_kernel_runs_on_later_minors_but_for_boards_of_their_own_kind(
 
 
 def test_a_value_that_was_not_read_has_the_fix_of_its_reason() -> None:
-    assert "as a user who may read it" in missing_fix(Missing("denied", "no-permission"))
-    assert "the driver is stuck" in missing_fix(Missing("no answer", "timeout"))
-    assert "on the host itself: this source" in missing_fix(Missing("a file", "not-asked"))
-    assert "run the preflight again" in missing_fix(Missing("odd", "error"))
+    assert "as a user who may read it" in fix_missing(Missing("denied", "no-permission"))
+    assert "the driver is stuck" in fix_missing(Missing("no answer", "timeout"))
+    assert "on the host itself: this source" in fix_missing(Missing("a file", "not-asked"))
+    assert "run the preflight again" in fix_missing(Missing("odd", "error"))

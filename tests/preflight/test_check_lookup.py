@@ -5,19 +5,19 @@ import subprocess
 import sys
 
 from preflight.checks.lookup import CheckText, find_check_text
-from preflight.checks.runner import all_checks
+from preflight.checks.runner import load_checks
 
 ALONE = """
 import json, sys
-from preflight.checks.explain import explanation
+from preflight.checks.explain import render_explanation
 from preflight.checks.lookup import find_check_text
-text = explanation(find_check_text("PROC001"))
+text = render_explanation(find_check_text("PROC001"))
 json.dump([name for name in sys.modules if name.startswith("preflight.")], sys.stdout)
 """
 
 
 def test_every_code_finds_the_text_of_its_check() -> None:
-    for code, check in all_checks().items():
+    for code, check in load_checks().items():
         assert find_check_text(code) == CheckText(
             code, check.text, check.severity.value, check.gate, check.scope, check.gpu_only
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.checks.finding import Severity, blocks_launch, exit_code
-from preflight.checks.runner import all_checks, check_cluster, check_host
+from preflight.checks.runner import check_cluster, check_host, load_checks
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import CASES, Case, all_cases, host
@@ -33,7 +33,7 @@ def test_a_finding_ends_in_what_to_type_or_whom_to_ask(case: Case) -> None:
     assert all(finding.fix for finding in case.said())
 
 
-@pytest.mark.parametrize("code", sorted(all_checks()))
+@pytest.mark.parametrize("code", sorted(load_checks()))
 def test_a_check_has_an_ok_and_a_bad_case(code: str) -> None:
     named = {case.name: case for case in CASE_LIST if case.code == code}
     assert named["ok"].wanted == []
@@ -41,12 +41,12 @@ def test_a_check_has_an_ok_and_a_bad_case(code: str) -> None:
 
 
 def test_every_folder_of_cases_belongs_to_a_check() -> None:
-    assert {path.name for path in CASES.iterdir() if path.is_dir()} == set(all_checks())
+    assert {path.name for path in CASES.iterdir() if path.is_dir()} == set(load_checks())
 
 
-@pytest.mark.parametrize("code", sorted(all_checks()))
+@pytest.mark.parametrize("code", sorted(load_checks()))
 def test_a_check_says_why_how_to_fix_it_and_where_it_is_from(code: str) -> None:
-    check = all_checks()[code]
+    check = load_checks()[code]
     assert check.title.endswith(".")
     assert "\nFix: " in check.text
     assert "\nSource: " in check.text

@@ -21,7 +21,7 @@ from preflight.checks.runner import check_deep
 from preflight.deep.culprits import find_culprits
 from preflight.deep.measurements import DeviceFacts, RankDeep
 from preflight.deep.pairs import PairVerdict, judge_pairs
-from preflight.deep.peak import peak_gbs, peak_tflops
+from preflight.deep.peak import compute_gbs, compute_tflops
 from preflight.deep.reports import add_reports
 from tests.preflight.deep_runs import deep_run
 
@@ -224,8 +224,8 @@ def test_calculated_peaks_are_those_of_data_sheets(
     capability: str, model: str, sms: int, clock: int, tflops: float
 ) -> None:
     facts = DeviceFacts("gpu", model, "2.9.0", 0, capability=capability, sms=sms, clock_max_mhz=clock)
-    assert peak_tflops(facts) == pytest.approx(tflops, rel=0.02)
-    assert peak_gbs(facts) is None
+    assert compute_tflops(facts) == pytest.approx(tflops, rel=0.02)
+    assert compute_gbs(facts) is None
 
 
 def hung(states: Mapping[int, tuple[tuple[str, ...], str | None, bool]]) -> list[int]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from preflight.deep.culprits import find_culprits, has_reported, hung_step, takes_part
+from preflight.deep.culprits import find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.digests import judge_digests
 from preflight.deep.measurements import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
 from preflight.deep.pairs import judge_pairs
-from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, is_power_bound, peak_gbs, peak_tflops
+from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, compute_gbs, compute_tflops, is_power_bound
 from preflight.deep.readings import VALUES, Expectation
 from tests.preflight.deep_runs import deep_run
 
@@ -64,7 +64,7 @@ def test_who_never_began_the_last_step_comes_before_all_else() -> None:
 def test_a_hang_is_in_the_latest_step_of_any_rank(count: int, step: str) -> None:
     run = deep_run(gpus=2)
     ranks = (replace(run.ranks[0], begun=tuple(STEP_CODES)[:count]), replace(run.ranks[1], begun=()))
-    assert hung_step(replace(run, ranks=ranks)) == step
+    assert find_hung_step(replace(run, ranks=ranks)) == step
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_below_250_w_no_peak_is_expected(watts: float | None, *, bound: bool) ->
 @pytest.mark.parametrize("gone", [{"sms": None}, {"sms": 0}, {"clock_max_mhz": None}, {"capability": "9.9"}])
 def test_without_a_factor_there_is_no_peak(gone: dict[str, Any]) -> None:
     known = replace(GPU, sms=132, clock_max_mhz=1830.0, memory_clock_max_mhz=2619.0, bus_bits=5120)
-    assert peak_tflops(known) is not None
-    assert peak_tflops(replace(known, **gone)) is None
+    assert compute_tflops(known) is not None
+    assert compute_tflops(replace(known, **gone)) is None
     assert "9.9" not in FMA_PER_CLOCK
-    assert peak_gbs(known) == pytest.approx(3352, rel=0.001)  # an H100's 3.35 TB/s
-    assert peak_gbs(replace(known, memory_clock_max_mhz=None)) is None
-    assert peak_gbs(replace(known, bus_bits=0)) is None
+    assert compute_gbs(known) == pytest.approx(3352, rel=0.001)  # an H100's 3.35 TB/s
+    assert compute_gbs(replace(known, memory_clock_max_mhz=None)) is None
+    assert compute_gbs(replace(known, bus_bits=0)) is None
 
 
 @pytest.mark.parametrize(

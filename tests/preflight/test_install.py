@@ -9,7 +9,7 @@ import pytest
 
 from preflight.checks.install import install_command
 from preflight.checks.runner import check_host
-from preflight.checks.wheels import index_for
+from preflight.checks.wheels import find_wheel_index
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.job import Expect, Job
 from preflight.probes import python_env
@@ -40,12 +40,12 @@ from tests.preflight.golden_cases import host
 def test_the_index_fits_driver_gpu_and_machine(
     driver: str, gpu: tuple[int, int], machine: str, index: str
 ) -> None:
-    assert index_for([gpu], driver, machine).rpartition("/")[2] == index
+    assert find_wheel_index([gpu], driver, machine).rpartition("/")[2] == index
 
 
 def test_one_index_fits_all_gpus_of_a_host() -> None:
-    assert index_for([(7, 0), (8, 9)], "580.65.06", "x86_64").endswith("/cu126")
-    assert index_for([(6, 0), (12, 0)], "580.65.06", "x86_64") == ""
+    assert find_wheel_index([(7, 0), (8, 9)], "580.65.06", "x86_64").endswith("/cu126")
+    assert find_wheel_index([(6, 0), (12, 0)], "580.65.06", "x86_64") == ""
 
 
 def _fix_of(facts: HostFacts, code: str) -> str:

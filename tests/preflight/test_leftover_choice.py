@@ -9,9 +9,9 @@ from preflight.leftovers.classify import ClassifiedProcess, HeldResources, Proce
 from preflight.leftovers.selection import (
     CleanFilter,
     CleanSelection,
-    advice_for,
+    advise_on_leftover,
     confirmation_of,
-    how_to_end,
+    describe_how_to_end,
     select_to_kill,
 )
 from tests.preflight.scenes import Scene
@@ -102,14 +102,16 @@ def test_a_live_process_that_keeps_something_comes_with_the_command_that_ends_it
 ) -> None:
     each = one(ProcessClass.LIVE, holds, evidence)
     assert confirmation_of(each) is (evidence == ASKS)
-    assert ("gpulaunch clean-zombies HOST --pid 7" in advice_for(each)) is said
+    assert ("gpulaunch clean-zombies HOST --pid 7" in advise_on_leftover(each)) is said
 
 
 @pytest.mark.parametrize(("holds", "port"), [(GPU, ""), (PORT, " --port 29500"), (BOTH, ""), (NOTHING, "")])
 def test_a_process_is_ended_by_its_pid_and_by_the_port_for_which_it_matters(
     holds: HeldResources, port: str
 ) -> None:
-    assert how_to_end(one(ProcessClass.LIVE, holds), "h") == f"gpulaunch clean-zombies h --pid 7{port}"
+    assert (
+        describe_how_to_end(one(ProcessClass.LIVE, holds), "h") == f"gpulaunch clean-zombies h --pid 7{port}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,4 +126,4 @@ def test_a_process_is_ended_by_its_pid_and_by_the_port_for_which_it_matters(
     ],
 )
 def test_a_run_is_stopped_by_its_name_where_that_can_be_one(run: str, command: str) -> None:
-    assert how_to_end(one(ProcessClass.LIVE, env={"GPULAUNCH_RUN_ID": run}), "h") == command
+    assert describe_how_to_end(one(ProcessClass.LIVE, env={"GPULAUNCH_RUN_ID": run}), "h") == command

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from preflight.decide.decision import NodeRanks, RankSlot
-from preflight.decide.precision import PrecisionRefused, decide, fp8_backend, hardware_limit
+from preflight.decide.precision import PrecisionRefused, decide, find_hardware_limit, fp8_backend
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.facts.script import CodeLocation, Option
@@ -37,7 +37,7 @@ from tests.preflight.readings import BARE, literal, on, reading
     ],
 )
 def test_each_card_has_its_ceiling(card: str, best: Precision) -> None:
-    found = hardware_limit(gpu(0, card))
+    found = find_hardware_limit(gpu(0, card))
     assert not isinstance(found, Missing)
     assert found.best == best
     assert on([card]).mixed_precision == best
@@ -45,7 +45,7 @@ def test_each_card_has_its_ceiling(card: str, best: Precision) -> None:
 
 def test_every_card_of_the_table_may_train_without_mixed_precision() -> None:
     for card in CARDS:
-        limit = hardware_limit(gpu(0, card))
+        limit = find_hardware_limit(gpu(0, card))
         assert not isinstance(limit, Missing)
         assert "no" in limit.on_request
         assert on([card], "no").mixed_precision == "no"
@@ -239,7 +239,7 @@ def test_two_different_literals_are_told_and_not_obeyed() -> None:
 
 def test_a_gpu_without_a_readable_name_is_still_judged_by_capability() -> None:
     nameless: Gpu = gpu(0, name="NVIDIA L40S")
-    found = hardware_limit(nameless)
+    found = find_hardware_limit(nameless)
     assert not isinstance(found, Missing)
     assert found.best == "bf16"
 
@@ -282,6 +282,6 @@ def test_the_gpu_that_refuses_a_request_is_named_first(
 
 
 def test_a_capability_that_no_row_has_gives_no_mixed_precision() -> None:
-    found = hardware_limit(replace(gpu(0), capability=(-1, 0)))
+    found = find_hardware_limit(replace(gpu(0), capability=(-1, 0)))
     assert not isinstance(found, Missing)
     assert (found.best, found.on_request) == ("no", frozenset({"no"}))

@@ -8,7 +8,7 @@ import pytest
 
 from preflight.facts.missing import Missing
 from preflight.leftovers.process_tree import ProcessTree
-from preflight.leftovers.reapers import Bond, is_init, is_reaper, parentage
+from preflight.leftovers.reapers import Bond, is_init, is_reaper, judge_parentage
 from tests.preflight.container_scenes import TORCHRUN
 from tests.preflight.scenes import PYTHON, Scene
 
@@ -23,7 +23,7 @@ def family(parent: dict[str, Any], child: dict[str, Any] | None = None) -> tuple
 
 
 def bond(scene: Scene, pid: int) -> Bond:
-    return parentage(ProcessTree(scene.processes), scene.processes[pid]).bond
+    return judge_parentage(ProcessTree(scene.processes), scene.processes[pid]).bond
 
 
 @pytest.mark.parametrize(("ppid", "expected"), [(0, Bond.RUN), (1, Bond.UNCLEAR), (4242, Bond.RUN)])

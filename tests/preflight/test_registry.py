@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import CHECKS, host_check
-from preflight.checks.runner import all_checks, check_host, checks_without_facts
+from preflight.checks.runner import check_host, list_checks_without_facts, load_checks
 from preflight.checks.versions import check_specifier, release, satisfies
-from preflight.checks.wheels import driver_floor, find_wheel, runs_on
+from preflight.checks.wheels import find_driver_floor, find_wheel, runs_on
 from preflight.decide.usable_gpus import select_gpus
 from preflight.errors import BadInput
 from preflight.facts.gpu import Capability
@@ -30,7 +30,7 @@ def test_a_code_is_taken_once() -> None:
         """Say something."""
         return []
 
-    all_checks()
+    load_checks()
     with pytest.raises(TypeError, match="GPU001 is taken"):
         host_check("GPU001")(again)
 
@@ -38,7 +38,7 @@ def test_a_code_is_taken_once() -> None:
 def test_every_check_reads_facts_that_exist() -> None:
     supplied = {"facts", "job", "expect", "use", "is_main", "hosts", "reach", "clocks", "ranks", "deep"}
     known = supplied | set(type(host()).__dataclass_fields__)
-    assert all(set(check.needs) <= known for check in all_checks().values())
+    assert all(set(check.needs) <= known for check in load_checks().values())
 
 
 def test_too_many_sick_gpus_are_not_left_out() -> None:
@@ -55,7 +55,7 @@ def test_a_gpu_is_sick_by_any_check_when_the_others_are_counted() -> None:
 
 def test_what_a_source_was_not_asked_is_listed() -> None:
     facts = host({"ports": {"missing": "the file does not hold it", "code": "not-asked"}})
-    assert checks_without_facts(facts) == ("PORT001", "PORT002")
+    assert list_checks_without_facts(facts) == ("PORT001", "PORT002")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_builds_outside_the_table_are_unknown(torch: str, cuda: str) -> None:
 
 
 def test_a_new_cuda_major_needs_a_new_driver() -> None:
-    assert driver_floor("13.2") == "580"
-    assert driver_floor("12.8") == "525.60.13"
-    assert driver_floor("14.0") == ""
+    assert find_driver_floor("13.2") == "580"
+    assert find_driver_floor("12.8") == "525.60.13"
+    assert find_driver_floor("14.0") == ""
 
 
 @given(st.text(alphabet="0123456789.,<>=!*+ ~Rx", max_size=12))

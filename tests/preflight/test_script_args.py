@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from preflight.decide.script_args import align_args, get_option, precision_in_args
+from preflight.decide.script_args import align_args, find_precision_in_args, get_option
 from preflight.facts.script import CodeLocation, Option, PrecisionSite, ScriptAnalysis
 from preflight.job import Job, Precision
 
@@ -92,9 +92,9 @@ def test_a_switch_turned_off_by_hand_is_left_alone() -> None:
 
 
 def test_the_users_own_switch_is_read_as_a_request_when_it_is_one() -> None:
-    assert precision_in_args(Job(args=("--fp16",), precision_args=TABLE), None) == "fp16"
-    assert precision_in_args(Job(args=("--fp16", "--bf16"), precision_args=TABLE), None) is None
-    assert precision_in_args(Job(args=("fp16",)), None) is None
+    assert find_precision_in_args(Job(args=("--fp16",), precision_args=TABLE), None) == "fp16"
+    assert find_precision_in_args(Job(args=("--fp16", "--bf16"), precision_args=TABLE), None) is None
+    assert find_precision_in_args(Job(args=("fp16",)), None) is None
 
 
 MIXED = Option(HERE, "--mp", "", takes_value=True, choices=("no", "fp16", "bf16"), default="no")
@@ -149,9 +149,9 @@ def test_after_an_edit_the_arguments_ask_for_nothing_else_and_keep_all_other_wor
         job = Job(args=args, precision_args=table)
         edit = align_args(job, chosen, script)
         after = Job(args=edit.args, precision_args=table)
-        assert precision_in_args(after, script) in (None, chosen)
+        assert find_precision_in_args(after, script) in (None, chosen)
         assert [word for word in edit.args if word == "x"] == [word for word in args if word == "x"]
-        if precision_in_args(job, script) == chosen:
+        if find_precision_in_args(job, script) == chosen:
             assert edit.args == args
 
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from preflight.checks.wheels import driver_floor, find_wheel, runs_on
-from preflight.decide.batch_sizes import BatchSizes, nearest_multiples
+from preflight.checks.wheels import find_driver_floor, find_wheel, runs_on
+from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
@@ -83,7 +83,7 @@ def test_a_build_that_nobody_published_is_unknown(version: str) -> None:
     ],
 )
 def test_a_cuda_has_its_oldest_driver(cuda: str, driver: str) -> None:
-    assert driver_floor(cuda) == driver
+    assert find_driver_floor(cuda) == driver
 
 
 # --- names of GPUs ---
@@ -239,7 +239,7 @@ def test_two_batch_sizes_give_the_third(
 
 @pytest.mark.parametrize(("number", "both"), [(10, (8, 12)), (8, (8, 12)), (3, (0, 4))])
 def test_the_nearest_multiples_are_below_and_above(number: int, both: tuple[int, int]) -> None:
-    assert nearest_multiples(number, 4) == both
+    assert find_nearest_multiples(number, 4) == both
 
 
 # --- a live run ---

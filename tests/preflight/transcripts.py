@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from preflight.checks.runner import all_checks
+from preflight.checks.runner import load_checks
 from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.script import CodeLocation, ScriptAnalysis
 from preflight.script.analyze import analyze_script
@@ -142,7 +142,7 @@ WRITTEN: dict[str, Callable[[], dict[str, str]]] = {
     "logs": lambda: {key: log_transcript(log) for key, log in whole_logs().items()},
     "log_changes": lambda: _made(log_changes()),
     "cases": lambda: {str(case): case_transcript(case) for case in all_cases()},
-    "limits": lambda: {code: limits_transcript(code) for code in sorted(all_checks())},
+    "limits": lambda: {code: limits_transcript(code) for code in sorted(load_checks())},
     "smi": lambda: _made(smi_readings()),
 }
 

@@ -13,7 +13,7 @@ host for itself, where sshd drops connections from 10 unproven ones on (MaxStart
 _HOSTS_EACH = 128
 
 
-def shard_count(hosts: int, cores: int = 0) -> int:
+def choose_shard_count(hosts: int, cores: int = 0) -> int:
     """Return how many shards ask so many hosts: none where one process is as fast.
 
     `cores` 0: those that this process may use.

@@ -7,8 +7,8 @@ from statistics import fmean
 
 from launcher.report.html.escape import text
 from launcher.report.html.svg import HUES, Chart, EventMark, Series, color, render_svg
-from launcher.report.html.ticks import number_label
-from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, best_metrics_log
+from launcher.report.html.ticks import format_tick
+from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, choose_metrics_log
 from launcher.rundir.metrics import Sample, in_steps
 from launcher.rundir.usage_series import RankSeries
 from launcher.text import sanitize
@@ -27,7 +27,7 @@ _USES = (
 def render_charts(run: RunFiles) -> Iterator[str]:
     """Yield both sections."""
     yield "<h2>Training</h2>"
-    log = best_metrics_log(run.logs)
+    log = choose_metrics_log(run.logs)
     if log is None:
         yield '<p class="soft">No log holds a loss, a gradient norm, a learning rate or a throughput.</p>'
     else:
@@ -78,7 +78,7 @@ def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Seq
 
 
 def _ends(samples: Sequence[Sample]) -> str:
-    return f"{number_label(samples[0].value)} \N{RIGHTWARDS ARROW} {number_label(samples[-1].value)}"
+    return f"{format_tick(samples[0].value)} \N{RIGHTWARDS ARROW} {format_tick(samples[-1].value)}"
 
 
 def _marks(

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from launcher.rundir.layout import RunFiles
-from launcher.safe_json import mappings_of
+from launcher.safe_json import read_mappings
 from launcher.text import sanitize
 
 _SHORT = 24
@@ -25,7 +25,7 @@ def clock(at: float) -> str:
         return "?"
 
 
-def pairs(rows: Iterable[tuple[object, object]]) -> str:
+def render_pairs(rows: Iterable[tuple[object, object]]) -> str:
     """Return names and values below each other."""
     cells = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in rows)
     return f"<dl>{cells}</dl>"
@@ -37,13 +37,13 @@ def reasons(rows: Iterable[tuple[object, object]]) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def tiles(rows: Iterable[tuple[object, object]]) -> str:
+def render_tiles(rows: Iterable[tuple[object, object]]) -> str:
     """Return names and values side by side."""
     cells = "".join(f"<div><span>{text(name)}</span><b>{text(value)}</b></div>" for name, value in rows)
     return f'<div class="tiles">{cells}</div>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def render_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table, which scrolls on its own where the window is narrow."""
     top = "".join(f"<th>{text(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
@@ -56,7 +56,7 @@ def _cell(value: object) -> str:
     return f"<td{kind}>{text(value)}</td>"
 
 
-def ends_by_rank(run: RunFiles) -> dict[int, Mapping[str, Any]]:
+def read_ends_by_rank(run: RunFiles) -> dict[int, Mapping[str, Any]]:
     """Return how each rank ended, by the run's outcome or by what its nodes kept.
 
     An end whose rank is not a number is a damaged document's.
@@ -66,5 +66,5 @@ def ends_by_rank(run: RunFiles) -> dict[int, Mapping[str, Any]]:
         for end in run.ends
         for rank, code in (end.get("ranks") or {}).items()
     ]
-    ends = mappings_of(run.outcome.get("ranks")) or fetched
+    ends = read_mappings(run.outcome.get("ranks")) or fetched
     return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}

@@ -6,11 +6,19 @@ from typing import Any
 
 from launcher.config.templates import templates_dir
 from launcher.report.html.charts import MOST_EVENTS, render_charts
-from launcher.report.html.escape import clock, ends_by_rank, pairs, reasons, table, text, tiles
-from launcher.rundir.layout import RankLog, RunFiles, best_metrics_log
+from launcher.report.html.escape import (
+    clock,
+    read_ends_by_rank,
+    reasons,
+    render_pairs,
+    render_table,
+    render_tiles,
+    text,
+)
+from launcher.rundir.layout import RankLog, RunFiles, choose_metrics_log
 from launcher.rundir.usage_series import RankSeries
-from launcher.safe_json import mappings_of
-from launcher.text import duration, gib
+from launcher.safe_json import read_mappings
+from launcher.text import format_memory, spell_duration
 
 TEMPLATE = "report.html.tmpl"
 
@@ -45,8 +53,8 @@ def _head(run: RunFiles) -> Iterator[str]:
         why = f": {text(outcome['why'])}" if outcome.get("why") else ""
         word = text(outcome.get("verdict", "?"))
         yield f'<p class="verdict {"good" if fine else "wrong"}">{word}{why}</p>'
-    yield tiles(_tiles(run))
-    yield pairs(_facts(run))
+    yield render_tiles(_tiles(run))
+    yield render_pairs(_facts(run))
 
 
 def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
@@ -54,14 +62,14 @@ def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
     outcome = run.outcome
     if outcome:
         yield "exit code", outcome.get("exit_code", "?")
-        yield "duration", duration(outcome.get("seconds"))
+        yield "duration", spell_duration(outcome.get("seconds"))
         if outcome.get("attempts", 1) != 1:
             yield "attempts", outcome["attempts"]
     if run.plan:
         yield "ranks", run.plan.get("world_size", "?")
-        yield "hosts", len(mappings_of(run.plan.get("nodes")))
+        yield "hosts", len(read_mappings(run.plan.get("nodes")))
         yield "precision", run.plan.get("mixed_precision", "?")
-    log = best_metrics_log(run.logs)
+    log = choose_metrics_log(run.logs)
     if log is not None and log.metrics.loss:
         yield "last loss", f"{log.metrics.loss[-1].value:.4g}"
     busy = [value for series in run.usage if (value := series.mean("busy")) is not None]
@@ -69,22 +77,22 @@ def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
     if busy:
         yield "mean GPU use", f"{sum(busy) / len(busy):.0f} %"
     if memory:
-        yield "peak GPU memory", gib(max(memory))
+        yield "peak GPU memory", format_memory(max(memory))
 
 
 def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
     outcome, plan = run.outcome, run.plan
     if run.events:
         yield "first event", clock(run.events[0].at)
-    phases = mappings_of(outcome.get("phases"))
+    phases = read_mappings(outcome.get("phases"))
     if phases:
         yield (
             "phases",
-            ", ".join(f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases),
+            ", ".join(f"{each.get('name', '?')} {spell_duration(each.get('seconds'))}" for each in phases),
         )
     if plan:
         yield "job", plan.get("job", "")
-        yield "hosts", ", ".join(str(node.get("host", "?")) for node in mappings_of(plan.get("nodes")))
+        yield "hosts", ", ".join(str(node.get("host", "?")) for node in read_mappings(plan.get("nodes")))
         yield "meets at", f"{plan.get('main_address', '?')}:{plan.get('main_port', '?')}"
     verified = outcome.get("verified")
     if isinstance(verified, Mapping):
@@ -102,7 +110,7 @@ def _cause(run: RunFiles) -> Iterator[str]:
     if cause.get("location"):
         yield f'<p class="soft">at {text(cause["location"])} on {text(cause.get("host", "?"))}</p>'
     diagnosis = run.outcome.get("diagnosis")
-    causes = mappings_of(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
+    causes = read_mappings(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
     for found in causes[:3]:
         yield f"<p><b>{text(found.get('code', ''))}</b> {text(found.get('cause', ''))}<br>"
         yield f"fix: {text(found.get('fix', ''))}</p>"
@@ -120,13 +128,13 @@ def _events(run: RunFiles) -> Iterator[str]:
         (number, clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
         for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     ]
-    yield table(("", "at", "after", "event"), rows)
+    yield render_table(("", "at", "after", "event"), rows)
     if len(run.events) > MOST_EVENTS:
         yield f'<p class="soft">{len(run.events) - MOST_EVENTS} more.</p>'
 
 
 def _ranks(run: RunFiles) -> Iterator[str]:
-    ends = ends_by_rank(run)
+    ends = read_ends_by_rank(run)
     logs = {log.rank: log for log in run.logs if log.rank is not None}
     devices = dict(_devices(run.plan))
     used = {series.rank: series for series in run.usage}
@@ -141,7 +149,7 @@ def _ranks(run: RunFiles) -> Iterator[str]:
         ended = "not seen" if code is None else code
         rows.append((rank, host, device, ended, *_use_cells(used.get(rank)), *_log_cells(logs.get(rank))))
     head = ("rank", "host", "device", "exit code", "peak memory", "mean use", "last step", "last loss", "log")
-    yield table(head, rows)
+    yield render_table(head, rows)
 
 
 def _use_cells(series: RankSeries | None) -> tuple[str, str]:
@@ -151,8 +159,8 @@ def _use_cells(series: RankSeries | None) -> tuple[str, str]:
     busy, memory = series.mean("busy"), series.peak("memory_mib")
     if busy is None and memory is None:
         cpu = series.mean("cpu")
-        return gib(series.peak("rss_mib")), "?" if cpu is None else f"{cpu:.0f} % of one core"
-    return gib(memory), "?" if busy is None else f"{busy:.0f} %"
+        return format_memory(series.peak("rss_mib")), "?" if cpu is None else f"{cpu:.0f} % of one core"
+    return format_memory(memory), "?" if busy is None else f"{busy:.0f} %"
 
 
 def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
@@ -165,9 +173,9 @@ def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
 
 
 def _devices(plan: Mapping[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
-    for node in mappings_of(plan.get("nodes")):
+    for node in read_mappings(plan.get("nodes")):
         ranks = node.get("ranks")
-        for slot in mappings_of(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
+        for slot in read_mappings(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
             local, first = slot.get("local_rank"), node.get("first_rank")
             if isinstance(local, int) and isinstance(first, int):
                 gpu = f"GPU {slot.get('gpu_index')} {slot.get('gpu_name')} {slot.get('gpu_uuid')}"
@@ -179,25 +187,25 @@ def _plan(run: RunFiles) -> Iterator[str]:
     if not run.plan:
         return
     yield "<h2>Plan</h2>"
-    changes = mappings_of(run.plan.get("changes"))
+    changes = read_mappings(run.plan.get("changes"))
     if changes:
         rows = [
             (each.get("field"), each.get("old") or "(none)", each.get("new") or "(dropped)", each.get("why"))
             for each in changes
         ]
-        yield table(("changed", "from", "to", "because"), rows)
+        yield render_table(("changed", "from", "to", "because"), rows)
     else:
         yield "<p>Nothing was changed.</p>"
-    because = mappings_of(run.plan.get("reasons"))
+    because = read_mappings(run.plan.get("reasons"))
     yield reasons((each.get("text", ""), each.get("source", "")) for each in because)
-    for node in mappings_of(run.plan.get("nodes")):
+    for node in read_mappings(run.plan.get("nodes")):
         yield f"<details><summary>{text(node.get('host', '?'))}: command</summary>"
         yield f"<pre>{text(node.get('command', ''))}</pre></details>"
 
 
 def _findings(run: RunFiles) -> Iterator[str]:
     yield "<h2>Findings before the launch</h2>"
-    found = mappings_of(run.plan.get("findings"))
+    found = read_mappings(run.plan.get("findings"))
     if not found:
         yield '<p class="soft">None are kept with the plan.</p>'
         return
@@ -205,7 +213,7 @@ def _findings(run: RunFiles) -> Iterator[str]:
         (each.get("severity"), each.get("code"), ", ".join(map(str, each.get("hosts") or ())), _said(each))
         for each in found
     ]
-    yield table(("severity", "code", "hosts", "finding"), rows)
+    yield render_table(("severity", "code", "hosts", "finding"), rows)
 
 
 def _said(finding: Mapping[str, Any]) -> str:
@@ -220,7 +228,7 @@ def _source(run: RunFiles) -> Iterator[str]:
     yield "<h2>Source</h2>"
     edits = " with edits" if source.get("dirty") else ""
     commit = f"{source['commit']}{edits}" if source.get("commit") else "no git"
-    yield pairs(
+    yield render_pairs(
         [
             ("from", source.get("from", "")),
             ("commit", commit),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from launcher.report.html.ticks import log_ticks, ticks, time_ticks
+from launcher.report.html.ticks import choose_log_ticks, choose_ticks, time_ticks
 from preflight.frozen import dataclass
 
 WIDTH, HEIGHT = 560, 230
@@ -56,10 +56,10 @@ class Scale:
 
     def x_ticks(self, *, over_time: bool) -> list[float]:
         """Return round values of the x axis."""
-        return time_ticks(self.x_low, self.x_high) if over_time else ticks(self.x_low, self.x_high)
+        return time_ticks(self.x_low, self.x_high) if over_time else choose_ticks(self.x_low, self.x_high)
 
     def y_ticks(self) -> list[float]:
         """Return round values of the y axis."""
         if self.logarithmic:
-            return log_ticks(self.y_low, self.y_high)
-        return ticks(self.y_low, self.y_high)
+            return choose_log_ticks(self.y_low, self.y_high)
+        return choose_ticks(self.y_low, self.y_high)

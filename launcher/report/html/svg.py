@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from launcher.report.html.scale import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale
-from launcher.report.html.ticks import number_label, time_label
+from launcher.report.html.ticks import format_tick, time_label
 from preflight.frozen import dataclass
 
 MOST_POINTS = 1600
@@ -98,7 +98,7 @@ def downsample(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, fl
     return found
 
 
-def running_mean(ys: Sequence[float]) -> list[float]:
+def calculate_running_mean(ys: Sequence[float]) -> list[float]:
     """Return the mean over a fortieth of the series around each value; what is not a number is left out."""
     half = max(1, len(ys) // 80)
     totals, counts = [0.0], [0]
@@ -148,11 +148,11 @@ def _grid(scale: Scale, chart: Chart) -> Iterator[str]:
     for value in scale.y_ticks():
         y = scale.y(value)
         yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
-        label = number_label(value)
+        label = format_tick(value)
         yield f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
     for value in scale.x_ticks(over_time=chart.over_time):
         x = scale.x(value)
-        label = time_label(value) if chart.over_time else number_label(value)
+        label = time_label(value) if chart.over_time else format_tick(value)
         yield f'<line class="axis" x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}"/>'
         yield f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{label}</text>'
     yield f'<line class="axis" x1="{LEFT}" y1="{bottom}" x2="{right}" y2="{bottom}"/>'
@@ -207,7 +207,9 @@ def _curves(chart: Chart, scale: Scale) -> Iterator[str]:
         points = downsample(series.xs, series.ys)
         yield from _line(series.name, points, scale, kind + (" raw" if smooth else ""))
         if smooth:
-            yield from _line(series.name, downsample(series.xs, running_mean(series.ys)), scale, kind)
+            yield from _line(
+                series.name, downsample(series.xs, calculate_running_mean(series.ys)), scale, kind
+            )
     if count > HUES:
         mean = mean_over(chart.series)
         yield from _line(mean.name, list(zip(mean.xs, mean.ys, strict=True)), scale, "curve mean")

@@ -7,7 +7,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
 
-def ticks(low: float, high: float) -> list[float]:
+def choose_ticks(low: float, high: float) -> list[float]:
     """Return about five round values between two."""
     rough = (high - low) / ABOUT
     magnitude = 10.0 ** math.floor(math.log10(rough))
@@ -15,7 +15,7 @@ def ticks(low: float, high: float) -> list[float]:
     return _multiples(step, low, high)
 
 
-def log_ticks(low: float, high: float) -> list[float]:
+def choose_log_ticks(low: float, high: float) -> list[float]:
     """Return the powers of ten between two positive values; where there are few, also their 2- and 5-fold."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     powers = [10.0**power for power in range(first, last + 1)]
@@ -46,7 +46,7 @@ def time_label(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def number_label(value: float) -> str:
+def format_tick(value: float) -> str:
     """Return a number of an axis in few characters."""
     if 1e4 <= abs(value) < 1e15:
         size, unit = next(each for each in _UNITS if abs(value) >= each[0])

@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.sparkline import render_sparkline
-from launcher.text import counted, duration
+from launcher.text import count_noun, spell_duration
 
 _MOST_STRIPS = 64
 """Of one value; the slowest. The JSON in the page has all."""
@@ -26,7 +26,7 @@ _VERDICTS = {
 Row = Mapping[str, Any]
 
 
-def measured_hosts(document: Row) -> frozenset[str]:
+def list_measured_hosts(document: Row) -> frozenset[str]:
     """Return the hosts on which the deep checks had a rank."""
     return frozenset(str(rank["host"]) for rank in document["ranks"])
 
@@ -36,8 +36,8 @@ def render_deep(document: Row) -> Iterator[str]:
     ranks = document["ranks"]
     yield "<h2>Deep checks</h2>"
     ended = f"; {text(document['ended'])}" if document["ended"] else ""
-    took = duration(document["seconds"])
-    yield f'<p class="soft">Measured on {counted(len(ranks), "rank")} in {took}{ended}.</p>'
+    took = spell_duration(document["seconds"])
+    yield f'<p class="soft">Measured on {count_noun(len(ranks), "rank")} in {took}{ended}.</p>'
     for label, rows in _by_label(document["values"]).items():
         yield from _strips(label, rows)
     matrices = sorted(document["matrices"], key=_count_slow, reverse=True)

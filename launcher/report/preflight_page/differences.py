@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import host_list
-from launcher.text import counted
+from launcher.text import count_noun
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -27,7 +27,7 @@ def render_differences(result: PreflightResult) -> Iterator[str]:
     if len(result.facts) < 2:
         return
     yield "<h2>What differs between the hosts</h2>"
-    found = differences(result.facts)
+    found = find_differences(result.facts)
     if found:
         rows = (
             f'<tr><th scope="row">{text(each.name)}</th><td><ul>{_values(each)}</ul></td></tr>'
@@ -51,7 +51,7 @@ def _rest(facts: Mapping[str, HostFacts], differing: set[str]) -> Iterator[str]:
             yield f'<p class="soft">{words}: {", ".join(map(text, names))}.</p>'
 
 
-def differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
+def find_differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
     """Return the properties of which hosts have different values; what was not read is a value of its own."""
     found = []
     for name, read in PROPERTIES.items():
@@ -69,7 +69,7 @@ def _values(each: Difference) -> str:
     for place, (value, hosts) in enumerate(each.values[:_MOST_VALUES]):
         kind = "soft" if place == 0 and len(hosts) > len(each.values[1][1]) else "other"
         shown = "<i>not read</i>" if value == _NOT_READ else text(value)
-        count = f' <span class="soft">({counted(len(hosts), "host")})</span>' if len(hosts) > 1 else ""
+        count = f' <span class="soft">({count_noun(len(hosts), "host")})</span>' if len(hosts) > 1 else ""
         lines.append(f'<li class="{kind}"><b>{shown}</b> on {host_list(hosts)}{count}</li>')
     if len(each.values) > _MOST_VALUES:
         lines.append(f'<li class="soft">and {len(each.values) - _MOST_VALUES} more values</li>')

@@ -9,9 +9,9 @@ from launcher.report.html.escape import text
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.heat_map import CRITICAL, INFO, UNKNOWN, WARNING
 from launcher.report.preflight_page.host_names import host_list
-from launcher.text import counted
+from launcher.text import count_noun
 from preflight.checks.finding import Severity
-from preflight.checks.runner import all_checks
+from preflight.checks.runner import load_checks
 from preflight.frozen import dataclass
 
 _MOST_GROUPS = 60
@@ -39,7 +39,7 @@ class CodeSection:
         return all(each.ignored or each.severity is Severity.INFO for each in self.groups)
 
 
-def code_sections(result: PreflightResult) -> tuple[CodeSection, ...]:
+def build_code_sections(result: PreflightResult) -> tuple[CodeSection, ...]:
     """Return the findings by code, in the order of their worst one."""
     by_code: dict[str, list[FindingGroup]] = {}
     for group in group_findings(result.findings):
@@ -53,7 +53,7 @@ def code_sections(result: PreflightResult) -> tuple[CodeSection, ...]:
     return tuple(sections)
 
 
-def anchors_of(sections: tuple[CodeSection, ...]) -> frozenset[str]:
+def list_anchors(sections: tuple[CodeSection, ...]) -> frozenset[str]:
     """Return the codes that a link may lead to."""
     return frozenset(code for section in sections for code in (section.code, *section.others))
 
@@ -99,7 +99,7 @@ def _section(section: CodeSection) -> Iterator[str]:
 
 def _title(code: str) -> str:
     """Return what a check is about, or what it means that a host has this code."""
-    check = all_checks().get(code)
+    check = load_checks().get(code)
     if check is not None:
         return f"true when it passes: {check.title}"
     kind = host_codes().get(code)
@@ -108,7 +108,7 @@ def _title(code: str) -> str:
 
 def _about(code: str) -> Iterator[str]:
     """Yield why it matters and what corrects it: the text of `gpulaunch explain`, folded."""
-    check = all_checks().get(code)
+    check = load_checks().get(code)
     said = "" if check is None else check.text.partition("\n")[2].strip()
     if said:
         parts = (f"<p>{text(part)}</p>" for part in said.replace("\nSource:", "\n\nSource:").split("\n\n"))
@@ -122,7 +122,9 @@ def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
     about = ", ".join(group.subjects[:_MOST_SUBJECTS])
     if len(group.subjects) > _MOST_SUBJECTS:
         about += f" and {len(group.subjects) - _MOST_SUBJECTS} more"
-    many = f' <span class="soft">{counted(len(group.hosts), "host")}</span>' if len(group.hosts) > 1 else ""
+    many = (
+        f' <span class="soft">{count_noun(len(group.hosts), "host")}</span>' if len(group.hosts) > 1 else ""
+    )
     kind = "finding soft" if ignored else "finding"
     yield f'<div class="{kind}"><i class="key {letter.lower()}">{letter}</i><div>'
     where = f"{host_list(group.hosts)}{many}{f': {text(about)}' if about else ''}"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.host_names import row_head
-from launcher.text import counted, gib
+from launcher.report.preflight_page.host_names import render_row_head
+from launcher.text import count_noun, format_memory
 from preflight.checks.finding import Severity
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
@@ -29,7 +29,7 @@ class GpuSquare:
 
 def render_gpu_map(result: PreflightResult) -> Iterator[str]:
     """Yield the section: a row for each kind of host, those with findings first."""
-    rows = gpu_rows(result)
+    rows = build_gpu_rows(result)
     if not any(squares for squares, _ in rows):
         return
     yield "<h2>GPUs</h2>"
@@ -41,14 +41,14 @@ def render_gpu_map(result: PreflightResult) -> Iterator[str]:
     yield '<table class="gpus"><tbody>'
     for squares, hosts in rows:
         shown = "".join(map(_square, squares)) or '<span class="soft">no GPU</span>'
-        yield f"<tr>{row_head(hosts)}<td>{_models(squares)}{shown}</td></tr>"
+        yield f"<tr>{render_row_head(hosts)}<td>{_models(squares)}{shown}</td></tr>"
     yield "</tbody></table>"
     unread = [name for name, facts in result.facts.items() if isinstance(facts.gpus, Missing)]
     if unread:
-        yield f'<p class="soft">The GPUs of {counted(len(unread), "host")} could not be read.</p>'
+        yield f'<p class="soft">The GPUs of {count_noun(len(unread), "host")} could not be read.</p>'
 
 
-def gpu_rows(result: PreflightResult) -> list[tuple[tuple[GpuSquare, ...], tuple[str, ...]]]:
+def build_gpu_rows(result: PreflightResult) -> list[tuple[tuple[GpuSquare, ...], tuple[str, ...]]]:
     """Return the squares of each kind of host and its hosts; the most bad GPUs first, then the fullest."""
     groups: dict[tuple[GpuSquare, ...], list[str]] = {}
     for name, facts in result.facts.items():
@@ -91,7 +91,7 @@ def _square(gpu: GpuSquare) -> str:
         title = f"gpu{gpu.index} {gpu.name}: memory not read"
         return f'<span class="square u{mark}" title="{text(title)}">?{sign}</span>'
     step = sum(gpu.used >= at for at in _STEPS)
-    title = f"gpu{gpu.index} {gpu.name}: {gpu.used} % of {gib(gpu.total_mib)} in use"
+    title = f"gpu{gpu.index} {gpu.name}: {gpu.used} % of {format_memory(gpu.total_mib)} in use"
     return f'<span class="square m{step}{mark}" title="{text(title)}">{gpu.used}{sign}</span>'
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.host_names import row_head
+from launcher.report.preflight_page.host_names import render_row_head
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import Check, family_of
-from preflight.checks.runner import all_checks
+from preflight.checks.runner import load_checks
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 
@@ -48,20 +48,20 @@ class HeatRow:
     cells: tuple[HeatCell, ...]
 
 
-def families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:
+def list_families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:
     """Return the columns: the families that were judged, in the order of the table of checks.
 
     `deep`: the deep checks have run.
     """
     judged = [
-        family_of(check.code) for check in all_checks().values() if _was_judged(check, result, deep=deep)
+        family_of(check.code) for check in load_checks().values() if _was_judged(check, result, deep=deep)
     ]
     reported = [family_of(finding.code) for finding in result.findings]
     rest = [family for family in reported if family != _HOST]
     return tuple(dict.fromkeys([*([_HOST] if result.errors else []), *judged, *rest]))
 
 
-def heat_rows(
+def build_heat_rows(
     result: PreflightResult, columns: tuple[str, ...], *, measured: frozenset[str] = frozenset()
 ) -> tuple[HeatRow, ...]:
     """Return a row for each kind of host, those with the most and worst verdicts first.
@@ -153,8 +153,8 @@ def render_heat_map(
 
     `measured` are the hosts of the deep checks, None where these have not run.
     """
-    columns = families(result, deep=measured is not None)
-    rows = heat_rows(result, columns, measured=measured or frozenset())
+    columns = list_families(result, deep=measured is not None)
+    rows = build_heat_rows(result, columns, measured=measured or frozenset())
     yield "<h2>Hosts and checks</h2>"
     yield f'<p class="legend">{_legend(rows)}</p>'
     head = "".join(
@@ -163,7 +163,7 @@ def render_heat_map(
     yield f'<table class="heat sortable"><thead><tr><th scope="col">host</th>{head}</tr></thead><tbody>'
     for row in rows:
         cells = "".join(_cell(cell, anchors) for cell in row.cells)
-        yield f"<tr>{row_head(row.hosts)}{cells}</tr>"
+        yield f"<tr>{render_row_head(row.hosts)}{cells}</tr>"
     yield "</tbody></table>"
     names = "; ".join(f"<b>{text(name)}</b> {text(_NAMES.get(name, ''))}" for name in columns)
     yield f'<p class="soft">{names}.</p>'

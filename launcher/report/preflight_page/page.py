@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Any
 
-from launcher.config.host_sets import short_host_range
+from launcher.config.host_sets import fold_hosts
 from launcher.config.templates import templates_dir
 from launcher.host_checks.evaluation import PreflightResult
-from launcher.host_checks.render_json import preflight_json, verdict
-from launcher.report.html.escape import clock, pairs, text, tiles
-from launcher.report.preflight_page.deep_section import measured_hosts, render_deep
+from launcher.host_checks.render_json import encode_preflight, verdict
+from launcher.report.html.escape import clock, render_pairs, render_tiles, text
+from launcher.report.preflight_page.deep_section import list_measured_hosts, render_deep
 from launcher.report.preflight_page.differences import render_differences
-from launcher.report.preflight_page.findings import anchors_of, code_sections, render_findings
+from launcher.report.preflight_page.findings import build_code_sections, list_anchors, render_findings
 from launcher.report.preflight_page.gpu_map import render_gpu_map
 from launcher.report.preflight_page.heat_map import render_heat_map
 from launcher.report.preflight_page.reach_matrix import render_reach
-from launcher.text import counted
+from launcher.text import count_noun
 from preflight.checks.finding import Severity, blocks_launch
 from preflight.facts.missing import Missing
 
@@ -32,10 +32,10 @@ def render_preflight_page(
     """Return the page; `made_at` is in seconds since 1970, `deep` what the deep checks have measured."""
     folder = templates_dir() / _FOLDER
     style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "sort.js"))
-    sections = code_sections(result)
+    sections = build_code_sections(result)
     parts = (
         _head(result),
-        render_heat_map(result, anchors_of(sections), None if deep is None else measured_hosts(deep)),
+        render_heat_map(result, list_anchors(sections), None if deep is None else list_measured_hosts(deep)),
         render_gpu_map(result),
         () if deep is None else render_deep(deep),
         render_findings(sections),
@@ -46,7 +46,7 @@ def render_preflight_page(
     policy = f"style-src {_hash_of(style)}; script-src {_hash_of(script)}"
     template = Template((folder / "page.html.tmpl").read_text(encoding="utf-8"))
     return template.substitute(
-        title=text(f"gpulaunch preflight of {short_host_range(tuple(each.name for each in result.entries))}"),
+        title=text(f"gpulaunch preflight of {fold_hosts(tuple(each.name for each in result.entries))}"),
         policy=f"default-src 'none'; {policy}; base-uri 'none'; form-action 'none'",
         style=style,
         script=script,
@@ -57,14 +57,14 @@ def render_preflight_page(
 
 def embedded_json(result: PreflightResult, deep: Mapping[str, Any] | None = None) -> str:
     """Return what --json prints in a form that no text in it can end the element with."""
-    document = preflight_json(result) | ({} if deep is None else {"deep": deep})
+    document = encode_preflight(result) | ({} if deep is None else {"deep": deep})
     plain = json.dumps(document, separators=(",", ":"))  # ASCII: U+2028 and its like are escapes
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def verdict_sentence(result: PreflightResult) -> str:
+def render_verdict(result: PreflightResult) -> str:
     """Return what a preflight concludes, in one sentence."""
-    hosts = counted(len(result.entries), "host")
+    hosts = count_noun(len(result.entries), "host")
     stopping = {name for each in result.findings if blocks_launch(each) for name in each.hosts}
     if 1 < len(stopping) == len(result.entries):
         return f"Not ok: all {hosts} stop a launch."
@@ -82,13 +82,13 @@ def _named_hosts(result: PreflightResult) -> tuple[str, ...]:
 
 
 def _named(result: PreflightResult, chosen: set[str]) -> str:
-    return short_host_range(tuple(name for name in _named_hosts(result) if name in chosen))
+    return fold_hosts(tuple(name for name in _named_hosts(result) if name in chosen))
 
 
 def _head(result: PreflightResult) -> Iterator[str]:
     yield "<h1>gpulaunch preflight</h1>"
     kind = "good" if result.exit_code == 0 else "wrong"
-    yield f'<p class="verdict {kind}">{text(verdict_sentence(result))}</p>'
+    yield f'<p class="verdict {kind}">{text(render_verdict(result))}</p>'
     use = result.would_use
     if use is not None and use.problem:
         fix = f" Fix: {text(use.fix)}" if use.fix else ""
@@ -96,9 +96,9 @@ def _head(result: PreflightResult) -> Iterator[str]:
     elif use is not None:
         why = f" ({text(use.why_precision)})" if use.why_precision else ""
         port = f", main port {use.main_port}" if use.world_size > 1 else ""
-        ranks = counted(use.world_size, "rank")
+        ranks = count_noun(use.world_size, "rank")
         yield f"<p>A launch would use {ranks}, mixed precision {text(use.precision)}{why}{port}.</p>"
-    yield tiles(_tiles(result))
+    yield render_tiles(_tiles(result))
 
 
 def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
@@ -112,7 +112,7 @@ def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
 
 def _foot(result: PreflightResult, made_at: float, version: str) -> Iterator[str]:
     yield "<h2>About this page</h2>"
-    yield pairs(_about(result, made_at, version))
+    yield render_pairs(_about(result, made_at, version))
 
 
 def _about(result: PreflightResult, made_at: float, version: str) -> Iterator[tuple[str, object]]:

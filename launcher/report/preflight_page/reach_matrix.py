@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.host_names import host_list, row_head
-from launcher.text import counted
+from launcher.report.preflight_page.host_names import host_list, render_row_head
+from launcher.text import count_noun
 from preflight.facts.host import Reach
 from preflight.frozen import dataclass
 
@@ -33,7 +33,7 @@ def render_reach(result: PreflightResult, *, measures_pairs: bool = False) -> It
     one = len(mains) == 1
     yield f"<h2>{f'Who reaches {text(mains[0])}' if one else 'Which host reaches which'}</h2>"
     failed = [each for each in result.reach if not each.ok]
-    ways = counted(len({(each.from_host, each.to_host) for each in result.reach}), "way")
+    ways = count_noun(len({(each.from_host, each.to_host) for each in result.reach}), "way")
     yield (
         f'<p class="soft">{ways} tested by real connects between the hosts, {len(failed)} connects failed.'
         f" {_meaning(mains[0], measures_pairs=measures_pairs) if one else ''}"
@@ -108,7 +108,7 @@ def _matrix(reach: Sequence[Reach], columns: Sequence[Column]) -> Iterator[str]:
     head = f'<tr><th scope="col">from \\ to, ms</th>{head}</tr>'
     yield f'<div class="wide"><table class="reach"><thead>{head}</thead><tbody>'
     for row in reach_rows(reach, columns):
-        yield f"<tr>{row_head(row.hosts)}{''.join(map(_cell, row.ways))}</tr>"
+        yield f"<tr>{render_row_head(row.hosts)}{''.join(map(_cell, row.ways))}</tr>"
     yield "</tbody></table></div>"
 
 

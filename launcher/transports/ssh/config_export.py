@@ -7,7 +7,7 @@ as more than itself is quoted or escaped, and what cannot be is a comment with t
 
 from collections.abc import Iterable, Iterator
 
-from launcher.config.inventory import HostEntry, Inventory, entry_problem
+from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.errors import BadInput
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -54,7 +54,7 @@ def _options(entry: HostEntry, inventory: Inventory) -> Iterator[str]:
         raise _NotWritableError(f"`via: {entry.via.kind}` enters it, and ssh knows no such way")
     if entry.is_on_this_machine:
         raise _NotWritableError("it is this machine")
-    problem = entry_problem(entry)
+    problem = check_entry(entry)
     if problem:
         raise _NotWritableError(problem)
     if entry.address:

@@ -24,7 +24,7 @@ from launcher.local.descriptors import is_exhausted, raise_if_exhausted
 from launcher.local.fanout_patience import SESSION, released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
 from launcher.transports.command import run_to_completion
-from launcher.transports.quoting import quoted
+from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
@@ -76,7 +76,7 @@ class SshConnection(Closing):
         release()
 
     def _exec(self, argv: Iterable[str]) -> SshStream:
-        command = quoted(argv)
+        command = quote_argv(argv)
         if "\0" in command:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
         limit_s = self._endpoint.connect_timeout_s

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from launcher.config.host_names import HOST_RULE, is_host
-from launcher.config.inventory import HostEntry, Inventory, entry_problem
+from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.errors import BadInput, ConfigError, DescriptorsExhausted, HostNotContacted, NameNotResolved
 from launcher.local.descriptors import is_exhausted
@@ -37,12 +37,12 @@ _Values: TypeAlias = dict[str, list[ConfigLine]]
 def opener_for(
     inventory: Inventory, options: OpenOptions, ssh_config: Path | None = None
 ) -> Callable[[HostEntry], Connection]:
-    """Return what opens hosts of this inventory: `endpoint_for`, then `open_endpoint`."""
+    """Return what opens hosts of this inventory: `build_endpoint`, then `open_endpoint`."""
     unresolved = count()
 
     def opener(entry: HostEntry) -> Connection:
         try:
-            return open_endpoint(endpoint_for(entry, inventory, ssh_config), options)
+            return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
         except NameNotResolved as error:
             guesses = not entry.in_inventory and next(unresolved) < _MOST_GUESSES
             near = inventory.suggest(entry.alias) if guesses else ""
@@ -57,7 +57,7 @@ def opener_for(
     return opener
 
 
-def endpoint_for(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:
+def build_endpoint(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:
     """Merge what hosts.yaml and ssh_config say about a host. Raises ConfigError.
 
     `ssh_config` None means the user's and the system's own files.
@@ -74,7 +74,7 @@ def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path |
     if via.kind == COMMAND and not via.words:
         fix = "type it where that hosts.yaml is, or name it with -i"
         raise HostNotContacted(entry.name, "it is reached by a command that only a hosts.yaml holds", fix)
-    problem = entry_problem(entry)
+    problem = check_entry(entry)
     if problem:
         raise ConfigError(problem)
     here = entry.is_on_this_machine or not (via.is_on_host or entry.address)
@@ -93,7 +93,7 @@ def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path |
 def _endpoint(
     entry: HostEntry, inventory: Inventory, ssh_config: Path | None, behind: tuple[str, ...]
 ) -> Endpoint:
-    problem = entry_problem(entry)
+    problem = check_entry(entry)
     if problem:  # before ssh_config is read: its Match exec gives the name to a shell
         raise ConfigError(problem)
     alias = entry.alias or entry.name

@@ -5,7 +5,7 @@ import socket
 from typing import Any
 
 from preflight.checks.finding import Severity
-from preflight.checks.runner import all_checks, check_host
+from preflight.checks.runner import check_host, load_checks
 from preflight.job import Expect, Job
 from tests.gpu.board import Board
 from tests.gpu.cases.facts import record
@@ -37,7 +37,7 @@ def judge_board(board: Board, ledger: Ledger) -> None:
     for finding in findings:
         by_code.setdefault(finding.code, []).append(f"{finding.severity.value}: {finding.message}")
     crashed = [finding.code for finding in findings if finding.message.startswith(CRASH)]
-    for code, check in all_checks().items():
+    for code, check in load_checks().items():
         if check.scope == "host":
             ledger.note(code, "; ".join(by_code.get(code, ["ok"])))
     ledger.equal("checks that crashed", crashed or "none", "none")

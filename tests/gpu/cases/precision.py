@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from preflight.decide.precision import HardwareLimit, hardware_limit
+from preflight.decide.precision import HardwareLimit, find_hardware_limit
 from preflight.facts.missing import Missing
 from tests.gpu.board import Board
 from tests.gpu.cases.facts import record
@@ -35,7 +35,7 @@ def decide(board: Board, ledger: Ledger) -> None:
     by_uuid = {gpu.uuid: gpu for gpu in facts.gpus}
     rates = answer(board, "precision_rates.py", "64" if board.simulated else "8192")
     gpu = by_uuid[rates["uuid"]]
-    limit = hardware_limit(gpu)
+    limit = find_hardware_limit(gpu)
     if isinstance(limit, Missing):
         raise Stopped(f"gpulaunch does not know this GPU's capability: {limit.reason}")
     ledger.equal(

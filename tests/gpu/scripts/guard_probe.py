@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from launcher.remote.programs import program_source
+from launcher.remote.programs import read_program_source
 
 DEVICE = torch.device("cuda", 0)
 REAL = torch.version.cuda is not None
@@ -32,7 +32,7 @@ class Switched:
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "guard.py"
-        path.write_bytes(program_source("guard"))
+        path.write_bytes(read_program_source("guard"))
         spec = importlib.util.spec_from_file_location("_gpulaunch_guard", path)
         assert spec is not None
         assert spec.loader is not None
