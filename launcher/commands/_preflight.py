@@ -189,10 +189,12 @@ def _saved_outputs(path: Path) -> "tuple[HostFacts, ...]":
     """Return the facts of each host of a saved output of nvidia-smi. Raises BadInput naming the file."""
     from preflight.smi_reports import decoded, parse_hosts  # noqa: PLC0415 - only for saved files
 
+    piped = str(path) == "-"
+    data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), path.stem)
     try:
-        return parse_hosts(decoded(path.read_bytes()), path.stem)
+        return parse_hosts(decoded(data), name)
     except BadInput as refused:
-        raise BadInput(f"{path}: {refused.message}", refused.fix) from None
+        raise BadInput(f"{name if piped else path}: {refused.message}", refused.fix) from None
 
 
 def _from_files(

@@ -41,6 +41,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("download", "pull", "cp"), "fetch"),
     **dict.fromkeys(("follow", "reattach"), "attach"),
     "sbatch": "submit",
+    "ssh": "ssh-config",
     **dict.fromkeys(("tunnel", "port-forward", "tensorboard"), "forward"),
     **dict.fromkeys(("py-spy", "dump", "trace"), "stacks"),
     "tail": "logs",
@@ -137,7 +138,7 @@ def _parameter(error: click.BadParameter) -> str:
     if isinstance(error.param, click.Option):
         return max(error.param.opts, key=len)
     if error.param is not None and error.ctx is not None:
-        return error.param.make_metavar(error.ctx).strip("[]")
+        return error.param.make_metavar(error.ctx).strip("[]").removesuffix("...")
     return str(error.param_hint or "the command line")
 
 

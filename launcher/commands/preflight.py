@@ -67,8 +67,8 @@ Examples:
     "--from-smi",
     "smi_files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Judge a saved `nvidia-smi -q -x` (or -q, or a table) instead of asking a host.",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="Judge a saved `nvidia-smi -q -x` (or -q, or a table; - is stdin) instead of asking a host.",
 )
 @click.option(
     "--prolog",

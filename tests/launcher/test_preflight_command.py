@@ -119,6 +119,14 @@ def test_a_saved_output_of_nvidia_smi_is_judged(path: Path, code: int, words: st
     assert "not asked of this source: ENV001" in result.output
 
 
+def test_what_nvidia_smi_prints_can_be_piped() -> None:
+    path, code, words = next(each for each in FILES if each[0].suffix == ".xml")
+    result = CliRunner().invoke(
+        cli, ["preflight", "--from-smi", "-"], input=path.read_bytes(), standalone_mode=False
+    )
+    assert (result.return_value, words in result.output) == (code, True), result.output
+
+
 def test_codes_of_every_kind_are_explained_as_json() -> None:
     codes = {"GPU001": "check", "HOST004": "host", "G4": "guard", "P101": "rule", "S06": "signature"}
     document = json.loads(gpulaunch("explain", *codes, "--json").output)

@@ -74,6 +74,8 @@ from launcher.cli import execute
         ("record a -o /", "--output: / is a directory", "name a file"),
         ("fetch --to /dev/null", "--to /dev/null: not a directory", "name a directory that you can write to"),
         ("preflight --json --jsonl a", "--json and --jsonl are two forms", "give one of the two"),
+        ("lint /", "SCRIPT: / is a directory", "name a file"),
+        ("ssh titan", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
         ("run  x", "nothing to run", "gpulaunch run train.py"),
         ("ps \x1b[2J", None, None),
     ],
