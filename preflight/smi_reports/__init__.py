@@ -15,7 +15,14 @@ from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.captures import read_capture
 from preflight.smi_reports.excerpt import excerpt
 from preflight.smi_reports.foreign import unrecognised
-from preflight.smi_reports.hosts import Parts, headed_parts, prefixed_parts, prompted_parts
+from preflight.smi_reports.hosts import (
+    Parts,
+    column_parts,
+    headed_parts,
+    prefixed_parts,
+    prompted_parts,
+    titled_parts,
+)
 from preflight.smi_reports.repeats import DifferentHostsError
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
 
@@ -78,20 +85,28 @@ def _host_facts(facts: Facts, host: str) -> HostFacts:
 def _host_parts(text: str) -> Parts:
     """Return (host, text) of a file of several hosts, [] for one of one host.
 
-    Headings that a loop printed may also be those of commands: then two of the texts must list GPUs.
+    Titles may also be those of commands or of states: then two of the texts must list GPUs, or one, where the
+    names are numbered and the others are as short as the reason that a host did not answer.
     """
-    parts = prefixed_parts(text)
-    is_sure = True
-    if not parts:
-        parts, is_sure = headed_parts(text)
-    if not parts:
-        parts = prompted_parts(text)
+    parts = column_parts(text) or prefixed_parts(text) or headed_parts(text)
+    if parts:
+        return parts if any(map(_is_understood, map(_read_or_missing, (part for _, part in parts)))) else []
+    for parts, is_numbered in titled_parts(text):
+        known = [_read_or_missing(part) for _, part in parts]
+        listed = [isinstance(facts["gpus"], list) for facts in known]
+        rest = [part for (_, part), is_listed in zip(parts, listed, strict=True) if not is_listed]
+        if sum(listed) > 1 or (is_numbered and any(listed) and max(map(len, rest)) < _LONGEST_REASON):
+            return parts
+    parts = prompted_parts(text)
     known = [_read_or_missing(part) for _, part in parts]
-    with_gpus = sum(1 for facts in known if isinstance(facts["gpus"], list))
-    understood = sum(1 for facts in known if _UNKNOWN_FORM not in str(facts["gpus"]))
-    return parts if with_gpus > 1 or (is_sure and understood) else []
+    return parts if any(map(_is_understood, known)) else []
 
 
+def _is_understood(facts: Facts) -> bool:
+    return _UNKNOWN_FORM not in str(facts["gpus"])
+
+
+_LONGEST_REASON = 400
 _UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
 

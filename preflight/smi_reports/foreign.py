@@ -49,7 +49,7 @@ _OTHERS = (
     (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
     (r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b", "the file is the output of tegrastats (a Jetson)", ""),
     (
-        r"^\|[^\S\n]*(?:GPU instances|MIG devices|Compute instances):",
+        r"^\|[^\S\n]*(?:MIG devices|(?:GPU|Compute) instance(?:s| profiles)):",
         "the file lists MIG instances alone",
         "",
     ),

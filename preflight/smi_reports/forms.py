@@ -16,6 +16,12 @@ from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, 
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
 from preflight.smi_reports.bare_csv import ROW, bare_tree
+from preflight.smi_reports.environments import (
+    COLLECTED,
+    INFORMATION,
+    collected_tree,
+    information_tree,
+)
 from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.qtext import q_tree
@@ -246,6 +252,8 @@ FORMS = (
     ),
     Form(_ERRORS, _error),
     Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
+    Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
+    Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
     Form(TOPOLOGY, _topology),
     Form(MONITOR, _monitor),
     Form(HEADER, _compute_apps),

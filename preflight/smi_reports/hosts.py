@@ -4,8 +4,10 @@ Lines that carry a host's name, blocks under a line that names one, and prompts 
 """
 
 import re
+from collections.abc import Iterator
 
 _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
+_TITLE = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"  # of a host alone, which has no underscore
 _PREFIXES = (
     re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"\[({_NAME})\](?: (?:out|err))?:?(?: |$)"),  # fabric, orte, torchrun
@@ -17,13 +19,23 @@ _HEADINGS = (
     re.compile(rf"^\[\d+\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:\w+@)?({_NAME})\b.*$", re.MULTILINE),
     re.compile(rf"^-{{4,}}\n({_NAME}(?:[,\[][\w.,\[\]-]+)?)(?: \(\d+\))?\n-{{4,}}$", re.MULTILINE),
     re.compile(r"^==> ([^<>\n]{1,200}) <==$", re.MULTILINE),
+    re.compile(rf"^(?:ok|changed|fatal|failed): \[({_NAME})\](?:: [A-Z]+!)? => .*$", re.MULTILINE),
 )  # fmt: skip
 """Ansible, parallel-ssh, dshbak and clush -b, head and tail: what follows each is of one host."""
-_RULED = re.compile(
-    rf"^([=#*-]{{2,}})[ \t]*(?:(?:host|node)(?:name)?:?[ \t]+)?({_NAME})[ \t]*:?[ \t]*[=#*-]{{2,}}$",
-    re.MULTILINE | re.IGNORECASE,
+_UNSURE_HEADINGS = tuple(
+    re.compile(pattern, re.MULTILINE | re.IGNORECASE)
+    for pattern in (
+        rf"^[=#*-]{{2,}}[ \t]*(?:(?:host|node)(?:name)?:?[ \t]+)?({_TITLE})[ \t]*:?[ \t]*[=#*-]{{2,}}$",
+        rf"^#{{1,6}} (?:(?:host|node)(?:name)?:? )?({_TITLE}):?$",
+        rf"^(?:host|node)(?:name)?[=:] ?({_TITLE})$",
+        rf"^({_TITLE}):$",
+        rf"^({_TITLE})$",
+    )
 )
-"""`==== node1 ====` of a loop: what follows it may also be of one command."""
+"""`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
+_COLUMN = re.compile(
+    r"^(?:host|hostname|node|nodename|server), *(?=[a-z_.]+(?: \[[\w/%]+\])?(?:,|$))", re.MULTILINE
+)
 _PROMPT = re.compile(
     rf"^(?:\([\w.-]+\) )?\[?[\w.-]{{1,64}}@({_NAME})[: ][^\n$#%>]{{0,200}}[$#%>](?: .*)?$", re.MULTILINE
 )
@@ -48,16 +60,41 @@ def _are_counts(found: Parts, names: set[str]) -> bool:
     return len(names) == len(found) and all(re.fullmatch(r"[\d.]+", name) for name in names)
 
 
-def headed_parts(text: str) -> tuple[Parts, bool]:
-    """Return (host, text) of each block under a name, and whether the names are surely of hosts."""
+def headed_parts(text: str) -> Parts:
+    """Return (host, text) of each block under a line that a collector prints above what a host answered."""
     for heading in _HEADINGS:
         found = list(heading.finditer(text))
         if found:
-            return _blocks(text, [(match[1], match.start(), match.end()) for match in found]), True
-    found = list(_RULED.finditer(text))
-    if len({match[2] for match in found}) > 1:
-        return _blocks(text, [(match[2], match.start(), match.end()) for match in found]), False
-    return [], False
+            return _blocks(text, [(match[1], match.start(), match.end()) for match in found])
+    return []
+
+
+def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
+    """Yield (host, text) of each block under a title, and whether the titles differ by numbers alone.
+
+    Of titles without a mark around them only those count that differ by their numbers alone.
+    """
+    for number, heading in enumerate(_UNSURE_HEADINGS):
+        found = list(heading.finditer(text))
+        shapes = [re.sub(r"\d+", "0", match[1]) for match in found]
+        shape = max(set(shapes), key=shapes.count) if shapes else ""
+        is_numbered = "0" in shape and len(set(shapes)) == 1
+        if number:
+            found = [match for match, own in zip(found, shapes, strict=True) if own == shape and "0" in own]
+            is_numbered = bool(found)
+        if len({match[1] for match in found}) > 1:
+            yield _blocks(text, [(match[1], match.start(), match.end()) for match in found]), is_numbered
+
+
+def column_parts(text: str) -> Parts:
+    """Return (host, CSV) of a list whose first column is the host, else []."""
+    head = _COLUMN.search(text)
+    if head is None:
+        return []
+    names, *lines = text[head.end() :].split("\n")
+    rows = [line.partition(",") for line in lines if line.count(",") == names.count(",") + 1]
+    found = [(name.strip(), rest.strip()) for name, _, rest in rows]
+    return [(name, f"{names}\n{rows}") for name, rows in _joined(found)]
 
 
 def prompted_parts(text: str) -> Parts:

@@ -224,3 +224,27 @@ def test_a_name_gives_its_capability_or_none(name: str, expected: tuple[int, int
 def test_a_table_in_a_long_log_is_found() -> None:
     log = "step 1 loss 2.5 grad 0.3 a line of a training\n" * 50_000
     assert gpus(log + _TABLE) == gpus(_TABLE + log) == gpus(_TABLE)
+
+
+def test_a_report_of_torch_names_gpus_and_driver() -> None:
+    topology = (
+        "        GPU0    GPU1    CPU Affinity\nGPU0     X      SYS     0-7\nGPU1    SYS      X      8-15\n"
+    )
+    text = (
+        "PyTorch version: 2.3.0\nGPU models and configuration: \nGPU 0: NVIDIA L4\nGPU 1: NVIDIA A40\n\n"
+        f"Nvidia driver version: 535.104.05\nGPU Topology:\n{topology}"
+    )
+    facts = parse_smi(text, "host")
+    assert [gpu.name for gpu in gpus_of(facts)] == ["NVIDIA L4", "NVIDIA A40"]
+    assert "535.104.05" in str(facts.driver)
+    assert [gpu.name for gpu in gpus("GPU models and configuration: GPU 0: NVIDIA L4\n")] == ["NVIDIA L4"]
+
+
+def test_the_kernels_own_information_names_gpus() -> None:
+    text = "".join(
+        f"Model: \t\t NVIDIA A30\nIRQ:   \t\t 18\nGPU UUID: \t {uuid}\nBus Location: \t 0000:{bus}:00.0\n"
+        for uuid, bus in ((_ID.format(2), "41"), ("GPU-????????-????", "07"))
+    )
+    first, second = gpus(text)
+    assert (first.pci_bus_id, second.uuid) == ("0000:07:00.0", _ID.format(2))
+    assert isinstance(first.uuid, Missing)

@@ -1,5 +1,7 @@
 """A saved file of several hosts: each is read as itself, by whatever names it in the file."""
 
+import json
+
 import pytest
 
 from preflight.errors import BadInput
@@ -58,6 +60,10 @@ def test_lines_that_carry_names_are_those_of_their_hosts(mark: str) -> None:
         "----------------\n{}\n----------------",
         "ada@{}:~$ nvidia-smi",
         "[ada@{} ~]$ nvidia-smi",
+        "# {}",
+        "HOST={}",
+        "{}:",
+        "{}",
     ],
 )
 def test_what_stands_under_the_name_of_a_host_is_its_own(heading: str) -> None:
@@ -80,6 +86,32 @@ def test_a_host_that_answered_with_an_error_is_neither_dropped_nor_merged() -> N
     assert [used(facts) for facts in parse_hosts(ansible, "saved")] == [[1], "not-loaded"]
 
 
+@pytest.mark.parametrize("heading", ["--- {} ---", "{}:", "{}", "# {}"])
+def test_a_host_under_a_title_that_did_not_answer_stays(heading: str) -> None:
+    silent = "ssh: connect to host gpu-02 port 22: No route to host\n"
+    text = f"{heading.format('gpu-01')}\n{FREE}{heading.format('gpu-02')}\n{silent}"
+    found = parse_hosts(text, "saved")
+    assert [(facts.host, used(facts)) for facts in found] == [("gpu-01", [1]), ("gpu-02", "error")]
+
+
+def test_json_of_ansible_is_read_host_by_host() -> None:
+    lines = [json.dumps({"out.stdout_lines": text.splitlines()}, indent=4) for text in (FREE, BUSY)]
+    text = "".join(f"ok: [node{at}] => {each}\n" for at, each in enumerate(lines, 1))
+    assert [(facts.host, used(facts)) for facts in parse_hosts(text, "saved")] == [
+        ("node1", [1]),
+        ("node2", [40000]),
+    ]
+    adhoc = json.dumps({"rc": 0, "stdout": BUSY, "stdout_lines": BUSY.splitlines()}, indent=4)
+    (facts,) = parse_hosts(f"node1 | CHANGED => {adhoc}\n", "saved")
+    assert used(facts) == [40000]
+
+
+def test_a_csv_with_a_column_of_hosts_is_read_host_by_host() -> None:
+    text = "host, index, name, memory.used [MiB], memory.total [MiB]\n"
+    text += "".join(f"node{at}, 0, NVIDIA L4, {at} MiB, 23034 MiB\n" for at in (1, 2))
+    assert [used(facts) for facts in parse_hosts(text, "saved")] == [[1], [2]]
+
+
 def test_a_short_list_of_each_host_is_read() -> None:
     text = "node1: GPU 0: NVIDIA L4 (UUID: GPU-1)\nnode2: GPU 0: NVIDIA L4 (UUID: GPU-2)\n"
     assert [facts.host for facts in parse_hosts(text, "saved")] == ["node1", "node2"]
@@ -93,8 +125,18 @@ def test_a_short_list_of_each_host_is_read() -> None:
         "\n".join(prefixed("node1", FREE)),
         "\n".join(f"{at}: {line}" for at, line in enumerate(FREE.splitlines(), 1)),
         f"ada@node1:~$ nvidia-smi\n{FREE}ada@node1:~$ uptime\n",
+        f"# Setup\nnone\n# Output\n{FREE}# Step 1\nx\n# Step 2\ny\n",
+        f"node1\n{FREE}done\nnode1\n",
     ],
-    ids=["headings of commands", "banner of a container", "one name", "numbers of lines", "one prompt"],
+    ids=[
+        "headings of commands",
+        "banner of a container",
+        "one name",
+        "numbers of lines",
+        "one prompt",
+        "headings of a page",
+        "one word",
+    ],
 )
 def test_what_is_no_name_of_a_host_makes_none(text: str) -> None:
     (facts,) = parse_hosts(text, "saved")

@@ -8,7 +8,7 @@ from ..fact import Json, missing, truncate
 
 NO_PROGRAM = (
     r"(?:nvidia-smi(?:\.exe)?['\"]?(?: ?:)? (?:(?:command )?not found|The term .{0,40} is not recognized"
-    r"|is not recognized|No such file or directory)|command not found: nvidia-smi)"
+    r"|is not recognized|No such file or directory|executable file not found)|command not found: nvidia-smi)"
 )
 """The words of a shell that finds no nvidia-smi."""
 

@@ -1,0 +1,37 @@
+"""GPUs in reports of others: `torch.utils.collect_env`, and the kernel's /proc/driver/nvidia/gpus. Pure."""
+
+import re
+from typing import Any
+
+from preflight.smi_reports.table import MAX_GPUS
+
+Tree = dict[str, Any]
+
+COLLECTED = r"^GPU models and configuration:"
+INFORMATION = r"^Model:[ \t]+(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)\b.*\n(?:.*\n){0,4}(?:IRQ|GPU UUID):"
+_LISTED = re.compile(r"GPU (\d{1,2}): ([^\n(]+?)[ \t]*$", re.MULTILINE)
+_DRIVER = re.compile(r"^Nvidia driver version: ([\d.]+)", re.MULTILINE)
+_FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "Device Minor": "minor_number"}
+
+
+def collected_tree(text: str) -> Tree:
+    """Return the GPUs and the driver that collect_env names. Raises ValueError where it names none."""
+    start = text.index("GPU models and configuration:")
+    names = {int(index): name for index, name in _LISTED.findall(text[start:].partition("\n\n")[0])}
+    if not names or max(names) >= MAX_GPUS:
+        raise ValueError("it names no GPU")
+    driver = _DRIVER.search(text)
+    gpus = [{"product_name": names[at]} if at in names else {} for at in range(max(names) + 1)]
+    return {"gpu": gpus, **({"driver_version": driver[1]} if driver else {})}
+
+
+def information_tree(text: str) -> Tree:
+    """Return the GPUs of `cat /proc/driver/nvidia/gpus/*/information`, in the order of their buses."""
+    gpus: list[Tree] = []
+    for label, value in _FIELD.findall(text):
+        if label == "Model":
+            gpus.append({})
+        if label in _PLACES and gpus and "?" not in value:  # only root sees the UUID
+            gpus[-1][_PLACES[label]] = value
+    return {"gpu": sorted(gpus, key=lambda gpu: str(gpu.get("@id", "")))[:MAX_GPUS]}
