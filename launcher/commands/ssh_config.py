@@ -16,7 +16,7 @@ from launcher.transports.ssh.config_export import export_config
 _EXAMPLES = """\b
 Examples:
   gpulaunch ssh-config > ~/.ssh/gpulaunch.conf
-  sed -i '1i Include gpulaunch.conf' ~/.ssh/config     once; then: ssh l40s-01
+  echo >> ~/.ssh/config; sed -i '1i Include gpulaunch.conf' ~/.ssh/config     once; then: ssh l40s-01
   gpulaunch ssh-config > /tmp/c; rsync -e "ssh -F /tmp/c" ckpt/ l40s-01:ckpt/
 """
 
