@@ -104,14 +104,16 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
 
 
 def _note_by_metaclass(it: "Interpreter", node: ast.ClassDef, made: Class) -> None:
-    """Follow `__init__` of the script's own metaclass, which may note each class in a registry."""
+    """Follow a metaclass of the script's own, which may note each class in a registry."""
     words = (word for info in it.mro(id(node)) for word in info.node.keywords if word.arg == "metaclass")
     meta = next((it.evaluate(word.value) for word in words), None)
-    found = (info.names.get("__init__") for info in it.mro(meta.key)) if isinstance(meta, Class) else ()
-    hook = next((item for item in found if isinstance(item, Func)), None)
-    if hook is not None:
-        names = Map(tuple(it.classes[id(node)].names.items()), open=True)
-        seen = unwrap_value(it, node, (Const(node.name), Seq((), open=True), names))
+    found = [info.names for info in it.mro(meta.key)] if isinstance(meta, Class) else []
+    for word in ("__new__", "__init__"):
+        hook = next((names[word] for names in found if word in names), UNKNOWN)
+        if not isinstance(hook, Func):
+            continue
+        held = Map(tuple(it.classes[id(node)].names.items()), open=True)
+        seen = unwrap_value(it, node, (Const(node.name), Seq((), open=True), held))
         dead = it.state.dead
         calls.call_function(it, Func(hook.key, hook.frame, made), seen)
         it.state.dead = dead

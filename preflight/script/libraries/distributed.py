@@ -76,7 +76,7 @@ def _gathering(it: Interpreter, call: Call) -> Value:
 def spawn(it: Interpreter, call: Call) -> Value:
     """torch.multiprocessing.spawn(f, args): f is called with a rank before its arguments."""
     func, args = call.get("fn", 0), call.get("args", 1)
-    if isinstance(func, Func):
+    if isinstance(func, (Func, Ref)):
         given = args.items if isinstance(args, Seq) else ()
         invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
     return UNKNOWN

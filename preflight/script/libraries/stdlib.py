@@ -13,6 +13,7 @@ from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
     UNKNOWN,
+    Class,
     Const,
     Dtype,
     Element,
@@ -133,11 +134,24 @@ _MAPPINGS = (
 """Dictionaries, most of them with their entries as attributes."""
 
 
+_OF_A_CLASS = 4
+"""Arguments of type.__new__() that makes a class; an object is made of its class alone."""
+
+
 def _super(it: Interpreter, call: Call) -> Value:
     del call
     names = it.state.frames.get(it.frame, {})
     first = next(iter(names.values()), UNKNOWN)
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    if isinstance(first, Class) and info is not None and getattr(info.node, "name", "") == "__new__":
+        return ExternalName("builtins.type")
     return Method(first, "super") if isinstance(first, Ref) else UNKNOWN
+
+
+def _made_class(it: Interpreter, call: Call) -> Value:
+    """type.__new__(metaclass, name, bases, names): the class that is being made represents its metaclass."""
+    del it
+    return call.args[0] if len(call.args) >= _OF_A_CLASS else UNKNOWN
 
 
 def _deepcopy(it: Interpreter, call: Call) -> Value:
@@ -231,6 +245,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "asyncio.run": _same_text,
     "importlib.import_module": _module,
     "builtins.super": _super,
+    "builtins.type.__new__": _made_class,
     "tqdm.tqdm": _same,
     "tqdm.auto.tqdm": _same,
     "tqdm.trange": _range,
