@@ -69,12 +69,12 @@ import os
 def out(data):
     view = memoryview(data)
     while view: view = view[os.write(1, view):]
-for n in range(0, 130_000, 1000):
+for n in range(0, 50_000, 1000):
     lines = (b"line %07d of what a script prints while it does not train" % m for m in range(n, n + 1000))
     out(b"\\n".join(lines) + b"\\n")
 out(b"y" * 50_000_000 + b"\\n")
-for n in range(12):
+for n in range(4):
     out(bytes(range(256)) * 4096 + b"\\x1b[2J\\x1b]0;title\\x07" + str(n).encode() + b"\\n")
 out(b"no newline at the end \\xff\\xfe")
 """
-"""70 MB: many lines, one of 50 MB, binary, what clears a screen and renames its window, no last newline."""
+"""57 MB: many lines, one of 50 MB, binary, what clears a screen and renames its window, no last newline."""

@@ -173,6 +173,7 @@ def test_a_killed_rank_gives_its_signal(lab: Lab, cli: Cli) -> None:
 
 def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
     first, second = (host.name for host in lab.hosts[:2])
+    cli.without_torch()  # test_run_fsdp.py does the same to the real launchers
     cli.write(UP, processes_per_host={first: 2, second: 1})
     running = cli.start(names(lab, 2))
     running.until(lambda text: text.count("] up ") == 3)

@@ -1,16 +1,18 @@
 """Recorded `nvidia-smi -q -x` becomes a profile, and the simulated NVML then says what was recorded."""
 
 import re
-from itertools import pairwise
+from collections.abc import Callable
+from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from tests.extra_recordings import extra
 from tests.lab.silicon import main
-from tests.lab.silicon.ask import ask, smi
+from tests.lab.silicon.ask import Call, ask, smi
 from tests.lab.silicon.families import capability_of
 from tests.lab.silicon.from_xml import functions_missing, profile_from_xml
 from tests.lab.silicon.profile import (
@@ -71,17 +73,49 @@ CHECKED: tuple[tuple[str, str, list[Any]], ...] = (
 )
 
 
+COMMON: tuple[Call, ...] = (
+    ("nvmlDeviceGetName", []),
+    ("nvmlDeviceGetUUID", []),
+    ("nvmlDeviceGetMemoryInfo", []),
+    ("nvmlDeviceGetPowerUsage", []),
+    *((function, arguments) for _, function, arguments in CHECKED),
+)
+
+
+class Answers(NamedTuple):
+    """What NVML says of each GPU of a recording: to COMMON, of compute and graphics processes, and to ALL."""
+
+    common: list[list[Any]]
+    processes: list[list[Any]]
+    every: list[list[Any]]
+
+
+def process_calls(profile: Profile) -> tuple[Call, ...]:
+    version = "_v2" if "nvmlDeviceGetComputeRunningProcesses_v3" in profile.missing else "_v3"
+    return tuple((f"nvmlDeviceGet{kind}RunningProcesses{version}", []) for kind in ("Compute", "Graphics"))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Answers]:
+    """One process for each recording answers all that the tests ask of it."""
+
+    @cache
+    def answers_of(path: Path) -> Answers:
+        profile = recorded(path)
+        groups = (COMMON, process_calls(profile), [question.call for question in ALL])
+        read = ask(
+            stage(profile, tmp_path_factory.mktemp("gpus")), [call for calls in groups for call in calls]
+        )
+        ends = [0, *accumulate(len(calls) for calls in groups)]
+        return Answers(*([gpu[start:end] for gpu in read["gpu"]] for start, end in pairwise(ends)))
+
+    return answers_of
+
+
 @every_recording
-def test_nvml_says_what_the_recording_says(path: Path, tmp_path: Path) -> None:
+def test_nvml_says_what_the_recording_says(path: Path, answers: Callable[[Path], Answers]) -> None:
     gpus = ET.fromstring(path.read_text()).findall("gpu")
-    calls = [(function, arguments) for _, function, arguments in CHECKED]
-    texts: list[tuple[str, list[Any]]] = [
-        ("nvmlDeviceGetName", []),
-        ("nvmlDeviceGetUUID", []),
-        ("nvmlDeviceGetMemoryInfo", []),
-        ("nvmlDeviceGetPowerUsage", []),
-    ]
-    read = ask(stage(recorded(path), tmp_path), [*texts, *calls])["gpu"]
+    read = answers(path).common
     assert len(read) == len(gpus)
     for gpu, (name, uuid, memory, power, *numbers) in zip(gpus, read, strict=True):
         assert name == gpu.findtext("product_name")
@@ -97,17 +131,13 @@ def test_nvml_says_what_the_recording_says(path: Path, tmp_path: Path) -> None:
 
 
 @every_recording
-def test_nvml_lists_the_processes_of_the_recording(path: Path, tmp_path: Path) -> None:
+def test_nvml_lists_the_processes_of_the_recording(path: Path, answers: Callable[[Path], Answers]) -> None:
     profile = recorded(path)
     gpus = ET.fromstring(path.read_text()).findall("gpu")
-    version = "_v2" if "nvmlDeviceGetComputeRunningProcesses_v3" in profile.missing else "_v3"
-    if f"nvmlDeviceGetComputeRunningProcesses{version}" in profile.missing:
+    if process_calls(profile)[0][0] in profile.missing:
         pytest.skip("this driver's process list is older than pynvml's oldest call")
-    calls: list[tuple[str, list[Any]]] = [
-        (f"nvmlDeviceGet{kind}RunningProcesses{version}", []) for kind in ("Compute", "Graphics")
-    ]
-    for gpu, answers in zip(gpus, ask(stage(profile, tmp_path), calls)["gpu"], strict=True):
-        for letter, found in zip("CG", answers, strict=True):
+    for gpu, listed in zip(gpus, answers(path).processes, strict=True):
+        for letter, found in zip("CG", listed, strict=True):
             infos = gpu.findall("processes/process_info")
             wanted = [info for info in infos if letter in (info.findtext("type") or "")]
             if not infos and isinstance(found, dict):
@@ -123,10 +153,10 @@ def test_nvml_lists_the_processes_of_the_recording(path: Path, tmp_path: Path) -
 
 
 @every_recording
-def test_every_call_answers_as_the_profile_of_the_recording(path: Path, tmp_path: Path) -> None:
-    profile = recorded(path)
-    read = ask(stage(profile, tmp_path), [question.call for question in ALL])["gpu"]
-    assert list(differences(profile, read)) == []
+def test_every_call_answers_as_the_profile_of_the_recording(
+    path: Path, answers: Callable[[Path], Answers]
+) -> None:
+    assert list(differences(recorded(path), answers(path).every)) == []
 
 
 @every_recording
