@@ -34,6 +34,7 @@ from tests.lab.silicon.ask import environment
 from tests.lab.silicon.profile import ListedProcess
 from tests.launcher.terminal import CHECKOUT
 from tests.launcher.top_screen import ALTERNATE, NORMAL, Seen
+from tests.users import own_gpus
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +42,13 @@ needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated 
 TITLE = "\x1b]0;pwned\x07"
 
 
-def l40s(pid: int = 0, *, name: str = "NVIDIA L40S") -> Profile:
+def l40s(home: Path, pid: int = 0, *, name: str = "NVIDIA L40S") -> Profile:
     """Two L40S; a process holds the first, which is hot."""
     resting = load_profile("2xl40s")
     values = {"memory.used_mib": "30123", "utilization.gpu": "97", "temperature.gpu_c": "83", "name": name}
     held = (ListedProcess(pid, "C", 30000, "python"),) if pid else ()
     first = replace(resting.gpus[0], values={**resting.gpus[0].values, **values}, processes=held)
-    return replace(resting, gpus=(first, resting.gpus[1]))
+    return own_gpus(replace(resting, gpus=(first, resting.gpus[1])), home)
 
 
 class Monitor:
@@ -87,8 +88,8 @@ class Monitor:
 
 @needs_cc
 def test_the_monitor_tells_numbers_changes_of_processes_and_the_progress_of_runs(tmp_path: Path) -> None:
-    child = subprocess.Popen(["sleep", "60"])
-    profile = l40s(child.pid)
+    child = subprocess.Popen(["sleep", "600"])
+    profile = l40s(tmp_path, child.pid)
     uuids = [gpu.values["uuid"] for gpu in profile.gpus]
     (tmp_path / "rank-0.log").write_text("step 1/9\n")
     (tmp_path / "state.json").write_text("{}")
@@ -119,7 +120,7 @@ def test_the_monitor_tells_numbers_changes_of_processes_and_the_progress_of_runs
         assert monitor.answer()["watch"] != first["watch"]
         assert monitor.process.stdin is not None
         monitor.process.stdin.close()
-        assert monitor.process.wait(5) == 0
+        assert monitor.process.wait(30) == 0
     finally:
         monitor.close()
         child.kill()
@@ -210,9 +211,9 @@ def seen(tmp_path: Path) -> Iterator[Callable[..., Seen]]:
 def test_at_a_terminal_pages_keys_and_dialogs_work_and_the_terminal_comes_back(
     seen: Callable[..., Seen], tmp_path: Path
 ) -> None:
-    child = subprocess.Popen(["sleep", "60"])
+    child = subprocess.Popen(["sleep", "600"])
     try:
-        profile = l40s(child.pid, name=f"L40S {TITLE}")
+        profile = l40s(tmp_path, child.pid, name=f"L40S {TITLE}")
         metrics = tmp_path / "top.prom"
         env = environment(stage(profile, tmp_path / "silicon"))
         top = seen(env, "localhost", "--interval", "0.5", "--prometheus", str(metrics))
@@ -266,7 +267,11 @@ def test_an_exception_gives_the_terminal_back() -> None:
 
 @needs_cc
 def test_without_a_terminal_there_is_one_table(tmp_path: Path) -> None:
-    env = {**environment(stage(l40s(), tmp_path / "silicon")), "HOME": str(tmp_path), "XDG_STATE_HOME": ""}
+    env = {
+        **environment(stage(l40s(tmp_path), tmp_path / "silicon")),
+        "HOME": str(tmp_path),
+        "XDG_STATE_HOME": "",
+    }
     argv = [sys.executable, "-m", "launcher.cli", "top", "localhost"]
     done = subprocess.run(
         argv, cwd=CHECKOUT, env=env, capture_output=True, text=True, timeout=60, check=False
