@@ -83,7 +83,8 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """Every GPU answers the driver.
 
     A lost GPU has fallen off the bus or its firmware died; every call to it fails until the host is
-    power-cycled (lost) or the GPU is reset (reset required).
+    power-cycled (lost) or the GPU is reset (reset required). A GPU of which neither name nor temperature can
+    be read (`ERR!` in nvidia-smi) hangs in its firmware: the others work, and a rank on it does not start.
 
     Fix: root: `nvidia-smi --gpu-reset`, or a cold boot; ask the administrator.
     Source: NVML errors 15 (GPU is lost) and 16 (reset required); NVIDIA's Xid catalogue, Xid 79.
@@ -102,6 +103,19 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
                 f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
                 gpu=gpu.index,
             )
+        elif _answers_nothing(gpu):
+            yield Problem(
+                "the GPU answers no question, not even that for its name or temperature",
+                "sudo dmesg | grep -i xid (119 and 120 are its firmware); sudo nvidia-smi --gpu-reset -i "
+                f"{gpu.index}, or ask the administrator to power-cycle the host",
+                gpu=gpu.index,
+            )
+
+
+def _answers_nothing(gpu: Gpu) -> bool:
+    """Whether the driver has an error for what it knows of every GPU that works."""
+    values = (gpu.name, gpu.temperature_c)
+    return all(isinstance(value, Missing) and value.code == "error" for value in values)
 
 
 def _facts_of(gpu: Gpu) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _LEAST_INDENT = 2
+_SIZE = re.compile(r"^\s+(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _UUID = re.compile(
     r"^\s+GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
@@ -55,9 +56,10 @@ def q_tree(text: str) -> Tree:
 
 
 def _cut_width(lines: list[str]) -> int:
-    """Return the length at which all lines are cut, as a UUID shows that is not whole; 0 where none does."""
+    """Return the length at which all lines are cut, as a UUID or size shows that is not whole; else 0."""
     width = max(map(len, lines))
-    return width if any(len(line) == width and _UUID.match(line) for line in lines) else 0
+    at_end = [line for line in lines if len(line) == width]
+    return width if any(_UUID.match(line) or _SIZE.match(line) for line in at_end) else 0
 
 
 def _mark_cut_sizes(group: Any, names: tuple[str, ...]) -> None:

@@ -72,6 +72,7 @@ def _rows_tree(lines: list[str], absent: Tree) -> Tree:
     except csv.Error as error:
         raise ValueError(f"its CSV is malformed: {error}") from None
     names = [re.sub(r" \[.*\]$", "", name.strip()) for name in rows[0]]
+    rows = [rows[0], *(row for row in rows[1:] if not row or row[0].strip() != names[0])]  # the names, cut
     has_units = any(value.endswith(" MiB") for row in rows[1:] for value in row)
     tree: Tree = {"gpu": []}
     for number, row in enumerate(rows[1:], 1):

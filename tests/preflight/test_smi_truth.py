@@ -129,3 +129,13 @@ def test_the_mps_server_is_known_where_its_name_is_cut() -> None:
     found = read(_TABLE.replace("|    0   N/A  N/A ", row + "|    0   N/A  N/A ", 1))[0].processes
     assert not isinstance(found, Missing)
     assert found[0].kind == "mps"
+
+
+def test_a_header_that_the_end_of_the_file_cuts_is_no_gpu() -> None:
+    command = "$ nvidia-smi --query-gpu=name,memory.used,memory.total --format=csv\n"
+    assert read(command + "name, memory.used [MiB], memory.to") == ()
+
+
+def test_a_pid_at_the_width_at_which_all_lines_are_cut_is_no_pid() -> None:
+    text = "\n".join(line[:46] for line in _Q.split("\n") if "GPU UUID" not in line)
+    assert not any(f"pid {pid}" in stated(gpu) for gpu in read(text) for pid in (4, 42, 424, 4243))
