@@ -205,9 +205,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    gc.set_threshold(
-        50_000, 20, 20
-    )  # few of our objects are in circles; looking for them cost 5 % of a preflight
+    # Few of our objects are in circles; looking for them cost 5 % of a preflight.
+    gc.set_threshold(50_000, 20, 20)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error

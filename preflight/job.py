@@ -35,9 +35,8 @@ class EngineTraits:
 class CommandRequest:
     """What a command such as `torchrun --nproc_per_node 4 train.py` asks for, beyond keys of a run config."""
 
-    executable: str = (
-        ""  # a program that is not a Python script: started as it is, in place of `python SCRIPT`
-    )
+    # A program that is not a Python script: started as it is, in place of `python SCRIPT`.
+    executable: str = ""
     ranks_per_host: int | dict[str, int] | None = None  # at most; fewer where fewer GPUs are free
     host_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of these hosts only these GPUs
     exclude_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)

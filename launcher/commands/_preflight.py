@@ -212,9 +212,8 @@ def _from_files(
         facts = [load_recording(path) for path in options.recordings]
     job = request.job
     if options.smi_files and job.gpus == "auto":
-        job = replace(
-            job, gpus="all"
-        )  # who hands in what nvidia-smi said asks about GPUs, even if it found none
+        # Who hands in what nvidia-smi said asks about GPUs, even if it found none.
+        job = replace(job, gpus="all")
     named = {host.host: host for host in facts}
     if len(named) < len(facts):
         raise BadInput("two files are of the same host", "judge them one after the other")

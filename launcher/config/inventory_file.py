@@ -116,9 +116,8 @@ class _Reader:
     def hosts(self, data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, HostEntry]:
         raw: dict[str, dict[str, Any]] = {}
         from_range: dict[str, str] = {}
-        ordered = sorted(
-            data, key=lambda name: "[" not in name
-        )  # ranges first, so that plain names refine them
+        # Ranges first, so that plain names refine them.
+        ordered = sorted(data, key=lambda name: "[" not in name)
         for written in ordered:
             for name, values in self._expand(written, data[written]).items():
                 if name in raw and ("[" in written or name not in from_range):

@@ -14,9 +14,8 @@ MAX_KEY = 200  # characters; each value carries the path of keys to it
 MAX_PATHS = 1 << 24  # characters of all those paths
 _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
-_BARE_RANGE = re.compile(
-    r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*"
-)  # from the start of a word alone: linear
+# From the start of a word alone: linear.
+_BARE_RANGE = re.compile(r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*")
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge", "value")

@@ -143,9 +143,8 @@ def read_settings(content: object, source: str) -> AccelerateSettings:
     strategy = _strategy(content, source)
     found = {name: dict(_section(content, name, source)) for name in SECTIONS if content.get(name)}
     sections = {name: section for name, section in found.items() if section}
-    if (
-        content.get("dynamo_backend") and str(content["dynamo_backend"]).upper() != "NO"
-    ):  # accelerate before 0.20
+    # Accelerate before 0.20.
+    if content.get("dynamo_backend") and str(content["dynamo_backend"]).upper() != "NO":
         sections["dynamo_config"] = {"dynamo_backend": str(content["dynamo_backend"])}
     replaced = list(_owned_keys(content))
     request = _request(content, source)

@@ -61,9 +61,8 @@ class Cleanup:
 
     lost: Mapping[str, str] = field(default_factory=dict)  # why
     still_running: tuple[str, ...] = ()  # lost hosts on which the run continues, as far as is known
-    remaining_pids: Mapping[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # pids that could not be ended
+    # Pids that could not be ended.
+    remaining_pids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     port_free: bool | None = None  # the main port, on the main host; None: there is none, or unknown
 
     @property
@@ -80,9 +79,8 @@ class Measurements:
     usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
     usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
     clock_offset_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
-    rehearsal: Mapping[int, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # by rank: what its guard measured
+    # By rank: what its guard measured.
+    rehearsal: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     deep: Mapping[int, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)  # rank -> its reports
     guard_events: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 

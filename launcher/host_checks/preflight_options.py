@@ -24,10 +24,8 @@ class PreflightOptions:
     skip: tuple[str, ...] = ()
     cache: FactCache | None = None  # facts of earlier answers that hosts need not send again
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
-    sent: "ScriptFile | None" = (
-        None  # the script that travels with the launch: read locally, as it will be on the host
-    )
+    # The script that travels with the launch: read locally, as it will be on the host.
+    sent: "ScriptFile | None" = None
     while_waiting: Callable[[], object] | None = None  # called once, while a host works on its answer
-    script_after_sync: "ScriptFile | None" = (
-        None  # the script in a tree that a sync will bring, working directory and all
-    )
+    # The script in a tree that a sync will bring, working directory and all.
+    script_after_sync: "ScriptFile | None" = None

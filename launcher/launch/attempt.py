@@ -120,9 +120,8 @@ class Attempt(FollowedRun):
         for name, text in self._launch.extra_files:
             self._book.store(name, text)
         follow = self._launch.follow
-        if (
-            follow.keeps_record and not follow.disconnect.slurm_job
-        ):  # no client reaches those nodes once the job is over
+        # No client reaches those nodes once the job is over.
+        if follow.keeps_record and not follow.disconnect.slurm_job:
             entries, named = self._launch.entries, self._launch.identity_file
             keys = {entry.name: named or entry.identity_file for entry in entries}
             save_run_record(build_run_record(self._plan, self._plan.nodes[0], entries), keys)

@@ -25,9 +25,8 @@ class FollowOptions:
     """How a run is followed, and its disconnect policy."""
 
     disconnect: DisconnectOptions = DisconnectOptions()
-    choose: Callable[[], InterruptChoice] | None = (
-        None  # asks at a terminal what Ctrl-C shall do; None: it stops
-    )
+    # Asks at a terminal what Ctrl-C shall do; None: it stops.
+    choose: Callable[[], InterruptChoice] | None = None
     logs: Path = Path("gpulaunch-runs")
     all_ranks: bool = False  # every line of every rank, of however many
     detach: bool = False  # leave the run once its ranks are as planned
@@ -55,9 +54,8 @@ class LaunchRequest:
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
     restart: RestartSpec | None = None  # how the run may be started again; None: not at all
-    on_started: Callable[[str], None] | None = (
-        None  # called with the run id once all hosts have started, with their claims taken
-    )
+    # Called with the run id once all hosts have started, with their claims taken.
+    on_started: Callable[[str], None] | None = None
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: StartProgram

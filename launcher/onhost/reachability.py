@@ -39,9 +39,8 @@ def listen(request: dict[str, Any]) -> int:
         try:
             listener = open_listener(wanted)
         except OSError as error:
-            ports.append(
-                [wanted, os.strerror(error.errno or 0)]
-            )  # strerror alone, without the address that create_server adds
+            # strerror alone, without the address that create_server adds.
+            ports.append([wanted, os.strerror(error.errno or 0)])
             continue
         listeners.append(listener)
         ports.append([listener.getsockname()[1], ""])

@@ -59,9 +59,8 @@ class Plan:
     reasons: tuple[DecisionReason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
     engine: str = "accelerate"  # which engine of launcher/engines/ starts the ranks
-    hang_timeout_s: float | None = (
-        None  # without a sign of life for so long, it is ended; None: it is reported
-    )
+    # Without a sign of life for so long, it is ended; None: it is reported.
+    hang_timeout_s: float | None = None
 
     @property
     def opens_port(self) -> bool:

@@ -26,9 +26,8 @@ def explain_no_answer(
         return _old_python(host, python, one_line(stderr.split(b"\n")[-1], 40))
     if status == _WRONG_USAGE and _NO_SUCH_OPTION.encode() in stderr:
         return _old_python(host, python, "2")
-    if (
-        status is not None and 0 < status < _CANNOT_START[0] and not said
-    ):  # every program of ours that fails says why on stderr
+    # Every program of ours that fails says why on stderr.
+    if status is not None and 0 < status < _CANNOT_START[0] and not said:
         words = last_lines(noise) or "it said nothing"
         return LoginShellDisabled(
             host,

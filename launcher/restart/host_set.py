@@ -30,9 +30,8 @@ class SparePolicy:
 
     spares: tuple[HostEntry, ...]
     exclude: bool
-    prepare_spare: Callable[
-        [HostEntry], None
-    ]  # what a spare gets before it takes part; raises GpulaunchError
+    # What a spare gets before it takes part; raises GpulaunchError.
+    prepare_spare: Callable[[HostEntry], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,10 @@ class HostAssignment:
     spares: tuple[HostEntry, ...] = ()  # not used so far, in order
     excluded: Mapping[str, str] = field(default_factory=dict)  # host left out -> why
     replaces: Mapping[str, str] = field(default_factory=dict)  # host that came in -> whose place it has
-    reduced_gpus: Mapping[str, str] = field(
-        default_factory=dict
-    )  # host -> why it continues without some of its GPUs
-    fallbacks: Mapping[str, HostEntry] = field(
-        default_factory=dict
-    )  # left out, could continue with fewer GPUs
+    # Host -> why it continues without some of its GPUs.
+    reduced_gpus: Mapping[str, str] = field(default_factory=dict)
+    # Left out, could continue with fewer GPUs.
+    fallbacks: Mapping[str, HostEntry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

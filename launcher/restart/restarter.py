@@ -43,9 +43,8 @@ class RestartContext:
 
     options: RestartOptions
     spares: tuple[HostEntry, ...]
-    prepare_spare: Callable[
-        [HostEntry], None
-    ]  # what a spare gets before it takes part; raises GpulaunchError
+    # What a spare gets before it takes part; raises GpulaunchError.
+    prepare_spare: Callable[[HostEntry], None]
     on_preflight: Callable[[PreflightResult], None]
     follow_other: Callable[[str], Outcome | None]  # a start that another client or the host has made
     syncs: bool = False  # hosts got the working tree

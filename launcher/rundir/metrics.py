@@ -103,9 +103,8 @@ def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
 
 
 def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
-    text = (
-        _SEQUENCE.sub("", text) if "\x1b" in text else text
-    )  # colours, and a cursor that comes up from a bar
+    # Colours, and a cursor that comes up from a bar.
+    text = _SEQUENCE.sub("", text) if "\x1b" in text else text
     bar = _BAR.search(text)
     beside = bar is not None and int(bar[2]) < found.longest_bar  # of epochs or an evaluation
     step = bar or _STEP.search(text)

@@ -35,9 +35,8 @@ class FetchResult:
 
     files: int = 0
     bytes: int = 0
-    skipped: list[str] = field(
-        default_factory=list
-    )  # what could not be read on the host, each with its reason
+    # What could not be read on the host, each with its reason.
+    skipped: list[str] = field(default_factory=list)
     absent: tuple[str, ...] = ()  # of the chosen paths, those that the host does not have
 
 

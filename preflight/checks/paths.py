@@ -77,9 +77,8 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
     Source: statvfs; thresholds `disk_free_percent`, `disk_free_mib`, `free_inodes_percent` of `expect:`.
     """
     reported: set[object] = set()
-    for item in sorted(
-        paths, key=lambda item: item.role not in _NEEDED
-    ):  # a mount is reported for what matters
+    # A mount is reported for what matters.
+    for item in sorted(paths, key=lambda item: item.role not in _NEEDED):
         mount = (item.source, item.free_mib)
         if mount in reported:
             continue

@@ -54,9 +54,8 @@ def asked_paths(ask: ProbeRequest) -> dict[str, str]:
         os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
     )
     state = os.environ.get("XDG_STATE_HOME", "")
-    state = (
-        state if os.path.isabs(state) else "~/.local/state"
-    )  # as launcher/onhost/supervisor/run_dir.py has it
+    # As launcher/onhost/supervisor/run_dir.py has it.
+    state = state if os.path.isabs(state) else "~/.local/state"
     defaults = {
         "hf_cache": home,
         "tmp": os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 - asked about, not used

@@ -51,7 +51,6 @@ class GuardExit:
         distributed = sys.modules.get("torch.distributed")  # a rehearsal: every rank is at this same step
         if distributed is None or not distributed.is_available() or not distributed.is_initialized():
             return
-        if "nccl" in str(
-            distributed.get_backend()
-        ):  # gloo's group is the rank's: see join_gloo in ../rank/exit.py
+        # gloo's group is the rank's: see join_gloo in ../rank/exit.py.
+        if "nccl" in str(distributed.get_backend()):
             distributed.destroy_process_group()

@@ -8,8 +8,6 @@ from .rank_exit import STOP_EXIT, GuardExit
 from .training_state import TrainingState
 from .violation import Violation
 
-MAX_REPORTS = 1
-
 
 class GuardReporter:
     """Reporter that reports each violation once, and ends the rank where the policy is to stop."""
@@ -18,15 +16,15 @@ class GuardReporter:
         self.stops = stops  # the policy; off when it is too late to stop
         self._training = training
         self._leaving = leaving
-        self._said: dict[str, int] = {}
+        self._said: set[str] = set()
 
     def report(self, wrong: Violation, step: int) -> None:
         """Report a violation once; end the rank where the policy is to stop."""
         stops = wrong.fatal and self.stops
         key = "%s %s" % (wrong.code, wrong.message[:12])
-        self._said[key] = self._said.get(key, 0) + 1
-        if self._said[key] > MAX_REPORTS and not stops:
+        if key in self._said and not stops:
             return
+        self._said.add(key)
         training = self._training
         about = wrong.parameters
         names = names_of(training.torch, about, training.optimizers) if len(about) else []

@@ -53,9 +53,8 @@ class Chart:
     from_zero: bool = False
     y_high: float | None = None  # at least so much of the y axis is shown
     smooth: bool = False  # a noisy curve gets its running mean on top
-    bucket_reduce: Aggregate | None = (
-        None  # what is drawn of a share of a long series, instead of its extremes
-    )
+    # What is drawn of a share of a long series, instead of its extremes.
+    bucket_reduce: Aggregate | None = None
 
 
 def render_svg(chart: Chart) -> str:

@@ -27,9 +27,8 @@ def select_pids(walk: ProcessWalk) -> set[int]:
         if pid in walk.kernel or pid in mine:
             continue
         files = walk.gpu_files.get(pid)
-        holds_gpu = (
-            isinstance(files, list) and files != []
-        )  # unreadable: another user's, no reason to send it
+        # unreadable: another user's, no reason to send it.
+        holds_gpu = isinstance(files, list) and files != []
         if stat.state in "ZTtD" or stat.comm in _WORKER_COMMS or holds_gpu or _is_launch(stat):
             core.add(pid)
     core -= mine
