@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._answer import confirm
-from launcher.commands._end_notice import create_notice, deliver
 from launcher.commands._host_access import ask_options
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_request import LaunchOptions, RunRequest
+from launcher.commands._on_end_notice import create_notice, deliver
 from launcher.commands._preflight_report import print_report, shorten_error
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
@@ -28,7 +28,7 @@ from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
-from launcher.planning.end_notice import HeldNotice
+from launcher.planning.on_end_notice import HeldNotice
 from launcher.planning.script_file import read_script_after_sync, read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool

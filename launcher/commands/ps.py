@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from launcher.commands._end_notice import deliver_due
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
+from launcher.commands._on_end_notice import deliver_due
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines

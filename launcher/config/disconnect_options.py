@@ -5,7 +5,7 @@ lost.
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from launcher.config.stop_options import RANK_0, BeforeStop
+from launcher.config.before_stop_options import RANK_0, BeforeStop
 from preflight.frozen import dataclass
 
 DisconnectPolicy: TypeAlias = Literal["continue", "stop"]

@@ -22,9 +22,9 @@ from launcher.config.disconnect_options import (
     DEFAULT_TIMEOUT_S,
     DisconnectOptions,
 )
-from launcher.config.end_options import EndCommand
 from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST
+from launcher.config.on_end_options import EndCommand
 from launcher.config.rendezvous_imports import refuse_other_rendezvous
 from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS

@@ -6,6 +6,7 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu
+from preflight.checks.xids import explain_xid
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -139,35 +140,3 @@ def _recent(facts: HostFacts, xid: Xid, within_s: float) -> bool:
 def _when(facts: HostFacts, xid: Xid) -> str:
     age = _age(facts, xid)
     return "since boot" if age is None else f"{round_duration(age)} ago"
-
-
-XIDS: dict[int, str] = {
-    13: "graphics engine exception: usually a program's out-of-bounds access",
-    31: "memory page fault: usually a program's illegal address",
-    43: "GPU stopped processing for a program: the program's own fault",
-    45: "preemptive cleanup: a program was ended",
-    48: "double-bit ECC error: memory the GPU could not correct",
-    56: "display engine error",
-    61: "internal micro-controller breakpoint",
-    62: "internal micro-controller halt",
-    63: "row remap or page retirement recorded",
-    64: "row remap or page retirement failed",
-    68: "video processor exception",
-    69: "graphics engine class error",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    92: "high rate of single-bit ECC errors",
-    94: "contained ECC error: the program that hit it was ended",
-    95: "uncontained ECC error: every program on the GPU is affected",
-    109: "context switch time-out",
-    119: "the GPU's system processor (GSP) does not answer",
-    120: "the GPU's system processor (GSP) failed",
-    140: "unrecovered ECC error",
-    143: "GPU initialisation failed",
-    154: "the driver asks for a recovery action",
-}
-
-
-def explain_xid(code: int) -> str:
-    """Return what an Xid means, for a message."""
-    return XIDS.get(code, "see NVIDIA's Xid catalogue")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config.end_options import EndCommand
+from launcher.config.on_end_options import EndCommand
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.planning.end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
+from launcher.planning.on_end_notice import EndNotice, HeldNotice, list_due_runs, notices_dir
 from launcher.transports.base import OpenOptions
 from launcher.transports.command_consent import Consent, read_allowed_commands
-from launcher.transports.end_command import run_end_command
+from launcher.transports.on_end_command import run_end_command
 from tests.launcher.run_plans import run_id
 from tests.launcher.via_hosts import NOBODY
 

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from launcher.commands.schema import command
 from launcher.config import fields as kinds
 from launcher.config import schema
+from launcher.config.before_stop_options import BEFORE_STOP_KEYS, BeforeStop
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
-from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStop
 from launcher.config.sync_options import SYNC_KEYS
 from launcher.config.yaml_text import parse_text
 from launcher.config.yaml_tree import ConfigIssues

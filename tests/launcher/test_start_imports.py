@@ -26,7 +26,7 @@ ONLY_SOME_RUNS = (
     "launcher.remote.client_pack",  # `restart:`
     "launcher.restart.decision",
     "launcher.rundir.metrics",  # a rank that has printed
-    "launcher.transports.end_command",  # `on_end:`
+    "launcher.transports.on_end_command",  # `on_end:`
     "click.shell_completion",  # a person who types
     "preflight.checks.deep",  # --deep
     "preflight.deep.measurements",

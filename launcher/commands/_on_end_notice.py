@@ -9,7 +9,7 @@ from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.errors import GpulaunchError
-from launcher.planning.end_notice import EndNotice, HeldNotice, list_due_runs
+from launcher.planning.on_end_notice import EndNotice, HeldNotice, list_due_runs
 from launcher.terminal.output import echo
 from preflight.errors import BadInput
 
@@ -23,7 +23,7 @@ def create_notice(config: RunConfig, logs: Path) -> HeldNotice | None:
 
 def deliver(held: HeldNotice, document: Mapping[str, Any]) -> str:
     """Run the command with how the run has ended; return why it failed in one line, "" when it did not."""
-    from launcher.transports.end_command import run_end_command  # noqa: PLC0415 - few runs have an `on_end:`
+    from launcher.transports.on_end_command import run_end_command  # noqa: PLC0415 - few runs have an `on_end:`
 
     held.settle()
     return run_end_command(held.notice.words, document, cwd=held.notice.cwd)
