@@ -67,66 +67,62 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None) -> Choice:
     if all(preparations.is_setup(_without_sudo(one.words)) for one in found):
         preparations.refuse_setup(_without_sudo(found[0].words))
     kept = _without_setup(found)
-    said = tuple(
-        f"{_two(one.words)}: {_FIRST}"
-        for one in found
-        if one not in kept and not preparations.asks_settings(one.words)
-    )
-    first = kept[0]
+    left_out = (found[at].words for at in sorted(set(range(len(found))).difference(kept)))
+    said = tuple(f"{_two(words)}: {_FIRST}" for words in left_out if not preparations.asks_settings(words))
+    first = found[kept[0]]
     if len(kept) == 1:
-        return Choice(found.index(first), 1, said)
-    if kept[1].ended == "|":
-        raise _piped(kept[1].words)
+        return Choice(kept[0], 1, said)
+    if found[kept[1]].ended == "|":
+        raise _piped(found[kept[1]].words)
     own = _without_node(first.words)
-    if len(own) < len(first.words) and all(_without_node(one.words) == own for one in kept):
+    if len(own) < len(first.words) and all(_without_node(found[at].words) == own for at in kept):
         nodes = f"{_program(first.words)}: the text has it for {len(kept)} nodes, and gpulaunch for each host"
-        return Choice(found.index(first), 1, (*said, nodes))
-    distinct = _distinct(kept)
+        return Choice(kept[0], 1, (*said, nodes))
+    distinct = _distinct(found, kept)
     if len(distinct) == 1:
         times = f"{_program(first.words)}: the text starts it {len(kept)} times, and gpulaunch once"
-        return Choice(found.index(first), 1, (*said, times))
+        return Choice(kept[0], 1, (*said, times))
     if number is None or number > len(distinct):
-        raise _several(distinct, number)
+        raise _several([found[at] for at in distinct], number)
     chosen = distinct[number - 1]
-    after = kept[kept.index(chosen) + 1 :]
-    if reader := next((one for one in (chosen, *after[:1]) if one.ended == "|"), None):
+    behind = kept[kept.index(chosen) + 1 :][:1]
+    if reader := next((found[at] for at in (chosen, *behind) if found[at].ended == "|"), None):
         raise _piped(reader.words)
     others = f"{number} of the {len(distinct)} commands of the text: the others are left out"
-    return Choice(found.index(chosen), len(distinct), (*said, others))
+    return Choice(chosen, len(distinct), (*said, others))
 
 
-def _distinct(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
+def _distinct(found: Sequence[FoundCommand], kept: Sequence[int]) -> tuple[int, ...]:
     """Return commands without those that repeat an earlier one with all that prepares it."""
-    seen: dict[object, FoundCommand] = {}
-    for one in found:
-        seen.setdefault((one.words, one.line.exports, one.line.directory, one.line.environment), one)
+    seen: dict[object, int] = {}
+    for at in kept:
+        line = found[at].line
+        seen.setdefault((line.words, line.exports, line.directory, line.environment), at)
     return tuple(seen.values())
 
 
-def _without_setup(found: Sequence[FoundCommand]) -> tuple[FoundCommand, ...]:
-    """Return commands without those that install or ask something, and what these are piped into.
+def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
+    """Return which commands install or ask nothing, and are not what such ones are piped into.
 
     Raises CommandRefused for a launch that reads the output of such a one.
     """
-    kept: list[FoundCommand] = []
-    before: FoundCommand | None = None
-    for one in found:
-        is_fed = one.ended == "|"
+    kept: list[int] = []
+    for at, one in enumerate(found):
         is_left_out = (
             preparations.is_setup(_without_sudo(one.words))
             or preparations.asks_settings(one.words)
             or _is_inline(one.words)
         )
-        if is_fed and before is not None and before in kept:
-            is_left_out = False
-        elif is_fed and before is not None and not is_left_out:
-            if preparations.starts_training(one.words):
-                raise _piped(one.words)
-            is_left_out = True
+        if one.ended == "|" and at:
+            if kept[-1:] == [at - 1]:
+                is_left_out = False
+            elif not is_left_out:
+                if preparations.starts_training(one.words):
+                    raise _piped(one.words)
+                is_left_out = True
         if not is_left_out:
-            kept.append(one)
-        before = one
-    return tuple(kept) or tuple(found[-1:])
+            kept.append(at)
+    return tuple(kept) or (len(found) - 1,)
 
 
 def _is_inline(words: Sequence[Word]) -> bool:

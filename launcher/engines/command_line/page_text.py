@@ -8,6 +8,7 @@ whose text only becomes a variable.
 import json
 import re
 import shlex
+from bisect import bisect_right
 
 from launcher.engines.command_line.editor_text import command_of_editor
 from launcher.engines.command_line.expansions import with_quotes
@@ -60,11 +61,10 @@ _REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _TO_PROCESS = re.compile(r">[ \t]*>\([^()\n]*\)")  # exec > >(tee -a log)
 
-_HERE_TEXT = re.compile(
-    r"^(?P<head>[^\n]*?)<<-?[ \t]*(?P<quote>['\"]?)(?P<tag>[A-Za-z_]\w*)(?P=quote)(?P<rest>[^\n]*)\n"
-    r"(?P<body>.*?)^[ \t]*(?P=tag)[ \t]*(?P<close>\n[ \t]*\)\"?)?[ \t]*$",
-    re.MULTILINE | re.DOTALL,
+_HERE_LINE = re.compile(
+    r"(?P<head>.*?)(?<!<)<<-?(?!<)[ \t]*(?P<quote>['\"]?)(?P<tag>[A-Za-z_]\w*)(?P=quote)(?P<rest>.*)"
 )
+_CLOSES = re.compile(r"[ \t]*\)\"?[ \t]*")
 _READ = re.compile(r"[ \t]*read[ \t](?:-\S+[ \t]+|''[ \t]+|\"\"[ \t]+)*(?P<name>[A-Za-z_]\w*)[ \t]*")
 _ASSIGNED_CAT = re.compile(r"[ \t]*(?P<name>(?:export[ \t]+)?[A-Za-z_]\w*)=\"?\$\([ \t]*cat[ \t]*")
 _MAGICS = (
@@ -95,7 +95,7 @@ def commands_text(text: str) -> str:
         text = pattern.sub(shell, text)
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
-    return _HERE_TEXT.sub(_as_assignment, _without_prompts(_typed_lines(shell_of_cell(text))))
+    return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
 
 
 def _argv_text(text: str) -> str:
@@ -103,7 +103,7 @@ def _argv_text(text: str) -> str:
 
     `CMD ["torchrun", "a.py"]`, or `command:` with `- torchrun` and `- a.py` below it.
     """
-    listed = _WORDS.fullmatch(text)
+    listed = _WORDS.fullmatch(text.strip())
     if listed is not None:
         try:
             words = json.loads(listed["words"])
@@ -133,14 +133,39 @@ def _without_prompts(text: str) -> str:
     return "\n".join(lines)
 
 
-def _as_assignment(found: re.Match[str]) -> str:
-    """Return what a file in place says to a variable or to the screen; one that is written stays."""
-    head, body = found["head"], found["body"].rstrip("\n\\")
+def _with_assignments(text: str) -> str:
+    """Return a text with assignments for files in place that only become a variable."""
+    lines = text.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        ends.setdefault(line.strip(" \t"), []).append(number)
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        found = _HERE_LINE.fullmatch(lines[at]) if "<<" in lines[at] else None
+        after = ends.get(found["tag"], []) if found is not None else []
+        number = bisect_right(after, at)
+        if found is None or number == len(after):
+            kept.append(lines[at])
+            at += 1
+            continue
+        end = after[number]
+        is_closed = end + 1 < len(lines) and _CLOSES.fullmatch(lines[end + 1]) is not None
+        assigned = _as_assignment(found, "\n".join(lines[at + 1 : end]), is_closed=is_closed)
+        end += 2 if is_closed else 1
+        kept += lines[at:end] if assigned is None else [assigned]
+        at = end
+    return "\n".join(kept)
+
+
+def _as_assignment(found: re.Match[str], body: str, *, is_closed: bool) -> str | None:
+    """Return what a file in place says to a variable or to the screen; None for one that is written."""
+    head, body = found["head"], body.rstrip("\n\\")
     if re.fullmatch(r"\s*cat\s*", head) and not found["rest"].strip():
         return ""
-    named = _READ.fullmatch(head) if not found["close"] else _ASSIGNED_CAT.fullmatch(head)
+    named = _READ.fullmatch(head) if not is_closed else _ASSIGNED_CAT.fullmatch(head)
     if named is None or found["rest"].strip():
-        return found[0]
+        return None
     quoted = shlex.quote(body) if found["quote"] else f'"{with_quotes(body)}"'
     return f"{named['name']}={quoted}"
 

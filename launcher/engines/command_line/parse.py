@@ -24,6 +24,10 @@ from preflight.frozen import dataclass
 
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
+_ALONE = "paste the command alone"
+_MOST_WRAPPERS = 500
+"""Of assignments in front of a command too."""
+
 _DEEPEST = 8
 """Texts within texts (`eval "bash -c '...'"`); no person writes more."""
 
@@ -69,11 +73,15 @@ def parse_line(
 def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
     line = CommandLine(shell.words)
     _prepare(line, shell)
-    at, commands = 0, shell.commands
+    at, commands, wrappers = 0, shell.commands, 0
     while at < len(line.words):
         around = strip_wrapper(line.words, at)
         if around is not None:
-            at = around.start
+            at, wrappers = around.start, wrappers + 1
+            if wrappers > _MOST_WRAPPERS:
+                raise CommandRefused(
+                    f"the line has more than {_MOST_WRAPPERS} commands around its launch", _ALONE
+                )
             line.words = line.words[: around.end]
             for position, name, value in around.assignments:
                 line.assign(position, name, value)
@@ -130,7 +138,7 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
     if name not in ("eval", *_SHELLS) or at + 1 == len(words):
         return None
     if inside.depth >= _DEEPEST:
-        raise CommandRefused("the line has texts within texts", "paste the command alone")
+        raise CommandRefused("the line has texts within texts", _ALONE)
     if name == "eval":
         text = " ".join(word.text for word in words[at + 1 :])
         return split_line(text, inside.environ, inside.files, shell.functions, inside.number)

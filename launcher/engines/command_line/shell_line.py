@@ -31,6 +31,10 @@ _BEFORE = "it comes before the launch: do it on each host first, where it is sti
 _BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
+_MOST_COMMANDS = 1000
+"""More than any text that launches something; each keeps the variables that it has."""
+
+_LONGEST_TEXT = 250_000
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 
 
@@ -67,6 +71,12 @@ class _Launches:
     def read(self, text: str) -> None:
         """Take every command of a text."""
         shell = self.shell
+        if len(text) > _LONGEST_TEXT:
+            raise CommandRefused(
+                f"the text has {len(text):,} characters, more than a launch script", "paste the launch alone"
+            )
+        if "\0" in text:
+            raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
@@ -97,6 +107,8 @@ class _Launches:
         elif self.is_behind or not shell.prepare(words):
             self.is_left_out = False
             preparations.refuse_undecided(words, is_behind=bool(self.found))
+            if len(self.found) == _MOST_COMMANDS:
+                raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
             self.found.append(FoundCommand(self._line(words), self.ended))
             self.is_behind = self.is_behind or preparations.is_launch(words)
 
