@@ -78,7 +78,7 @@ ROWS: tuple[Signature, ...] = (
               "the samples of one batch differ in size, and the DataLoader's default collate_fn stacks only equal ones",
               "a collate_fn that pads, or a dataset that crops or resizes; num_workers=0 and batch_size=1 print the sizes", "known"),
     Signature("S108", "bad-data", ROOT,
-              r"image file is truncated|broken PNG file|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,60}(?:JSON parse error|[Cc]orrupt|magic bytes)",
+              r"image file is truncated|broken PNG file|cannot identify image file|broken data stream when reading image|moov atom not found|ArrowInvalid: .{0,80}(?:JSON parse error|[Cc]orrupt|magic bytes|file size is 0 bytes)",
               "a file of the data set is cut off, empty, or not what its name says",
               "find it: open every file once (PIL: Image.open(f).load()), and copy or download it again", "known"),
     Signature("S98", "user-exception", ROOT,
