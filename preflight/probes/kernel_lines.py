@@ -11,7 +11,7 @@ _OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed
 _OTHER = re.compile(
     r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
     r"|GSP.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
-    r"|blocked for more than \d+ seconds|available PCIe bandwidth, limited",
+    r"|blocked for more than \d+ seconds|available PCIe bandwidth, limited|infoROM is corrupted",
     re.IGNORECASE,
 )
 _WORDS = (
@@ -25,6 +25,7 @@ _WORDS = (
     "nvrm:",
     "pcie",
     "blocked for more than",
+    "inforom",
 )
 """In lower case; no line without one of them matches an expression above. A search for words is ten times as
 fast, and a host that has been up for months has a hundred thousand lines."""

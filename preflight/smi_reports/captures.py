@@ -60,7 +60,7 @@ def _read(body: str) -> Facts:
 
 def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
     """Return facts with lines of the kernel log, lspci's list and other lists of the same GPUs."""
-    if "NVRM: " in text and "kernel_log" not in facts:
+    if re.search(r"NVRM: |^WARNING: infoROM", text, re.MULTILINE) and "kernel_log" not in facts:
         facts.update(kernel_facts(text))
     if "pci_gpus" not in facts and re.search(LSPCI, text, re.MULTILINE):
         facts["pci_gpus"] = lspci_gpus(text)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
-_TITLE = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"  # of a host alone, which has no underscore
+_TITLE = r"(?!\d+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"  # of a host alone, which has no underscore
 _PREFIXES = (
     re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"\[({_NAME})\](?: (?:out|err))?:?(?: |$)"),  # fabric, orte, torchrun
@@ -33,6 +33,8 @@ _UNSURE_HEADINGS = tuple(
     )
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
+_WITHIN_Q = re.compile(r"\n+\s*(?:GPU [0-9A-Fa-f]{8}:|[A-Z][\w ]+ : )")
+"""Behind the rest of a value that a terminal wrapped."""
 _COLUMN = re.compile(
     r"^(?:host|hostname|node|nodename|server), *(?=[a-z_.]+(?: \[[\w/%]+\])?(?:,|$))", re.MULTILINE
 )
@@ -75,7 +77,7 @@ def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
     Of titles without a mark around them only those count that differ by their numbers alone.
     """
     for number, heading in enumerate(_UNSURE_HEADINGS):
-        found = list(heading.finditer(text))
+        found = [match for match in heading.finditer(text) if not _WITHIN_Q.match(text, match.end())]
         shapes = [re.sub(r"\d+", "0", match[1]) for match in found]
         shape = max(set(shapes), key=shapes.count) if shapes else ""
         is_numbered = "0" in shape and len(set(shapes)) == 1

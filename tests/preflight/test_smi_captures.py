@@ -248,3 +248,9 @@ def test_the_kernels_own_information_names_gpus() -> None:
     first, second = gpus(text)
     assert (first.pci_bus_id, second.uuid) == ("0000:07:00.0", _ID.format(2))
     assert isinstance(first.uuid, Missing)
+
+
+def test_a_corrupted_inforom_below_a_table_is_reported() -> None:
+    log = parse_smi(_TABLE + "WARNING: infoROM is corrupted at gpu 0000:C1:00.0\n", "host").kernel_log
+    assert not isinstance(log, Missing)
+    assert "infoROM" in log.other[0]
