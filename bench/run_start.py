@@ -90,6 +90,7 @@ def until_mark(way: Way, place: Path) -> float:
         stderr=subprocess.STDOUT,
         check=False,
         timeout=PATIENCE_S,
+        start_new_session=True,  # Linux shares a busy machine out by sessions, and gpulaunch makes one
     )
     if done.returncode:
         sys.exit(f"{' '.join(way.argv)} failed:\n{done.stdout.decode(errors='replace')}")
