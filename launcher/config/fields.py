@@ -221,11 +221,17 @@ class MapOf:
     def expected(self) -> str:
         return f"a mapping, each value {self.kind.expected}"
 
+    def _as_keys(self, value: Any) -> str:
+        """Return how the first name of a list is written as a key, "" for what is not a list of names."""
+        first = value[0].value if isinstance(value, tuple) and value else None
+        is_name = isinstance(first, str) and re.fullmatch(self.name_pattern, first) is not None
+        return f' (write "{first}:" in place of "- {first}")' if is_name else ""
+
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected)
+            mistakes.expected(item, self.expected + self._as_keys(item.value))
             return None
         found = {}
         for name, part in item.value.items():

@@ -25,7 +25,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     "port too large": (b"hosts: {a: {port: 65536}}\n", "from 1 to 65535"),
     "list for text": (b"hosts: {a: {user: [x]}}\n", "hosts.a.user: expected a user name, got a list"),
     "text for mapping": (b"hosts: {a: yes}\n", 'hosts.a: expected a mapping (key: value), got "yes"'),
-    "hosts as list": (b"hosts: [a, b]\n", "hosts: expected a mapping, each value a mapping"),
+    "hosts as list": (
+        b"hosts:\n- a\n- b\n",
+        'each value a mapping (key: value) (write "a:" in place of "- a"), got a list',
+    ),
     "empty value": (
         b"hosts: {a: {port: }}\n",
         "hosts.a.port: expected a whole number from 1 to 65535, got nothing",
