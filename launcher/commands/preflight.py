@@ -68,7 +68,7 @@ Examples:
     "smi_files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Judge a saved `nvidia-smi -q -x` (or -q, or a table; - is stdin) instead of asking a host.",
+    help="Judge a saved `nvidia-smi -q -x` (or -q, a table, a CSV; - is stdin), of one host or several.",
 )
 @click.option(
     "--prolog",
