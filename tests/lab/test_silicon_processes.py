@@ -66,7 +66,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     for process in processes:
         assert process.stdout is not None
         process.stdout.close()
-        process.wait(10)
+        process.wait(60)
 
 
 def refused(directory: Path, *arguments: str) -> str:
@@ -117,7 +117,7 @@ def test_an_open_gpu_lists_its_process_and_counts_its_memory(silicon: Path, open
 def test_a_process_that_ends_gives_its_memory_back(silicon: Path, opened: Open) -> None:
     one = opened("--gpu", "0", "--mib", "4000")
     one.process.kill()
-    one.process.wait(10)
+    one.process.wait(60)
     assert listed(silicon) == [{}, {}]
     assert used_mib(silicon) == [1, 1]
 
@@ -171,7 +171,7 @@ def test_exclusive_process_refuses_a_second_one_in_cudas_words(tmp_path: Path, o
     second = opened("--gpu", "1")
     assert listed(directory) == [{first.pid: 500}, {second.pid: 500}]
     first.process.kill()
-    first.process.wait(10)
+    first.process.wait(60)
     assert opened("--gpu", "0").pid in listed(directory)[0]
 
 
@@ -229,7 +229,7 @@ def test_a_worker_without_parent_keeps_the_memory_under_the_dead_parents_pid(
     silicon: Path, opened: Open
 ) -> None:
     one = opened("--gpu", "0", "--mib", "900", "--workers", "2", "--exit-after-fork")
-    one.process.wait(10)
+    one.process.wait(60)
     assert gone(one.pid)
     assert listed(silicon) == [{one.pid: 900}, {}]
     os.kill(one.workers[0], signal.SIGKILL)
@@ -245,7 +245,7 @@ def test_a_zombie_leader_with_a_live_thread_keeps_the_memory(silicon: Path, open
     assert len(os.listdir(f"/proc/{one.pid}/task")) == 2  # noqa: PTH208 - procfs
     assert listed(silicon) == [{one.pid: 700}, {}]
     os.kill(one.pid, signal.SIGKILL)
-    one.process.wait(10)
+    one.process.wait(60)
     assert listed(silicon) == [{}, {}]
 
 

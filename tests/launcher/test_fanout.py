@@ -30,7 +30,7 @@ def test_results_keep_the_order_and_an_error_is_its_own_hosts_matter() -> None:
 def test_a_slow_host_delays_nobody_else() -> None:
     started = time.monotonic()
     fanout(lambda _item: time.sleep(0.3), range(40))
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 9  # one after the other: 12 s
 
 
 def test_no_more_than_width_run_at_once() -> None:

@@ -172,7 +172,7 @@ class Alone:
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
-            self.process.wait(5)
+            self.process.wait(30)
         finally:
             self.process.kill()
             self.process.wait()

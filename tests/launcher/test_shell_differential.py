@@ -66,7 +66,7 @@ def run_in_bash(text: str, folder: Path) -> list[Launch]:
             pass_fds=(written.fileno(),),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=5,
+            timeout=60,
             check=False,
         )
     return list(_launches(calls.read_text("utf-8").split("\0"), str(folder)))

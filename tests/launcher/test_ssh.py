@@ -50,7 +50,7 @@ def test_a_port_that_says_nothing_times_out(sshd: Sshd) -> None:
         started = time.monotonic()
         with pytest.raises(ConnectionTimedOut, match=r"sent no SSH banner within 0\.5 s"):
             sshd.open(port=mute.getsockname()[1], connect_timeout_s=0.5)
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 7.5  # without a timeout of its own: 8 s
 
 
 def test_a_service_that_is_not_ssh_is_told(sshd: Sshd) -> None:
@@ -157,7 +157,7 @@ def test_a_connection_that_dies_ends_its_streams(sshd: Sshd) -> None:
         opened.close()
         assert stream.read(5) == b""
         with pytest.raises(ConnectionLost):
-            stream.wait(5)
+            stream.wait(30)
         with pytest.raises(ConnectionLost):
             opened.run(("true",))
 

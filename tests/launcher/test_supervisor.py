@@ -131,7 +131,7 @@ def test_one_failing_rank_stops_the_others(run: Driver) -> None:
     run.start("import os, time\nif os.environ['RANK'] == '1': os._exit(3)\ntime.sleep(60)", ranks=3)
     started = time.monotonic()
     end = run.ended()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30  # the others would go on for a minute
     assert end["exit"]["ranks"] == {"0": -15, "1": 3, "2": -15}
     assert end["exit"]["why"] == "rank 1 failed with exit code 3"
     assert run.gone() == {}

@@ -150,7 +150,7 @@ def test_a_command_that_does_not_end_is_given_up(connection: Connection) -> None
     started = time.monotonic()
     with pytest.raises(CommandTimedOut, match=r"within 0\.5 s"):
         connection.run(("sleep", "20"), timeout_s=0.5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_endless_output_is_bounded(connection: Connection) -> None:
