@@ -85,6 +85,20 @@ def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path: Path
     assert prompts == [f"Passphrase for {key}: "]
 
 
+def test_a_passphrase_that_does_not_open_the_key_is_called_wrong(sshd: Sshd, tmp_path: Path) -> None:
+    key = keygen(tmp_path / "key", "ed25519", "open sesame")
+    prompts: list[str] = []
+
+    def prompt(question: str) -> str:
+        prompts.append(question)
+        return "open poppy"
+
+    with pytest.raises(AuthenticationFailed, match="what was given is not its passphrase"):
+        sshd.open(OpenOptions(prompt=prompt), identity_files=(str(key),))
+    asked = f"Passphrase for {key}: "
+    assert prompts == [asked, *[f"That is not it. {asked}"] * 2]
+
+
 def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried(
     sshd: Sshd, tmp_path: Path
 ) -> None:

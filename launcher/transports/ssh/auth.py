@@ -71,14 +71,16 @@ class KeyRing:
     def _ask_and_load(self, file: str) -> _Loaded:
         if self.prompt is None:
             return f"{ENCRYPTED}, and there is no terminal to ask for its passphrase; use ssh-add"
+        wrong, given = "", "its passphrase was not given"
         for _ in range(_PASSWORD_TRIES):
             try:
-                keys = _load(file, self.prompt(f"Passphrase for {file}: "))
+                keys = _load(file, self.prompt(f"{wrong}Passphrase for {file}: "))
             except EOFError:
                 break
             if not isinstance(keys, str):
                 return keys
-        return f"{ENCRYPTED}, and its passphrase was not given"
+            wrong, given = "That is not it. ", "what was given is not its passphrase"
+        return f"{ENCRYPTED}, and {given}"
 
     def takes_new_key(self, endpoint: Endpoint, key: paramiko.PKey, confirm: Confirm) -> bool:
         """Ask whether to take a host's new key, as ssh asks, one host at a time."""
@@ -311,8 +313,9 @@ def _by_password(
         return False
     # A code may be good for one login only.
     kept = ring.accepted_password(endpoint) if method == "password" else None
+    question = "password: "
     for _ in range(_PASSWORD_TRIES):
-        password, kept = ring.ask_password(endpoint, "password: ") if kept is None else kept, None
+        password, kept = ring.ask_password(endpoint, question) if kept is None else kept, None
         if password is None:
             attempts.tried.append(f"{method}: not asked for, there is no terminal")
             return False
@@ -327,6 +330,7 @@ def _by_password(
                 ring.keep_password(endpoint, password)
             return True
         ring.forget_password(endpoint, password)
+        question = "not accepted; password: "
     return False
 
 
