@@ -205,7 +205,8 @@ def test_the_name_of_a_gpu_gives_its_capability(known: tuple[int, int], names: t
         ({"product_architecture": "Turing"}, "Odd", [7, 5]),
         ({"product_architecture": "Hopper"}, "Odd", [9, 0]),
         ({"product_architecture": "Ada Lovelace"}, "Odd", [8, 9]),
-        ({"product_architecture": "Turing"}, "Tesla P100 in a long nam...", [7, 5]),
+        ({"product_architecture": "Turing"}, "Tesla P100 in a long nam...", [6, 0]),
+        ({"product_architecture": "Turing"}, "Quadro P4...", [7, 5]),  # P4000, say
     ],
 )
 def test_what_is_printed_comes_before_the_name_and_that_before_the_architecture(
