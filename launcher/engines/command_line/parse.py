@@ -13,11 +13,12 @@ from launcher.engines.command_line.candidates import ShellLine
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.prefixes import read_prefix
+from launcher.engines.command_line.preparations import has_launcher, is_python
 from launcher.engines.command_line.records import ParsedCommand
 from launcher.engines.command_line.shell_line import split_line
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.variables import Value
-from launcher.engines.command_line.words import Word, plain
+from launcher.engines.command_line.words import Word, plain, without_values
 from launcher.engines.command_line.wrappers import strip_wrapper
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -99,6 +100,10 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
             inside = replace(inside, depth=inside.depth + 1)
             commands = max(commands, inner.commands)
             continue
+        if _is_open_prefix(line.words[at : at + 2]):
+            line.lack(without_values(line.words[at : at + 1], "the command"))
+            at += 1
+            continue
         after = read_prefix(line, at)
         if after is None:
             line.check_elastic()
@@ -109,6 +114,12 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
         "the line has no program to start" if line.words else "the line is empty",
         "write the command after --: gpulaunch run --hosts a,b -- torchrun train.py",
     )
+
+
+def _is_open_prefix(words: Sequence[Word]) -> bool:
+    """Whether a variable without a value is in front of a launcher: `mpirun -np 8 $BIND python a.py`."""
+    is_open = len(words) > 1 and words[0].unresolved == (words[0].text,)
+    return is_open and words[0].text.startswith("$") and (is_python(words[1]) or has_launcher(words[1:]))
 
 
 def _check_number(number: int | None, commands: int) -> None:

@@ -154,6 +154,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name}: {NOTHING}"
     if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
+    if name == "numactl" and len(words) == 2 and words[1].text in ("-H", "--hardware", "-s", "--show"):
+        return f"numactl: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
@@ -257,15 +259,16 @@ def is_preparation(words: tuple[Word, ...], launch: tuple[Word, ...]) -> bool:
 
     `python prepare.py` is one beside a launcher; beside another script either could be meant.
     """
-    is_python = any(_is_python(word) for word in words)
-    return not has_launcher(words) and (not is_python or has_launcher(launch))
+    trains = any(is_python(word) or word.text.endswith(".py") for word in words)
+    return not has_launcher(words) and (not trains or has_launcher(launch))
 
 
-def _is_python(word: Word) -> bool:
-    return posixpath.basename(word.text).startswith("python") or word.text.endswith(".py")
+def is_python(word: Word) -> bool:
+    """Whether a word is an interpreter of Python."""
+    return posixpath.basename(word.text).startswith("python")
 
 
-def has_launcher(words: tuple[Word, ...]) -> bool:
+def has_launcher(words: Sequence[Word]) -> bool:
     """Whether a command names a launcher other than python."""
     named = {posixpath.basename(word.text) for word in words}
     return not (named - {"python"}).isdisjoint((*_LAUNCHER_MODULES, *_LAUNCHES))
