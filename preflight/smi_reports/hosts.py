@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
-_TITLE = r"(?!\d+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"  # of a host alone, which has no underscore
+_TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
+"""Of a host alone: without underscores, and not a number or a version, but an address."""
 _PREFIXES = (
     re.compile(rf"({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"\[({_NAME})\](?: (?:out|err))?:?(?: |$)"),  # fabric, orte, torchrun

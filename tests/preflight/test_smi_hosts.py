@@ -127,6 +127,7 @@ def test_a_short_list_of_each_host_is_read() -> None:
         f"ada@node1:~$ nvidia-smi\n{FREE}ada@node1:~$ uptime\n",
         f"# Setup\nnone\n# Output\n{FREE}# Step 1\nx\n# Step 2\ny\n",
         f"node1\n{FREE}done\nnode1\n",
+        f"4.38.0\n{FREE}\n0.26.0\nno\n",
     ],
     ids=[
         "headings of commands",
@@ -136,6 +137,7 @@ def test_a_short_list_of_each_host_is_read() -> None:
         "one prompt",
         "headings of a page",
         "one word",
+        "versions",
     ],
 )
 def test_what_is_no_name_of_a_host_makes_none(text: str) -> None:
