@@ -42,6 +42,8 @@ _HOST_AND_PORT = re.compile(
     r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
 )
 _INFINIBAND = re.compile(r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand")
+_TRACKER = re.compile(r"\b[Ww]andb\b")
+_COMPOSED = re.compile(r"\b(?:hydra|omegaconf)\.errors\.")
 _RAY = re.compile(r"\bray\b|Actor|raylet")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
 _QUOTA = re.compile(r"[Qq]uota|\[Errno 122\]|os error 122")
@@ -107,11 +109,15 @@ def _port(text: str) -> str:
 
 
 def _download(text: str) -> str:
+    if _TRACKER.search(text):
+        return "wandb login"
     repo = _first(_REPO, text)
     return f"hf auth login && hf download {repo}" if repo else ""
 
 
 def _fetch(text: str) -> str:
+    if _TRACKER.search(text):
+        return "export WANDB_MODE=offline"
     repo = _first(_REPO, text)
     return f"hf download {repo}" if repo else ""
 
@@ -127,6 +133,8 @@ def _toolchain(text: str) -> str:
 
 
 def _usage(text: str) -> str:
+    if _COMPOSED.search(text):
+        return "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"
     if "--local-rank" in text or "--local_rank" in text:
         return (
             'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'
@@ -209,6 +217,7 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "S97": _ended,
     "S98": _usage,
     "S99": _ended,
+    "S108": lambda _: "find DIR -type f -size 0 lists empty files",
     "S111": _container,
     "S75": lambda _: "ulimit -n 65536",
     "S60": lambda _: "docker run --ipc=host ...",

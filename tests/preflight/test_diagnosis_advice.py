@@ -25,6 +25,10 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("AttributeError: module 'random' has no attribute 'seed'", "print(random.__file__)"),
         (f"RuntimeError: {GLOO}", "GLOO_SOCKET_IFNAME"),
         (f"{SOCKET} (node-0, 29512).", "nc -vz node-0 29512"),
+        ("wandb.errors.UsageError: api_key not configured (no-tty)", "wandb login"),
+        ("wandb.errors.UsageError: Error communicating with wandb process", "WANDB_MODE=offline"),
+        ("omegaconf.errors.MissingMandatoryValue: Missing mandatory value: model", "--cfg job"),
+        ("pyarrow.lib.ArrowInvalid: Parquet file size is 0 bytes", "-size 0"),
         ("OSError: [Errno 122] Disk quota exceeded", "quota -s"),
     ],
 )
