@@ -48,6 +48,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "slurm",
         "before_stop",
         "on_end",
+        "launch",  # which command of `command:`
     }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {
         *("name", "rehearse_steps"),
