@@ -4,7 +4,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import calls, classes, config_files, sacred_config
+from preflight.script.interpreter import calls, classes, config_files
 from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
 from preflight.script.interpreter.values import (
     FALSE,
@@ -106,7 +106,11 @@ def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:
                 return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
         if func.name in ("pyrallis.wrap", "draccus.wrap", "pyrallis.argparsing.wrap"):
             return _annotated(it, info.node, name, seen)
-    return sacred_config.captured_value(it, info.node, name) or UNKNOWN
+    if not info.node.decorator_list:
+        return UNKNOWN
+    from preflight.script.interpreter.sacred_config import captured_value  # noqa: PLC0415 - few scripts need it
+
+    return captured_value(it, info.node, name) or UNKNOWN
 
 
 def _annotated(

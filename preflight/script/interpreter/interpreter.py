@@ -146,9 +146,7 @@ class Interpreter:
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
         self.closed: dict[str, None] = {}  # attributes that are off and left a branch out
         self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
-        self.requested: dict[
-            CodeLocation, Value
-        ] = {}  # mixed precision that each Accelerator or TrainingArguments has
+        self.requested: dict[CodeLocation, Value] = {}  # precision by Accelerator or TrainingArguments
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
@@ -353,11 +351,9 @@ class Interpreter:
 
     def held(self, value: Value, node: ast.AST) -> Value:
         """Return a value, Unknown when it is too large, which is noted as not judged."""
-        reason = excess(value)
-        if not reason:
-            return value
-        self.note_excess(f"{self.place(node)}: {reason}")
-        return UNKNOWN
+        if reason := excess(value):
+            self.note_excess(f"{self.place(node)}: {reason}")
+        return UNKNOWN if reason else value
 
     def note_excess(self, reason: str) -> None:
         """Note what was too large to be held, and so was not judged."""

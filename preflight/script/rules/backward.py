@@ -21,7 +21,7 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
-_PLAIN_BESIDE_SCALED = re.compile(r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$")
+_PLAIN_BESIDE_SCALED = r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$"
 
 
 @rule("P124", "backward")
@@ -60,8 +60,8 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
         yield RuleHit(event.place, message, fix, level)
         return
-    beside = _PLAIN_BESIDE_SCALED.search(
-        "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
+    beside = re.search(
+        _PLAIN_BESIDE_SCALED, "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
     )
     prepared = not beside and len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]

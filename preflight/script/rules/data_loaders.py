@@ -29,20 +29,19 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _STEPS = ("backward", "scaled", "step", "scaler step")
-_DIVIDED = re.compile(
-    r"split_dataset_by_node|split_by_node|node_?split|(?<![a-z])(?<!fully_)shard(?!ed)|get_worker_info|resampled|webdataset|islice\("
+_DIVIDED = (
+    r"(?i)split_dataset_by_node|split_by_node|node_?split|(?<![a-z])(?<!fully_)shard(?!ed)|get_worker_info|resampled|webdataset|islice\("
     r"|\[[^\]\n]*rank[^\]\n]*:[^\]\n]*\]|\[[^\]\n]*:[^\]\n]*(?:rank|world_size)[^\]\n]*\]"
     r"|rank\w*(?:\(\))?\)? *(?:\*|%(?! *(?:[\w.]*(?:torch|gpu|device|cuda)|args\.n|\d)))"
     r"|[*%] *(?:\w+\.)*(?:local_|global_)?rank"
     r"|(?:data(?!_?parallel)|loader|sampler|corpus|stream)\w*\([^\n()]*rank"
     r"|\brank *= *(?:\w+\.)*(?:\w*_)?rank"
-    r"|ffcv|nvidia\.dali|ResumableDataLoader",
-    re.IGNORECASE,
+    r"|ffcv|nvidia\.dali|ResumableDataLoader"
 )
 """What a script writes that gives ranks unlike data without a sampler: shards, slices."""
-_SEEDED = re.compile(r"seed[^\n]{0,40}rank|rank[^\n]{0,30}seed", re.IGNORECASE)
+_SEEDED = r"(?i)seed[^\n]{0,40}rank|rank[^\n]{0,30}seed"
 """Seeds by rank: unlike batches for ranks that draw without end; an epoch is all of the data still."""
-_OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
+_OF_PARTS = r"(?i)rank|world|shard|process_index|num_replicas|worker_info|node"
 """What a dataset of the script's own writes that holds a part of the data only."""
 _MAKING = 8
 """Lines of a call that makes a dataset."""
@@ -88,12 +87,12 @@ def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject, *, again: bool)
     if any(_is_iterable(it, dataset) is not False for dataset in datasets):
         return True
     texts = [source.text for source in it.sources.files()]
-    if not again and any(map(_SEEDED.search, texts)):
+    if not again and any(re.search(_SEEDED, text) for text in texts):
         return True
     own = [_text_of_class(it, dataset) for dataset in datasets]
     if all(own):
-        return any(map(_OF_PARTS.search, own))
-    return any(map(_DIVIDED.search, texts))
+        return any(re.search(_OF_PARTS, text) for text in own)
+    return any(re.search(_DIVIDED, text) for text in texts)
 
 
 def _text_of_class(it: "Interpreter", dataset: Value) -> str:
@@ -220,7 +219,7 @@ def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
 
 
 _ALIKE = "shuffles alike"
-_SET_EPOCH = re.compile(r"\bset_epoch\b")
+_SET_EPOCH = r"\bset_epoch\b"
 
 
 def _goes_over_again(drawn: Draw) -> bool:

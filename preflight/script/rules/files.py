@@ -15,17 +15,16 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
-_BY_RANK = re.compile(
-    r"\{[^}\n]*(?:rank|process_index)[^}\n]*\}[^\"'\n]*\.(?:pth?|ckpt|bin|tar|pkl|safetensors|npz?)\b"
+_BY_RANK = (
+    r"(?i)\{[^}\n]*(?:rank|process_index)[^}\n]*\}[^\"'\n]*\.(?:pth?|ckpt|bin|tar|pkl|safetensors|npz?)\b"
     r"|(?:path|dir|file|folder|name|ckpt|checkpoint)\w* *= *[^\n]*"
     r"(?:rank|process_index|gethostname|getpid|uuid|tempfile)"
-    r"|join\([^\n]*(?:rank|process_index)",
-    re.IGNORECASE,
+    r"|join\([^\n]*(?:rank|process_index)"
 )
 """A path that a script makes of the rank, whatever it is used for."""
-_OF_RANK_0 = re.compile(r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save")
+_OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
-_EXISTS = re.compile(r"exists|is_?dir|is_?file", re.IGNORECASE)
+_EXISTS = r"(?i)exists|is_?dir|is_?file"
 
 
 @rule("R405", "write")
@@ -42,13 +41,17 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         return
     paths = alternatives(event.values["path"])
     known = all(isinstance(path, Const) for path in paths)
-    if RankValue() in paths or (not known and _BY_RANK.search(it.source.text)):
+    if RankValue() in paths or (not known and re.search(_BY_RANK, it.source.text)):
         return
     tests = " ".join(_tests_around(it, event.call.node))
-    if _OF_RANK_0.search(tests) or "rank" in ast.unparse(event.call.node) or _in_memory(it, event.call.node):
+    if (
+        re.search(_OF_RANK_0, tests)
+        or "rank" in ast.unparse(event.call.node)
+        or _in_memory(it, event.call.node)
+    ):
         return
     if event.what == "folder":
-        level = Level.INFO if _EXISTS.search(tests) else Level.WARNING
+        level = Level.INFO if re.search(_EXISTS, tests) else Level.WARNING
         message = "every rank makes this folder, and all but the first find that it exists"
         yield RuleHit(event.place, message, "os.makedirs(..., exist_ok=True)", level)
         return

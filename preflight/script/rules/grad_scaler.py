@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
-_SCALES = re.compile(
-    r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\(|scaler\(\s*\w*loss\w*,\s*\w*optim"
+_SCALES = (
+    r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\("
+    r"|scaler\(\s*\w*loss\w*,\s*\w*optim"
 )
 """A loss that is scaled; timm's scaler is called with the loss and its optimizer."""
 
@@ -53,7 +54,7 @@ def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Ite
         return
     if it.notes.get("scaler") or it.notes.get("accelerator") or it.notes.get("sharded"):
         return
-    if scaler is None and _SCALES.search(it.source.text):
+    if scaler is None and re.search(_SCALES, it.source.text):
         return  # this is the backward() of a run without autocast, or of another scaler's loss
     message = "the forward runs in float16 and the loss is not scaled: small gradients vanish"
     fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"

@@ -29,11 +29,14 @@ def owners_of(it: "Interpreter", method: str) -> set[CodeLocation]:
     return set(it.notes.get(f"owner of {method}", ()))
 
 
-def called_of_the_unknown(it: "Interpreter", method: str, form: re.Pattern[str]) -> bool:
-    """Whether a text of such a form may be another call of a method, whose owner reading does not know."""
+def called_of_the_unknown(it: "Interpreter", method: str, form: str) -> bool:
+    """Whether a text of such a form may be another call of a method, whose owner reading does not know.
+
+    `form` is compiled where it is needed, which is seldom, and not at each start.
+    """
     known = {(place.path, place.line) for place in it.notes.get(f"call of {method}", ())}
     for source in it.sources.files():
-        for found in form.finditer(source.text):
+        for found in re.finditer(form, source.text):
             line = source.text.count("\n", 0, found.end() - 1) + 1
             if (source.path, line) not in known:
                 return True

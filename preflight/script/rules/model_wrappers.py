@@ -21,7 +21,6 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries.pytorch import trained_models
-from preflight.script.rules.gradient_exchange import exchanges_gradients
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -44,7 +43,11 @@ def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         it.notes.setdefault("steps of ranks", []).append(event.place)
         return
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
-    if event.name == "end" and groups and steps and not (it.sources.unread() or exchanges_gradients(it)):
+    if event.name != "end" or not groups or not steps or it.sources.unread():
+        return
+    from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
+
+    if not exchanges_gradients(it):
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))

@@ -20,7 +20,7 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
-_SCALES = re.compile(r"\.scale\s*[(,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']")
+_SCALES = r"\.scale\s*[(,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']"
 """scale(loss) that is called, handed on, or looked up by its name."""
 _STEPPED = "steps without a scaled loss"
 
@@ -41,7 +41,7 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
         return
     sure, doubtful = it.notes.get(_STEPPED, []), it.notes.get(f"perhaps {_STEPPED}", [])
     texts = (source.text for source in it.sources.files()) if sure or doubtful else ()
-    if not (sure or doubtful) or any("scaler" in text.lower() and _SCALES.search(text) for text in texts):
+    if not (sure or doubtful) or any("scaler" in text.lower() and re.search(_SCALES, text) for text in texts):
         return
     message = "this scaler steps an optimizer, and scale(loss) is never called"
     fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
@@ -63,13 +63,12 @@ def _unless_elsewhere(
         yield RuleHit(place, message, fix, level)
 
 
-_UPDATES = re.compile(
-    r"(?<!bar)(?<!progress)(?<!tqdm)(?<!ema)(?<!meter)(?<!hash)(?<!metric)(?<!tracker)\.update\(\s*\)"
-    r"|scal\w*(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']",
-    re.IGNORECASE,
+_UPDATES = (
+    r"(?i)(?<!bar)(?<!progress)(?<!tqdm)(?<!ema)(?<!meter)(?<!hash)(?<!metric)(?<!tracker)\.update\(\s*\)"
+    r"|scal\w*(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
 )
 """update() that is called of what may be a scaler, handed on, or looked up by its name."""
-_STEPS = re.compile(
+_STEPS = (
     r"scal\w*(?:\[[^\]\n]*\])?\s*\.\s*step\b|\.step\(\s*\w*(?:opt|solver|optim)|get_scale\(|\.unscale_?\("
 )
 _LEFT = "steps without update"
