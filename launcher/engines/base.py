@@ -101,6 +101,7 @@ class World:
     mixed_precision: Precision
     fp8_backend: str = ""  # "TE", "AO", "MSAMP"
     rendezvous_timeout_s: int = RENDEZVOUS_TIMEOUT_S
+    engine_requested: bool = False  # by `engine:` of the run config: its launcher starts one rank, too
 
 
 @dataclass(frozen=True, slots=True)

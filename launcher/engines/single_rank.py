@@ -15,8 +15,10 @@ def needs_no_launcher(world: World, node: NodeSetup) -> bool:
     """Return whether the launcher would do nothing for the one rank that the plan does not know.
 
     Options of the user's are the launcher's to carry out, and so is a strategy in accelerate's config file.
+    An engine that the run config names starts its one rank, too.
     """
-    return world.size == 1 and not node.launcher_args and not node.accelerate_config
+    asked = world.engine_requested or node.launcher_args or node.accelerate_config
+    return world.size == 1 and not asked
 
 
 def rank_argv(node: NodeSetup) -> tuple[str, ...]:

@@ -100,6 +100,7 @@ def decide_launch(
         mixed_precision=decision.mixed_precision,
         fp8_backend=fp8_backend(facts for _, facts in hosts) if decision.mixed_precision == "fp8" else "",
         rendezvous_timeout_s=job.command.rendezvous_timeout or RENDEZVOUS_TIMEOUT_S,
+        engine_requested=original.engine is not None and not job.command.launched_by,
     )
     job, local_rank = _local_rank(job, script)
     changes = (

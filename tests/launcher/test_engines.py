@@ -152,16 +152,18 @@ def test_a_world_of_one_under_torchrun_meets_on_a_port_that_is_free() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_one_rank_is_started_without_a_launcher_unless_that_has_something_to_do(name: str) -> None:
-    note = "one rank needs no launcher"
-    (alone,) = plan(DDP, titan(1), engine=ENGINES[name].traits).nodes
+    note = "one rank needs no "
+    engine, typed = ENGINES[name].traits, CommandRequest(launched_by=name)
+    (alone,) = plan(DDP, titan(1), engine=engine, command=typed).nodes
     assert alone.argv == (alone.python, "{run_dir}/rank.py", "train.py")
     assert [name for name, _ in alone.files] == ["expected.json"]
     assert alone.notes[0].startswith(note)
-    option_given = CommandRequest(launcher_args=("--quiet",))
+    option_given = CommandRequest(launched_by=name, launcher_args=("--quiet",))
     for nodes in (
-        plan(DDP, titan(2), engine=ENGINES[name].traits).nodes,
-        plan(DDP, titan(1), l40s(1), engine=ENGINES[name].traits).nodes,
-        plan(DDP, titan(1), engine=ENGINES[name].traits, command=option_given).nodes,
+        plan(DDP, titan(2), engine=engine, command=typed).nodes,
+        plan(DDP, titan(1), l40s(1), engine=engine, command=typed).nodes,
+        plan(DDP, titan(1), engine=engine, command=option_given).nodes,
+        plan(DDP, titan(1), engine=engine).nodes,  # of the run config
     ):
         assert {node.argv[2] for node in nodes} == {MODULES[name]}
         assert not any(text.startswith(note) for node in nodes for text in node.notes)

@@ -236,7 +236,7 @@ def test_one_rank_alone_has_the_environment_that_its_launcher_would_give(
     for args in ((), (harmless,)):
         folder = tmp_path / f"with{len(args)}"
         folder.mkdir()
-        command = CommandRequest(launcher_args=args)
+        command = CommandRequest(launched_by=name, launcher_args=args)
         made = loopback_plan(
             Job(script="t.py", gpus="none", engine=ENGINES[name].traits, command=command), (1,)
         )
