@@ -31,7 +31,7 @@ Planter = Callable[[str, list[str]], Iterator[PlantedFault]]
 def plant(text: str) -> Iterator[PlantedFault]:
     """Return the script with each fault that can be planted in it."""
     lines = text.split("\n")
-    for planter in (_scaled_clip, _plain_backward, _fixed_gpu, _visible, _both_precisions, _device_map):
+    for planter in _PLANTERS:
         yield from planter(text, lines)
 
 
@@ -165,3 +165,43 @@ def _with_keywords(lines: list[str], call: ast.Call, keywords: str) -> str:
     changed = f"{line[: last.end_col_offset]}, {keywords}{line[last.end_col_offset :]}"
     text = _with(lines, last.end_lineno - 1, changed)
     return text if next(_calls(text), None) is not None else ""
+
+
+def _without_the_only(
+    lines: list[str], removed: str, faulty: str, kind: str, code: str
+) -> Iterator[PlantedFault]:
+    """Drop a line that has no other of its kind; the fault is where the only `faulty` is then."""
+    gone = [index for index, line in enumerate(lines) if re.search(removed, line)]
+    spots = [index for index, line in enumerate(lines) if re.search(faulty, line)]
+    if len(gone) != 1 or len(spots) != 1 or not re.fullmatch(rf"\s+{removed}\s*(?:#.*)?", lines[gone[0]]):
+        return
+    before, own, after = (
+        lines[gone[0] - 1],
+        lines[gone[0]],
+        next(filter(str.strip, lines[gone[0] + 1 :]), ""),
+    )
+    indents = [len(line) - len(line.lstrip()) for line in (own, after)]
+    if not before.rstrip().endswith(":") or indents[0] == indents[1]:  # else the block would be empty
+        line = spots[0] + 1 - (gone[0] < spots[0])
+        yield PlantedFault(kind, _with(lines, gone[0], None), line, frozenset({code}))
+
+
+def _same_order(text: str, lines: list[str]) -> Iterator[PlantedFault]:
+    """Drop the set_epoch() of the one sampler that shuffles."""
+    if re.search(r"shuffle ?= ?False|accelerat|lightning", text, re.IGNORECASE):
+        return
+    removed, faulty = r"[\w.]*sampler\.set_epoch\(\w+\)", r"DistributedSampler\(\w"
+    yield from _without_the_only(lines, removed, faulty, "no set_epoch", "R403")
+
+
+def _never_updated(text: str, lines: list[str]) -> Iterator[PlantedFault]:
+    """Drop the update() of the one scaler, where nothing may switch it off."""
+    if not re.search(r"GradScaler\([^)]*enabled|ShardedGradScaler", text):
+        removed, faulty = r"(?:\w+\.)?scaler\.update\(\)", r"scaler\.step\(\w"
+        yield from _without_the_only(lines, removed, faulty, "no scaler.update()", "P128")
+
+
+_PLANTERS: tuple[Planter, ...] = (
+    *(_scaled_clip, _plain_backward, _fixed_gpu, _visible, _both_precisions, _device_map),
+    *(_same_order, _never_updated),
+)

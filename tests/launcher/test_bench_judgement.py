@@ -106,6 +106,13 @@ def test_diagnose_is_counted_by_cause_and_confidence(texts: Path) -> None:
         ("a = TrainingArguments('out', fp16=True)\n", []),
         ("m = AutoModelForCausalLM.from_pretrained('x')\nTrainer(m)\n", [('device_map="auto"', 1)]),
         ("if q:\n    m = AutoModelForCausalLM.from_pretrained('x')\nTrainer(m)\n", []),
+        (
+            "s = DistributedSampler(d)\nfor e in r:\n    sampler.set_epoch(e)\n    go()\n",
+            [("no set_epoch", 1)],
+        ),
+        ("s = DistributedSampler(d)\nfor e in r:\n    sampler.set_epoch(e)\ngo()\n", []),
+        ("for b in l:\n    scaler.step(o)\n    scaler.update()\n", [("no scaler.update()", 2)]),
+        ("s = ShardedGradScaler()\nfor b in l:\n    scaler.step(o)\n    scaler.update()\n", []),
         ("def (:\n", []),
     ],
 )
