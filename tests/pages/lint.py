@@ -42,6 +42,9 @@ DeepSpeed) nor default arguments leave the line out, lint reported all but a few
 Of 146 mistakes in scripts of other styles lint reported 117 at first sight, with wrong errors in 3 of 50
 scripts without a mistake; 143 and none once it read what they had: options of rare libraries, second names of
 a dict, decorators that change arguments, casts by old names. The latter figures promise nothing for new ones.
+Of 73 further ones, in sets written one after another, it reported 64 at first sight, and no wrong error
+in 54 scripts without a mistake; of 142 public scripts of other repositories, errors were wrong in two and
+a warning in one.
 On the unchanged examples of Hugging Face, with default arguments, the only errors are what stops them:
 device_map="auto", a GPU by number or CUDA_VISIBLE_DEVICES in a launch of several processes, and bf16 on GPUs
 before Ampere. Lint follows Lightning's Trainer and Fabric, but not LightningCLI, wrappers of unknown
