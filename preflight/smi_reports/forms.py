@@ -98,8 +98,9 @@ def _xml(text: str) -> Facts:
     tree, inside = trees[place], closed[place][1]
     facts = _counted_facts(tree) if inside else _tree_facts(tree)
     if "processes" in inside and isinstance(facts["gpus"], list):
-        listed = [gpu for gpu in facts["gpus"] if isinstance(gpu["processes"], list)]
-        listed[-1]["memory"] = missing("the file is cut in the list of processes", "not-asked")
+        shown = [gpu for gpu in facts["gpus"] if isinstance(gpu["name"], str)]
+        if shown and isinstance(shown[-1]["processes"], list):
+            shown[-1]["memory"] = missing("the file is cut in the list of processes", "not-asked")
     return facts
 
 

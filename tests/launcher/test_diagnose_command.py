@@ -140,7 +140,14 @@ def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert cause["evidence"][0]["source"] == "titan/rank-3.log"
 
 
-@pytest.mark.parametrize("word", ["paper", "other", "no/such/file.log", ""])
+def test_the_name_of_runs_is_the_newest_of_them(tmp_path: Path) -> None:
+    runs = a_run(a_run(tmp_path), newest := "paper-20260302-100000-ab12ce")
+    printed = gpulaunch("diagnose", "paper", "--logs", str(runs)).output.splitlines()
+    assert printed[0] == f"paper is {newest}"
+    assert printed[1].startswith("cuda-oom")
+
+
+@pytest.mark.parametrize("word", ["paper-2026", "other", "no/such/file.log", ""])
 def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> None:
     runs = a_run(a_run(tmp_path), "paper-20260302-100000-ab12ce")
     assert isinstance(gpulaunch("diagnose", word, "--logs", str(runs)).exception, BadInput)

@@ -259,3 +259,11 @@ def test_xml_is_read_or_refused_wherever_it_is_cut() -> None:
     for end in range(0, len(_XML), 97):
         with suppress(BadInput):
             assert len(gpus_of(parse_smi(_XML[:end], "host"))) <= 2
+
+
+def test_xml_that_is_cut_before_any_pid_leaves_the_memory_of_other_gpus() -> None:
+    held_by_last = _XML.index("<pid>", _XML.rindex("<gpu id"))
+    first, last = gpus_of(parse_smi(_XML[:held_by_last], "host"))
+    assert not isinstance(first.memory, Missing)
+    assert isinstance(last.processes, Missing)
+    assert len(gpus_of(parse_smi(_XML[: _XML.index("<pid>")], "host"))) == 2
