@@ -56,23 +56,20 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     understood has its GPUs missing. Raises BadInput as `parse_smi` does.
     """
     text = cleaned(excerpt(text))
-    parts = _host_parts(text)
-    if len(parts) > 1:
-        return tuple(_host_facts(_read_or_missing(part), name) for name, part in parts)
-    try:
-        facts = read_capture(plain_text(text))
-    except DifferentHostsError as error:
-        apart = enumerate(error.texts, 1)
-        return tuple(_host_facts(_read_or_missing(part), f"{host}-{at}") for at, part in apart)
-    except ValueError as error:
-        raise _not_whole(error) from None
-    if facts is None:
-        raise unrecognised(text, EXPECTED)
-    return (_host_facts(facts, host),)
-
-
-def _not_whole(error: ValueError) -> BadInput:
-    return BadInput(f"this is not a whole recording of nvidia-smi: {error}", f"record it again: {EXPECTED}")
+    found = _read_hosts(text)
+    if len(found) < 2:
+        try:
+            facts = read_capture(plain_text(text))
+        except DifferentHostsError as error:
+            found = _read_parts([(f"{host}-{at}", part) for at, part in enumerate(error.texts, 1)])
+        except ValueError as error:
+            message = f"this is not a whole recording of nvidia-smi: {error}"
+            raise BadInput(message, f"record it again: {EXPECTED}") from None
+        else:
+            if facts is None:
+                raise unrecognised(text, EXPECTED)
+            found = [(host, facts)]
+    return tuple(_host_facts(facts, name) for name, facts in found)
 
 
 def _host_facts(facts: Facts, host: str) -> HostFacts:
@@ -82,36 +79,38 @@ def _host_facts(facts: Facts, host: str) -> HostFacts:
     return json_codec.decode(HostFacts, {**blank, **facts, **known})
 
 
-def _host_parts(text: str) -> Parts:
-    """Return (host, text) of a file of several hosts, [] for one of one host.
+def _read_hosts(text: str) -> list[tuple[str, Facts]]:
+    """Return (host, facts) of a file of several hosts, [] for one of one host.
 
     Titles may also be those of commands or of states: then two of the texts must list GPUs, or one, where the
     names are numbered and the others are as short as the reason that a host did not answer.
     """
     parts = column_parts(text) or prefixed_parts(text) or headed_parts(text)
-    if parts:
-        return parts if any(map(_is_understood, map(_read_or_missing, (part for _, part in parts)))) else []
-    for parts, is_numbered in titled_parts(text):
-        known = [_read_or_missing(part) for _, part in parts]
-        listed = [isinstance(facts["gpus"], list) for facts in known]
-        rest = [part for (_, part), is_listed in zip(parts, listed, strict=True) if not is_listed]
-        if sum(listed) > 1 or (is_numbered and any(listed) and max(map(len, rest)) < _LONGEST_REASON):
-            return parts
-    parts = prompted_parts(text)
-    known = [_read_or_missing(part) for _, part in parts]
-    return parts if any(map(_is_understood, known)) else []
+    for titled, is_numbered in () if parts else titled_parts(text):
+        found = _read_parts(titled)
+        rest = [part for (_, part), (_, facts) in zip(titled, found, strict=True) if not _lists_gpus(facts)]
+        listed = len(titled) - len(rest)
+        if listed > 1 or (is_numbered and listed and max(map(len, rest)) < _LONGEST_REASON):
+            return found
+    found = _read_parts(parts or prompted_parts(text))
+    return found if any(_UNKNOWN_FORM not in str(facts["gpus"]) for _, facts in found) else []
 
 
-def _is_understood(facts: Facts) -> bool:
-    return _UNKNOWN_FORM not in str(facts["gpus"])
+def _lists_gpus(facts: Facts) -> bool:
+    return isinstance(facts["gpus"], list)
 
 
 _LONGEST_REASON = 400
 _UNKNOWN_FORM = "nothing that nvidia-smi prints"
 
 
+def _read_parts(parts: Parts) -> list[tuple[str, Facts]]:
+    """Return the facts of each host of several."""
+    return [(name, _read_or_missing(text)) for name, text in parts]
+
+
 def _read_or_missing(text: str) -> Facts:
-    """Return the facts of one host of several; a text that is not understood is a reason."""
+    """Return the facts of one host; a text that is not understood is a reason."""
     try:
         facts = read_capture(plain_text(text))
     except ValueError as error:

@@ -7,8 +7,12 @@ from typing import Any
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
 _ASKED = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
-_UNITS = re.compile(r" \[.*\]$")
 _USED = ("used_gpu_memory", "used_memory")
+
+
+def column_names(cells: list[str]) -> list[str]:
+    """Return the names of a CSV's columns without their units."""
+    return [re.sub(r" \[.*\]$", "", cell.strip()) for cell in cells]
 
 
 def app_rows(text: str) -> list[dict[str, str]] | None:
@@ -18,8 +22,8 @@ def app_rows(text: str) -> list[dict[str, str]] | None:
     for at, line in enumerate(lines):
         asked = _ASKED.search(line)
         if re.match(HEADER, line) or asked:
-            names = (asked[1] if asked else line).split(",")
-            rows = _rows([_UNITS.sub("", name.strip()) for name in names], lines[at + 1 :]) or rows or []
+            names = column_names((asked[1] if asked else line).split(","))
+            rows = _rows(names, lines[at + 1 :]) or rows or []
     return rows
 
 

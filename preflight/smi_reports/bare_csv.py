@@ -13,7 +13,9 @@ from preflight.smi_reports.table import LOST, MAX_GPUS
 
 Tree = dict[str, Any]
 
-NAME = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)\b[\w .()+/-]{1,60}"
+MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"
+"""How names of GPUs start."""
+NAME = rf"{MAKE}\b[\w .()+/-]{{1,60}}"
 _UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
 _KINDS = (

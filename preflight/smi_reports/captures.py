@@ -107,6 +107,8 @@ def _take_over(gpus: list[Facts], others: list[Facts]) -> None:
 def _add_processes(gpus: list[Facts], text: str) -> None:
     """Put processes of `--query-compute-apps` on the GPUs whose UUIDs they have."""
     by_gpu = processes_by_gpu(text) if "pid" in text else None
-    for gpu in gpus if by_gpu is not None else ():
-        if isinstance(gpu["uuid"], str) and isinstance(gpu["processes"], dict) and by_gpu is not None:
+    if by_gpu is None:
+        return
+    for gpu in gpus:
+        if isinstance(gpu["uuid"], str) and isinstance(gpu["processes"], dict):
             gpu["processes"] = processes({"processes": {"process_info": by_gpu.get(gpu["uuid"], [])}})

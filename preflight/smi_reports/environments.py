@@ -3,12 +3,13 @@
 import re
 from typing import Any
 
+from preflight.smi_reports.bare_csv import MAKE
 from preflight.smi_reports.table import MAX_GPUS
 
 Tree = dict[str, Any]
 
 COLLECTED = r"^GPU models and configuration:"
-INFORMATION = r"^Model:[ \t]+(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)\b.*\n(?:.*\n){0,4}(?:IRQ|GPU UUID):"
+INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(r"GPU (\d{1,2}): ([^\n(]+?)[ \t]*$", re.MULTILINE)
 _DRIVER = re.compile(r"^Nvidia driver version: ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)

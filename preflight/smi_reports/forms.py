@@ -173,7 +173,7 @@ def _table_starts(text: str) -> list[int]:
 
 
 def _counted(count: int) -> str:
-    """Return a number of GPUs in words."""
+    """Return "1 GPU" or "8 GPUs"."""
     return f"{count} GPU{'' if count == 1 else 's'}"
 
 
@@ -188,10 +188,6 @@ def list_facts(text: str) -> Facts:
     for gpu, (_, links) in zip(facts["gpus"], gpus, strict=True):
         gpu["nvlinks"] = links or NOT_HELD
     return facts
-
-
-def _topology(text: str) -> Facts:
-    return _tree_facts(topology_tree(text))
 
 
 def _monitor(text: str) -> Facts:
@@ -226,10 +222,6 @@ def _bare_csv(text: str) -> Facts | None:
     return facts
 
 
-def _lspci(text: str) -> Facts:
-    return {"pci_gpus": lspci_gpus(text)}
-
-
 class Form(NamedTuple):
     """What a recording looks like and who reads it."""
 
@@ -255,7 +247,7 @@ FORMS = (
     Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
     Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
     Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
-    Form(TOPOLOGY, _topology),
+    Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
     Form(MONITOR, _monitor),
     Form(HEADER, _compute_apps),
     Form(ROW, _bare_csv),
@@ -263,7 +255,7 @@ FORMS = (
     Form(
         r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
     ),
-    Form(LSPCI, _lspci),
+    Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
 )
 """Forms in the order they are tried; XML comes before.
 

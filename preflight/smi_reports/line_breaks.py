@@ -4,6 +4,7 @@ A terminal cuts each line at its width, so every piece but the last of a line is
 """
 
 import re
+from collections.abc import Callable
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
@@ -43,21 +44,16 @@ def _unwrapped_table(text: str) -> str:
 def _unwrapped_q(text: str) -> str:
     """A piece has no colon where the others have theirs, and no heading's blanks in front of it."""
     lines = text.split("\n")
-    width = max(map(len, lines))
     colons = [match.end(1) - match.start() for match in _Q_VALUE.finditer(text)]
-    if width < _NARROWEST or not colons:
+    if max(map(len, lines)) < _NARROWEST or not colons:
         return text
     colon = max(set(colons), key=colons.count)
-    joined = list[str]()
-    was_full = False
-    for line in lines:
-        alone = not line.strip() or line.find(":", colon - 1) in (colon - 1, colon) or _Q_ALONE.match(line)
-        if was_full and not alone:
-            joined[-1] += line
-        else:
-            joined.append(line)
-        was_full = len(line) == width
-    return "\n".join(joined)
+
+    def is_piece(line: str) -> bool:
+        alone = line.find(":", colon - 1) in (colon - 1, colon) or _Q_ALONE.match(line)
+        return bool(line.strip()) and not alone
+
+    return "\n".join(join_pieces(lines, is_piece))
 
 
 def _unwrapped_xml(text: str) -> str:
@@ -68,12 +64,16 @@ def _unwrapped_xml(text: str) -> str:
     if width < _NARROWEST or (full == 1 and text.count("\n") > _SHORT):
         return text
     is_one_line = full * 2 > len(lines)
-    joined = list[str]()
-    was_full = False
+    return "\n".join(join_pieces(lines, lambda line: is_one_line or not line.lstrip().startswith("<")))
+
+
+def join_pieces(lines: list[str], is_piece: Callable[[str], bool]) -> list[str]:
+    """Return lines with each piece behind the line that it follows, where that is as long as the longest."""
+    width, was_full, joined = max(map(len, lines)), False, list[str]()
     for line in lines:
-        if was_full and (is_one_line or not line.lstrip().startswith("<")):
+        if was_full and is_piece(line):
             joined[-1] += line
         else:
             joined.append(line)
         was_full = len(line) == width
-    return "\n".join(joined)
+    return joined

@@ -34,23 +34,13 @@ def indented(text: str) -> str:
     for line in text.split("\n"):
         label, colon, _ = line.partition(":")
         if _GPU.match(line):
-            depth = 0
+            at = depth = 0
         elif depth < 0 or not line.strip():
-            lines.append(line)
-            continue
+            at = 0
         elif not colon:
-            at = 2 if _INNER.fullmatch(label.strip()) and depth else 1
-            lines.append("    " * at + line)
-            depth = at
-            continue
-        elif _ALONE.match(line):
-            depth = 0
-        lines.append("    " * _depth_of(line, depth) + line)
+            at = depth = 2 if _INNER.fullmatch(label.strip()) and depth else 1
+        else:
+            depth = 0 if _ALONE.match(line) else depth
+            at = depth + (2 if _IN_PROCESS.match(line) else 1)
+        lines.append("    " * at + line)
     return "\n".join(lines)
-
-
-def _depth_of(line: str, group: int) -> int:
-    """Return the depth of a line with a value in a group of that depth."""
-    if _GPU.match(line):
-        return 0
-    return group + (2 if _IN_PROCESS.match(line) else 1)

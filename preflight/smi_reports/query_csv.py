@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.apps import HEADER
+from preflight.smi_reports.apps import HEADER, column_names
+from preflight.smi_reports.bare_csv import MAKE
 from preflight.smi_reports.repeats import latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
@@ -71,7 +72,7 @@ def _rows_tree(lines: list[str], absent: Tree) -> Tree:
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
         raise ValueError(f"its CSV is malformed: {error}") from None
-    names = [re.sub(r" \[.*\]$", "", name.strip()) for name in rows[0]]
+    names = column_names(rows[0])
     rows = [rows[0], *(row for row in rows[1:] if not row or row[0].strip() != names[0])]  # the names, cut
     has_units = any(value.endswith(" MiB") for row in rows[1:] for value in row)
     tree: Tree = {"gpu": []}
@@ -163,7 +164,7 @@ def _rows_below(lines: list[str], header: str) -> list[str]:
 
 
 def _is_names(line: str) -> bool:
-    names = [re.sub(r" \[.*\]$", "", name.strip()) for name in line.split(",")]
+    names = column_names(line.split(","))
     is_known = any(name in _COLUMNS or name == "driver_version" for name in names)
     return is_known and "pid" not in names and all(map(_NAME.fullmatch, names))
 
@@ -190,9 +191,7 @@ _NAMES_REST = re.compile(
 )
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
-_CUT_ROW = re.compile(
-    r"\s*(?:\d{1,2}|[\d/]{8,} [\d:.]*|(?:NVIDIA|Tesla|GeForce|Quadro|GPU-|[0-9A-Fa-f]{8}:).*)\s*"
-)
+_CUT_ROW = re.compile(rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|[0-9A-Fa-f]{{8}}:).*)\s*")
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")

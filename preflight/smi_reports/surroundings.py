@@ -6,7 +6,7 @@ import json
 import re
 from itertools import pairwise
 
-from preflight.smi_reports.line_breaks import unwrapped
+from preflight.smi_reports.line_breaks import join_pieces, unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
@@ -72,19 +72,10 @@ def plain_text(text: str) -> str:
         line for above, line in pairwise(below) if line.startswith(found[1].rstrip()) or len(above) != width
     ]  # without what a terminal wrapped
     prefix = _prefix(found[1], following[:_NEXT_LINES])
-    return text if prefix is None else "\n".join(_without_prefix(lines, prefix))
-
-
-def _without_prefix(lines: list[str], prefix: "re.Pattern[str]") -> list[str]:
-    """Return lines without a prefix; one that has none behind a line of full length is the rest of that."""
-    width, was_full, kept = max(map(len, lines)), False, list[str]()
-    for line in lines:
-        if was_full and line and not prefix.match(line):
-            kept[-1] += line
-        else:
-            kept.append(prefix.sub("", line))
-        was_full = len(line) == width
-    return kept
+    if prefix is None:
+        return text
+    whole = join_pieces(lines, lambda line: bool(line) and not prefix.match(line))
+    return "\n".join(prefix.sub("", line) for line in whole)
 
 
 def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
@@ -155,18 +146,16 @@ def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
     Of times and line numbers, which change from line to line, the digits are left open; of a host or a rank
     they are not.
     """
-    marks = first.rstrip()
-    exact = re.compile(
-        re.escape(first) if not marks else f"{re.escape(marks)}[ \\t]{{0,{len(first) - len(marks)}}}"
-    )
-    digits_open = re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip()))
-    digits_open = re.sub(r"\\\[(?:\\ )*", r"\\[ {0,8}", digits_open)  # [    1.234567] of the kernel
-    digits_open = re.sub(r"(?:\\ )+", " {1,8}", digits_open)
-    opened = re.compile(f" *{digits_open}[ \\t]{{0,{len(first) - len(marks)}}}")
+    marks, shape = first.rstrip(), re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip()))
+    blanks = f"[ \\t]{{0,{len(first) - len(marks)}}}"
+    patterns = [f"^{re.escape(marks)}{blanks}" if marks else f"^{re.escape(first)}"]
+    if _TIMED.search(first) or _NUMBERED.fullmatch(first):
+        shape = re.sub(r"\\\[(?:\\ )*", r"\\[ {0,8}", shape)  # [    1.234567] of the kernel
+        shape = re.sub(r"(?:\\ )+", " {1,8}", shape)
+        patterns.append(f"^ *{shape}{blanks}")
     whole = [line for line in following if line.strip()]
-    if not whole:  # of a list of one GPU
-        return re.compile(f"^(?:{exact.pattern})")
-    for pattern in (exact, *([opened] if _TIMED.search(first) or _NUMBERED.fullmatch(first) else [])):
-        if whole and sum(1 for line in whole if pattern.match(line)) * 2 > len(whole):
-            return re.compile(f"^(?:{pattern.pattern})")
+    for pattern in map(re.compile, patterns):
+        # of a list of one GPU no line follows
+        if not whole or sum(1 for line in whole if pattern.match(line)) * 2 > len(whole):
+            return pattern
     return None

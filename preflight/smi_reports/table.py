@@ -30,7 +30,7 @@ _NOT_LISTED = re.compile(r"^\|\s+(\d{1,4})\s+Not Supported\s*\|\s*$")
 _CUT_PROCESS = re.compile(
     r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?:(\d{1,10})(?:\s+([CGM]+(?:\+[CGM]+)*)(?:\s+(\S.*))?)?)?()$"
 )
-_UNREAD = re.compile(r"^\|\s+(\d{1,4})\s.*$|^\|\s+(\d{1,4})$")
+_UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s.*)?$")
 """A row of a process that is cut before its pid, or damaged."""
 LOST = "GPU is lost"
 NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
@@ -165,10 +165,9 @@ def _processes(gpus: list[Tree], text: str) -> None:
         match = _PROCESS.match(line) or _OLD_PROCESS.match(line)
         left = line.rstrip(" |\r\t")
         match = match or _NOT_LISTED.match(line) or _CUT_PROCESS.match(left) or _UNREAD.match(left)
-        index = int(match.group(1) or match.group(2)) if match else -1
-        if match is None or index not in by_index:
+        if match is None or int(match.group(1)) not in by_index:
             continue
-        last = index
+        last = int(match.group(1))
         if match.re is _NOT_LISTED:
             unlisted.add(last)
             continue

@@ -228,6 +228,12 @@ def test_a_gpu_that_the_driver_cannot_reach_is_a_row_of_a_csv() -> None:
     assert [isinstance(gpu.name, Missing) for gpu in found] == [False, True, False]
 
 
+@pytest.mark.parametrize("name", ["TITAN V", "GRID T4-16Q", "Tesla V100"])
+def test_a_row_of_a_csv_that_ends_in_its_name_is_no_remark(name: str) -> None:
+    with pytest.raises(BadInput, match="1 values under 4 names"):
+        parse_smi(_CSV + name, "host")
+
+
 _XML = Path(__file__).with_name("smi").joinpath("2xl40s-busy.q.xml").read_text(encoding="utf-8")
 
 
