@@ -18,6 +18,7 @@ from preflight.smi_reports.foreign import unrecognised
 from preflight.smi_reports.hosts import (
     Parts,
     column_parts,
+    gpustat_parts,
     headed_parts,
     prefixed_parts,
     prompted_parts,
@@ -31,7 +32,7 @@ __all__ = ["decoded", "parse_hosts", "parse_smi"]
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
     " `nvidia-smi --query-gpu=... --format=csv`, `nvidia-smi -L`, `nvidia-smi nvlink -s`, `topo -m`, `pmon`,"
-    " `dmon`, `lspci -nn`, `dmesg`, or several of these in one file"
+    " `dmon`, `lspci -nn`, `dmesg`, `gpustat`, or several of these in one file"
 )
 Facts = dict[str, Any]
 
@@ -85,7 +86,7 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
     Titles may also be those of commands or of states: then two of the texts must list GPUs, or one, where the
     names are numbered and the others are as short as the reason that a host did not answer.
     """
-    parts = column_parts(text) or prefixed_parts(text) or headed_parts(text)
+    parts = column_parts(text) or gpustat_parts(text) or prefixed_parts(text) or headed_parts(text)
     for titled, is_numbered in () if parts else titled_parts(text):
         found = _read_parts(titled)
         rest = [part for (_, part), (_, facts) in zip(titled, found, strict=True) if not _lists_gpus(facts)]

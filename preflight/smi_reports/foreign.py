@@ -41,11 +41,6 @@ _OTHERS = (
         "",
     ),
     (r"^[^\S\n]*\| NVITOP |^\| NVITOP ", "the file is the output of nvitop", ""),
-    (
-        r"^\[\d+\] [^|\n]+\| *\d+.C, |\"query_time\"[\s\S]{0,400}\"gpus\"",
-        "the file is the output of gpustat",
-        "",
-    ),
     (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
     (r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b", "the file is the output of tegrastats (a Jetson)", ""),
     (

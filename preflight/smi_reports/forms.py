@@ -22,6 +22,9 @@ from preflight.smi_reports.environments import (
     collected_tree,
     information_tree,
 )
+from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
+from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
+from preflight.smi_reports.gpustat import json_tree, rows_tree
 from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.qtext import q_tree
@@ -222,6 +225,14 @@ def _bare_csv(text: str) -> Facts | None:
     return facts
 
 
+def _gpustat(text: str) -> Facts:
+    tree, unlisted = rows_tree(text)
+    facts = _tree_facts(tree)
+    for index, reason in unlisted.items():
+        facts["gpus"][index]["processes"] = missing(reason)
+    return facts
+
+
 class Form(NamedTuple):
     """What a recording looks like and who reads it."""
 
@@ -250,6 +261,8 @@ FORMS = (
     Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
     Form(MONITOR, _monitor),
     Form(HEADER, _compute_apps),
+    Form(GPUSTAT_ROW, _gpustat),
+    Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, _bare_csv),
     Form(BARE_ROW, _compute_apps),
     Form(

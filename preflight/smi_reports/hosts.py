@@ -6,6 +6,8 @@ Lines that carry a host's name, blocks under a line that names one, and prompts 
 import re
 from collections.abc import Iterator
 
+from preflight.smi_reports.gpustat import HEAD
+
 _NAME = r"[A-Za-z0-9][\w.-]{0,252}"
 _TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
 """Of a host alone: without underscores, and not a number or a version, but an address."""
@@ -70,6 +72,14 @@ def headed_parts(text: str) -> Parts:
         if found:
             return _blocks(text, [(match[1], match.start(), match.end()) for match in found])
     return []
+
+
+def gpustat_parts(text: str) -> Parts:
+    """Return (host, text) of what gpustat printed on several hosts, by the names in its first lines."""
+    found = list(re.finditer(HEAD, text, re.MULTILINE))
+    if len({match[1] for match in found}) < 2:
+        return []
+    return _blocks(text, [(match[1], match.start(), match.start()) for match in found])
 
 
 def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:

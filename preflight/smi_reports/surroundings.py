@@ -6,6 +6,7 @@ import json
 import re
 from itertools import pairwise
 
+from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.line_breaks import join_pieces, unwrapped
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
@@ -104,7 +105,7 @@ def _unquoted(text: str) -> str:
     if text.count("\\n") > 2 * text.count("\n") and not _QUOTED_HEAD.search(text):  # of one JSON string
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
         text = re.sub(r'\n", {0,8}"', "\n", re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\""))
-    if '"' in text:
+    if '"' in text and not re.search(GPUSTAT_JSON, text):
         text = _unquoted_lines(text)
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text))

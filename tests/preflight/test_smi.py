@@ -311,7 +311,6 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ("\x1f\ufffd\x08\0", "gzip"),
         ('{\n "schema": "gpulaunch.record/1"}', "recording of gpulaunch"),
         ("timestamp, power.draw [W]\n2025/04/24 16:02:12.560, 21.76 W\n", "names no GPU"),
-        ("[0] NVIDIA A100-SXM4-80GB | 35'C,   0 % |     4 / 81920 MB |\n", "gpustat"),
         ("===== ROCm System Management Interface =====\nGPU  Temp\n0    38.0c\n", "AMD"),
         ("# gpu   pwr\n# Idx     W\n", "no values"),
         ("        GPU1    GPU0    CPU Affinity\nGPU1 X SYS 0-7\n", "unrecognised"),

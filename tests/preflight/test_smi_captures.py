@@ -178,7 +178,6 @@ def test_a_table_without_modes_of_persistence_is_read() -> None:
         ('DCGM_FI_DEV_FB_USED{gpu="0"} 40000\n', "DCGM"),
         ("| GPU ID | Device Information |\n| 0      | Name: NVIDIA H100 |\n", "dcgmi"),
         ("| NVITOP 1.3.2       Driver Version: 550.90.07 |\n", "nvitop"),
-        ('{"hostname": "a", "query_time": "2026", "gpus": []}', "gpustat"),
         ("RAM 2980/7620MB (lfb 5x4MB) CPU [5%@729] GR3D_FREQ 0%\n", "tegrastats"),
         ("| N/A   31C    P0 |  80000MiB / 81559MiB |      0%      Default |\n", "rows of a table"),
         ("10, 46068, 0\n900, 46068, 97\n", "names of its columns"),

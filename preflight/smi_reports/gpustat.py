@@ -1,0 +1,154 @@
+"""What gpustat prints, in rows and as JSON -> the tree of nvidia-smi's XML, for what it says of GPUs. Pure.
+
+Its "MB" and "M" are MiB. A process without `--show-pid` is a user with memory: that GPU is held, and by which
+pid is not known. Whether a process computes or draws it never says, so only the desktop's own draw.
+"""
+
+import json
+import re
+from typing import Any
+
+from preflight.smi_reports.table import MAX_GPUS
+
+Tree = dict[str, Any]
+
+ROW = r"^\[\d{1,2}\] [^|\n]{1,80}\|[^|\n]{1,80}\|[^|\n]{0,20} / +\d{1,12} MB(?: *\||[^\S\n]*$)"
+JSON = r'"query_time"\s*:[^\n]{0,100}\n?\s*"gpus"\s*:\s*\['
+_ROW = re.compile(r"^\[(\d{1,2})\] ([^|\n]{1,80}?) *\|([^|\n]*)\|([^|\n]*)(?:\|([^\n]*))?$", re.MULTILINE)
+_CUT_ROW = re.compile(r"^\[(\d{1,2})\] \S[^\n]*\Z", re.MULTILINE)
+HEAD = (
+    r"^([A-Za-z0-9][\w.-]{0,252})[ \t]{1,20}[^\n|]{0,60}?\d\d:\d\d:\d\d[^\n|]{0,40}?"
+    r"(?:[ \t](\d{3}\.[\d.]{1,12}))?[ \t]*\n(?=\[\d+\] )"
+)
+"""Host, time in the words of its locale, and the driver."""
+_READINGS = re.compile(r"\s*(\d{1,3})\W{0,2}C(?:,\s*(\d{1,3}) %)?")
+_POWER = re.compile(r"(\d{1,5}) /\s*(\d{1,5}) W")
+_MEMORY = re.compile(r"\s*(\d{1,12}) /\s*(\d{1,12}) MB\s*")
+_PROCESS = re.compile(r"([^\s()]{1,200})\((\d{1,12}|\?+)M\)")
+_PID = re.compile(r"(?:[^/:]*:)?([^/]*)/(\d{1,10})")
+_NOT_LISTED = "(Not Supported)"
+_DESKTOP = frozenset(
+    ("Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "sway")
+)
+
+
+def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
+    """Return the tree of gpustat's rows, and by number of a GPU why its list of processes is not known.
+
+    Of a text of several states the last row of each GPU counts.
+    """
+    found = {int(match[1]): match for match in _ROW.finditer(text) if int(match[1]) < MAX_GPUS}
+    cut = _CUT_ROW.search(text)
+    head = re.search(HEAD, text, re.MULTILINE)
+    tree: Tree = {"gpu": [{} for _ in range(max(found, default=-1) + 1)]}
+    if head and head[2]:
+        tree["driver_version"] = head[2]
+    unlisted: dict[int, str] = {}
+    for index, (_, name, readings, memory, listed) in ((at, match.groups()) for at, match in found.items()):
+        tree["gpu"][index] = gpu = _gpu(name, readings, memory)
+        processes, reason = _processes(listed)
+        if reason:
+            unlisted[index] = reason
+        else:
+            gpu["processes"] = processes
+    tree["gpu"] += [{}] if cut and int(cut[1]) == len(tree["gpu"]) < MAX_GPUS else []
+    return tree, unlisted
+
+
+def _gpu(name: str, readings: str, memory: str) -> Tree:
+    gpu: Tree = {"product_name": re.sub(r"^\(\((.*)\)\)$", r"\1", name)}  # ((Unknown Error))
+    read, power, sizes = _READINGS.match(readings), _POWER.search(readings), _MEMORY.fullmatch(memory)
+    if read:
+        gpu["temperature"] = {"gpu_temp": read[1]}
+        gpu["utilization"] = {"gpu_util": read[2] or ""}
+    if power:
+        gpu["power_readings"] = {"power_draw": power[1], "power_limit": power[2]}
+    if sizes:
+        gpu["fb_memory_usage"] = _sizes(int(sizes[1]), int(sizes[2]))
+    return gpu
+
+
+def _sizes(used: int, total: int) -> Tree:
+    return {"total": str(total), "used": str(used), "free": str(max(0, total - used))}
+
+
+def _processes(listed: str | None) -> tuple[Tree | str, str]:
+    """Return the processes behind a row, or why they are not known."""
+    if listed is None:
+        return "", "the row is cut before its processes"
+    if _NOT_LISTED in listed:
+        return "N/A", ""
+    if _PROCESS.sub("", listed).strip():
+        return "", f"the row is cut within its processes: {' '.join(listed.split())[:200]}"
+    found = list[Tree]()
+    for words, used in _PROCESS.findall(listed):
+        named = _PID.fullmatch(words)
+        if named is None:
+            return (
+                "",
+                f"gpustat prints no pid (--show-pid) of what holds it: {' '.join(listed.split())[:200]}",
+            )
+        found.append(_process(named[2], named[1], used))
+    return {"process_info": found}, ""
+
+
+def _process(pid: str, name: str, used: str) -> Tree:
+    draws = name.rpartition("/")[2] in _DESKTOP
+    process = {"pid": pid, "process_name": name, "used_memory": used if used.isdigit() else "N/A"}
+    return {**{key: value for key, value in process.items() if value}, "type": "G" if draws else "C"}
+
+
+def json_tree(text: str) -> Tree:
+    """Return the tree of the last `gpustat --json` of a text; of one that is cut, its whole GPUs.
+
+    Raises ValueError where it holds none.
+    """
+    start = [match.end() for match in re.finditer(JSON, text)][-1]
+    version = re.findall(r'"driver_version"\s*:\s*"([\d.]+)"', text[:start])
+    gpus: list[Tree] = []
+    decoder = json.JSONDecoder()
+    while gap := re.compile(r"[\s,]*(?=\{)").match(text, start):
+        try:
+            entry, start = decoder.raw_decode(text, gap.end())
+        except (ValueError, RecursionError):
+            gpus += [{}] if gpus else []  # the one within which it is cut
+            break
+        index = entry.get("index")
+        place = index if isinstance(index, int) and len(gpus) <= index < MAX_GPUS else len(gpus)
+        gpus += [{} for _ in range(place - len(gpus))] + [_json_gpu(entry)]
+    if not gpus:
+        raise ValueError("its list of GPUs is empty or cut")
+    return {"gpu": gpus[:MAX_GPUS], **({"driver_version": version[-1]} if version else {})}
+
+
+def _json_gpu(entry: Tree) -> Tree:
+    used, total, listed = entry.get("memory.used"), entry.get("memory.total"), entry.get("processes", ())
+    gpu: Tree = {
+        "product_name": _text(entry.get("name")),
+        "uuid": _text(entry.get("uuid")),
+        "temperature": {"gpu_temp": _text(entry.get("temperature.gpu"))},
+        "utilization": {"gpu_util": _text(entry.get("utilization.gpu"))},
+        "power_readings": {
+            "power_draw": _text(entry.get("power.draw")),
+            "power_limit": _text(entry.get("enforced.power.limit")),
+        },
+    }
+    if type(used) is int and type(total) is int:
+        gpu["fb_memory_usage"] = _sizes(used, total)
+    if isinstance(listed, list):
+        found = [each for each in listed if isinstance(each, dict)]
+        gpu["processes"] = {"process_info": [_json_process(each) for each in found]}
+    elif listed is None:
+        gpu["processes"] = "N/A"
+    return gpu
+
+
+def _json_process(each: Tree) -> Tree:
+    return _process(
+        _text(each.get("pid")), _text(each.get("command", "")), _text(each.get("gpu_memory_usage"))
+    )
+
+
+def _text(value: object) -> str:
+    """Return a value as nvidia-smi would print it: what has none is N/A."""
+    return str(value) if isinstance(value, str | int | float) else "N/A"
