@@ -68,7 +68,7 @@ class PlannedLaunch:
 
 
 def load_checks() -> dict[str, Check]:
-    """Return all checks, in the order of `preflight.checks.runner`. An empty table would pass every host."""
+    """Return all checks, in the order of `MODULES`. An empty table would pass every host."""
     load_deep_checks()
     return CHECKS
 

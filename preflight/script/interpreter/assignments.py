@@ -106,16 +106,14 @@ def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
                 assign(it, target, join(row[index] for row in rows))
             return
     star = next((at for at, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
-    least = len(targets) - (star is not None)
-    if isinstance(value, Seq) and not value.open and len(value.items) >= least:
-        items: list[Value] = list(value.items)
-        if isinstance(rest := targets[star or 0], ast.Starred):
-            end = len(items) - (least - (star or 0))
-            assign(it, rest.value, Seq(tuple(items[star:end])))
-            targets, items = [item for item in targets if item is not rest], items[:star] + items[end:]
+    if isinstance(value, Seq) and not value.open:
+        items: tuple[Value, ...] = value.items
+        spare = len(items) - len(targets) + 1
+        if star is not None and spare >= 0:
+            items = (*items[:star], Seq(items[star : star + spare]), *items[star + spare :])
         if len(items) == len(targets):
             for target, item in zip(targets, items, strict=True):
-                assign(it, target, item)
+                assign(it, target.value if isinstance(target, ast.Starred) else target, item)
             return
     for target in targets:
         assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)

@@ -99,6 +99,11 @@ class Element:
     what: str  # "module", "parameters", "parameter", "data", "grad", "state"
 
 
+def heap_id(value: "Ref | Element") -> int:
+    """Return the number of the thing that a value is, or is a part of."""
+    return value.id if isinstance(value, Ref) else value.of
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A method of a heap object or a part of one, to be called."""

@@ -59,7 +59,9 @@ def _collective(name: str) -> Callable[[Interpreter, Call], Value]:
     return model
 
 
-def _method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+def collective_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
+    """Return the model of a method that all ranks must call."""
+
     def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         del owner
         emit_collective(it, call, name)
@@ -119,15 +121,19 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     **{
-        (kind, "wait_for_everyone"): _method("wait_for_everyone") for kind in ("accelerator", "partial state")
+        (kind, "wait_for_everyone"): collective_method("wait_for_everyone")
+        for kind in ("accelerator", "partial state")
     },
     **{
-        ("accelerator", name): _method(name)
+        ("accelerator", name): collective_method(name)
         for name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes")
     },
     **{
         ("accelerator", name): _sharded_method(name)
         for name in ("save_state", "save_model", "get_state_dict")
     },
-    **{("fabric", name): _method(name) for name in ("barrier", "all_gather", "all_reduce", "broadcast")},
+    **{
+        ("fabric", name): collective_method(name)
+        for name in ("barrier", "all_gather", "all_reduce", "broadcast")
+    },
 }

@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
     alternatives,
+    heap_id,
 )
 
 _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
@@ -58,7 +59,7 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("epoch set", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+    it.emit(ScriptEvent("epoch set", call.place, heap_id(owner), call))
     return NONE
 
 

@@ -17,10 +17,10 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
 )
-from preflight.script.libraries.collectives import emit_collective
+from preflight.script.libraries.collectives import collective_method
 
 
-def make_engine(it: Interpreter, call: Call) -> Value:
+def _make_engine(it: Interpreter, call: Call) -> Value:
     """Return what deepspeed.initialize(model=...) gives: the engine, an optimizer, a loader, a scheduler."""
     model = call.get("model", 1) or UNKNOWN
     for item in alternatives(model):
@@ -44,21 +44,12 @@ def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-def _of_all_ranks(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
-    def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-        del owner
-        emit_collective(it, call, name)
-        return UNKNOWN
-
-    return model
-
-
-CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {"deepspeed.initialize": make_engine}
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {"deepspeed.initialize": _make_engine}
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
     ("engine", "backward"): _backward,
     **{
-        ("engine", name): _of_all_ranks(name)
+        ("engine", name): collective_method(name)
         for name in ("save_checkpoint", "load_checkpoint", "save_16bit_model", "save_fp16_model")
     },
 }

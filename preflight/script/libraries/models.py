@@ -30,6 +30,7 @@ from preflight.script.interpreter.values import (
     Unknown,
     Value,
     alternatives,
+    heap_id,
     join,
     text_of,
 )
@@ -204,7 +205,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
             ScriptEvent(
                 "cuda",
                 call.place,
-                owner.id if isinstance(owner, Ref) else owner.of,
+                heap_id(owner),
                 call,
                 "model",
                 {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE},
@@ -221,7 +222,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
             else:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
-                    ref = owner.id if isinstance(owner, Ref) else owner.of
+                    ref = heap_id(owner)
                     it.emit(
                         ScriptEvent(
                             "cuda",

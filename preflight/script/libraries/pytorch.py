@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    heap_id,
     own_attribute,
     text_of,
 )
@@ -129,7 +130,7 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 
 def _scaler_scale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("scaled", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+    it.emit(ScriptEvent("scaled", call.place, heap_id(owner), call))
     return Map((("__scaled__", call.args[0] if call.args else UNKNOWN), ("__scaler__", owner)))
 
 
@@ -154,7 +155,7 @@ def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _scaler_update(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(ScriptEvent("scaler update", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+    it.emit(ScriptEvent("scaler update", call.place, heap_id(owner), call))
     return NONE
 
 

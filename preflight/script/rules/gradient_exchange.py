@@ -18,6 +18,7 @@ _EXCHANGES = re.compile(
 )
 """Names of what exchanges gradients or weights between ranks, or of libraries that do."""
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync")
+_NAMED = re.compile(f"{_EXCHANGES.pattern}|{_COLLECTIVE.pattern}")
 _OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$")
 _MEASURED = re.compile(
     r"(?:^|_)(?:loss|losses|acc|accuracy|correct|total|metric|metrics|count|num|n|samples|hits|err|error|score"
@@ -35,12 +36,10 @@ def exchanges_gradients(it: "Interpreter") -> bool:
         passed = set(_asked_of(nodes))
         for node in nodes:
             name = _used_name(node)
-            if name and name not in own and id(node) not in passed and _EXCHANGES.search(name):
-                return True
+            if name and name not in own and id(node) not in passed and _NAMED.search(name):
+                return True  # of a collective that is handed on it is not known what it is called with
             if isinstance(node, ast.Call) and _may_exchange(node, own):
                 return True
-            if name and name not in own and id(node) not in passed and _COLLECTIVE.search(name):
-                return True  # handed on: what it is called with is not known
     return False
 
 
@@ -48,9 +47,7 @@ def _used_name(node: ast.AST) -> str:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         return node.id
     if isinstance(node, ast.Attribute):
-        of_torch = (
-            isinstance(node.value, ast.Name) and node.value.id == "torch" and node.attr == "accelerator"
-        )
+        of_torch = node.attr == "accelerator" and getattr(node.value, "id", "") == "torch"
         return "" if of_torch else node.attr
     return ""
 

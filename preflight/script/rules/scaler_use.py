@@ -99,7 +99,7 @@ def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
 
 
 def _never_updated(it: "Interpreter", steps: str) -> list[CodeLocation]:
-    updated = set(owners_of(it, "update"))
+    updated = owners_of(it, "update")
     return [place for scaler, place in calls_by_owner(it, steps) if scaler not in updated]
 
 
