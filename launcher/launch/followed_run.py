@@ -76,8 +76,6 @@ class FollowedRun:
     def _handle_event(self, event: RunEvent) -> None:
         """Report an event, and stop the hosts that it says are to be stopped."""
         for stop in self._reporter.handle(event):
-            self._screen.mute_launcher()
-            self._screen.stop()
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
 

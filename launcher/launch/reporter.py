@@ -98,6 +98,8 @@ class RunReporter:
             if isinstance(action, Notify):
                 self.say(action.text, bad=action.bad, at=told_at)
             else:
+                self._screen.mute_launcher()
+                self._screen.stop()
                 yield action
         if isinstance(event, HostReport):
             self._note_end(event)

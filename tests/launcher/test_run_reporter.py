@@ -101,6 +101,20 @@ def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
 
 
 @pytest.mark.parametrize(
+    "cause", [Interrupted(), host_report("b", "rank_exit", rank=1, code=1)], ids=["by-hand", "failed-rank"]
+)
+def test_launchers_are_heard_until_the_run_is_stopped_and_files_have_the_rest(
+    tmp_path: Path, cause: RunEvent
+) -> None:
+    followed = Followed(tmp_path, CPU, CPU)
+    followed.take(LogOutput("a", "launcher.log", 0, b"no such module\n"), cause)
+    followed.take(LogOutput("a", "launcher.log", 15, b"SignalException\n"))
+    assert "[a] no such module\n" in followed.stream.getvalue()
+    assert "SignalException" not in followed.stream.getvalue()
+    assert (followed.book.directory / "a" / "launcher.log").read_bytes() == b"no such module\nSignalException\n"
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     [
         (0.42, "0.4 s"),
