@@ -1,4 +1,4 @@
-"""A user's accelerate config file as fields of a job; what it means is in engines/accelerate_config.py."""
+"""A user's accelerate config file as fields of a job; what it means is in engines/accelerate_settings.py."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,12 +8,11 @@ from typing import Any
 
 from launcher.config.deepspeed_file import section_config
 from launcher.config.yaml_tree import ConfigIssues
-from launcher.engines.accelerate_config import (
+from launcher.engines.accelerate_config import deepspeed_file, with_deepspeed_file
+from launcher.engines.accelerate_settings import (
     AccelerateSettings,
-    deepspeed_file,
     default_config_paths,
     read_settings,
-    with_deepspeed_file,
     with_options,
 )
 from launcher.engines.base import RUN_DIR

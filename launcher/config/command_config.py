@@ -16,7 +16,7 @@ from launcher.config.accelerate_file import find_local_default
 from launcher.config.inventory import HostEntry
 from launcher.config.line_python import find_python_of_line
 from launcher.config.yaml_tree import YamlNode
-from launcher.engines.accelerate_config import section_options
+from launcher.engines.accelerate_settings import section_options
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.records import HostFilter, ParsedCommand
 from launcher.errors import BadInput, CommandRefused

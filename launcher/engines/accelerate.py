@@ -7,7 +7,7 @@
 A world of one rank is started without it (single_rank.py), but for fp8, whose settings the launcher reads
 from the file. accelerate's parser takes all that follows the training script verbatim (argparse.REMAINDER).
 
-Everything else is in one YAML, precision too. No `--mixed_precision` flag: with a config file *and* the flag
+Everything else is in one YAML (accelerate_config.py), precision too. No `--mixed_precision` flag: with a config file *and* the flag
 the launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available`, commands/launch.py),
 and so holds GPU 0 against rank 0 in Exclusive Process mode. No `--multi_gpu` flag: the YAML's
 distributed_type sets it. `--config_file` is always given, which keeps the host's own default_config.yaml out;
@@ -16,7 +16,7 @@ accelerate applies nested sections (fp8_config) only if some option stood on the
 
 from collections.abc import Iterator
 
-from launcher.engines.accelerate_config import deepspeed_file, has_strategy, yaml_lines
+from launcher.engines.accelerate_config import config_yaml, has_strategy
 from launcher.engines.base import (
     RANK_PROGRAM,
     RUN_DIR,
@@ -82,43 +82,6 @@ class Accelerate:
 
 def _is_alone(world: World, node: NodeSetup) -> bool:
     return needs_no_launcher(world, node) and world.mixed_precision != "fp8"
-
-
-def config_yaml(world: World, node: NodeSetup) -> str:
-    """Return accelerate's config file for one node, with every key that a host could otherwise decide.
-
-    Keys of the user's file are taken over but for those that the plan owns. `num_processes` is local ranks x
-    nodes: accelerate floors `num_processes / num_machines` on each host and torch then adds the real local
-    sizes, so this is what makes unequal hosts one world.
-    """
-    theirs = node.accelerate_config
-    many = world.size > 1 or has_strategy(theirs)
-    rows: dict[str, object] = {
-        "debug": False,
-        "distributed_type": "MULTI_GPU" if many else "NO",
-        "downcast_bf16": False,
-        "enable_cpu_affinity": False,
-        "dynamo_config": {"dynamo_backend": "no"},
-    }
-    if world.mixed_precision == "fp8":
-        rows["fp8_config"] = {"backend": world.fp8_backend}
-    rows |= theirs
-    rows |= {
-        "compute_environment": "LOCAL_MACHINE",
-        "gpu_ids": "all",  # the order is in CUDA_VISIBLE_DEVICES, by UUID
-        "machine_rank": node.node_rank,
-        "main_training_function": "main",
-        "num_machines": world.nodes,
-        "num_processes": len(node.ranks.slots) * world.nodes,
-        "rdzv_backend": "static",
-        "same_network": False,
-        "use_cpu": node.on_cpu and not many,  # with distributed_type it would start one process only
-    }
-    if not deepspeed_file(theirs):  # else the precision is in that file, and accelerate refuses both
-        rows["mixed_precision"] = world.mixed_precision
-    if many:
-        rows |= {"main_process_ip": world.main_address, "main_process_port": world.main_port}
-    return "\n".join(yaml_lines(rows)) + "\n"
 
 
 def _ranks(number: int) -> str:

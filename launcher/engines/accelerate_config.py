@@ -1,110 +1,48 @@
-"""What a user's accelerate config file says, taken over into the one that a launch writes. Pure.
-
-Its sections (`SECTIONS`: fsdp_config, deepspeed_config and others) are the user's and stay as they are; its
-world, addresses and processes are the plan's, each with the reason.
-Options of `accelerate launch` say the same as keys of these sections and win over them, as in accelerate.
-
-Sources: accelerate 1.15, commands/config/config_args.py (the keys), commands/launch.py
-(`_validate_launch_command`: how keys become options; `launch_command`: which launcher runs) and
-utils/dataclasses.py (`_deepspeed_config_checks`: what a DeepSpeed config file excludes).
-"""
+"""The accelerate config file that a launch writes for each node, and what its keys ask for. Pure."""
 
 import json
-import posixpath
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from launcher.engines.command_line import values
-from launcher.engines.command_line.records import OptionUse, Request
-from launcher.errors import CommandRefused
-from preflight.frozen import dataclass
-
-Section: TypeAlias = Mapping[str, Any]
-
-SECTIONS = {
-    "fsdp_config": "fsdp_",
-    "deepspeed_config": "",
-    "megatron_lm_config": "megatron_lm_",
-    "fp8_config": "fp8_",
-    "dynamo_config": "dynamo_",
-    "parallelism_config": "parallelism_config_",
-}
-"""Sections that are taken over, and how the options start that say the same as their keys."""
-
-_OWNER = "accelerate"
-_STRATEGIES = {"--use_fsdp": "FSDP", "--use_deepspeed": "DEEPSPEED", "--use_megatron_lm": "MEGATRON_LM"}
-_DEEPSPEED_KEYS = (
-    *("deepspeed_config_file", "zero_stage", "offload_optimizer_device", "offload_param_device"),
-    *("offload_optimizer_nvme_path", "offload_param_nvme_path", "gradient_accumulation_steps"),
-    *("gradient_clipping", "zero3_init_flag", "zero3_save_16bit_model", "deepspeed_moe_layer_cls_names"),
-)
-_PLANNED_TYPES = ("NO", "MULTI_GPU", "MULTI_CPU")
-# accelerate 1.15 reads the last two from its options only; they stay as the user wrote them
-_KEPT_KEYS = ("debug", "enable_cpu_affinity", "downcast_bf16")
-_OWNED_KEYS: Mapping[str, tuple[object, str]] = {
-    # key: what needs no mention, what replaces the rest
-    "compute_environment": ("LOCAL_MACHINE", ""),
-    "num_processes": (-1, "the plan counts the processes of each host from its GPUs"),
-    "num_machines": (None, "the hosts are those of --hosts"),
-    "machine_rank": (0, "ranks follow from the order of the hosts"),
-    "gpu_ids": ("all", "read as GPUs of each host; the plan names them by UUID"),
-    "main_process_ip": (None, "the plan takes the first host's address, as the others reach it"),
-    "main_process_port": (None, "read as the main port; gpulaunch takes another free one when it is busy"),
-    "rdzv_backend": ("static", "every host joins a static rendezvous at the main host"),
-    "same_network": (None, ""),
-    "use_cpu": (False, "read as gpus: none"),
-    "mixed_precision": (None, "read as precision; decided for the GPUs of all hosts"),
-    "main_training_function": ("main", "for notebooks and TPUs only"),
-    "mpirun_config": (None, "no MPI starts the processes"),
-    "tpu_name": (None, ""),
-    "tpu_zone": (None, ""),
-    "tpu_use_cluster": (False, "gpulaunch launches on no TPU"),
-    "tpu_use_sudo": (None, ""),
-    "tpu_vm": (None, ""),
-    "tpu_env": (None, ""),
-    "command_file": (None, ""),
-    "commands": (None, ""),
-    "fp16": (None, "read as precision; decided for the GPUs of all hosts"),
-    "dynamo_backend": (None, ""),
-}
-_FROM_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
-_DEEPSPEED_OWNED = {
-    "deepspeed_multinode_launcher": "forced to standard: DeepSpeed's launchers would start ranks again",
-    "deepspeed_hostfile": "gpulaunch reads hosts and slots from it; DeepSpeed's launcher does not run",
-    "deepspeed_inclusion_filter": _FROM_FILTER,
-    "deepspeed_exclusion_filter": _FROM_FILTER,
-}
+from launcher.engines.accelerate_settings import STRATEGIES
+from launcher.engines.base import NodeSetup, World
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """A key of the file that the plan owns."""
+def config_yaml(world: World, node: NodeSetup) -> str:
+    """Return accelerate's config file for one node, with every key that a host could otherwise decide.
 
-    key: str
-    value: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class AccelerateSettings:
-    """What is taken over from a config file and from options of `accelerate launch`."""
-
-    source: str = ""  # the file, as people know it; "" = only options
-    strategy: str = ""  # "FSDP", "DEEPSPEED", "MEGATRON_LM"; "" = the plan decides between one and many ranks
-    sections: Mapping[str, Section] = field(default_factory=dict)
-    keys: Mapping[str, Any] = field(default_factory=dict)  # further top-level keys
-    request: Request = field(default_factory=Request)
-    replaced: tuple[Replaced, ...] = ()
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What is taken over, as keys of a config file; `distributed_type` only with a strategy."""
-        taken: dict[str, Any] = {
-            **self.keys,
-            **{name: dict(section) for name, section in self.sections.items()},
-        }
-        return taken | ({"distributed_type": self.strategy} if self.strategy else {})
+    Keys of the user's file are taken over but for those that the plan owns. `num_processes` is local ranks x
+    nodes: accelerate floors `num_processes / num_machines` on each host and torch then adds the real local
+    sizes, so this is what makes unequal hosts one world.
+    """
+    theirs = node.accelerate_config
+    many = world.size > 1 or has_strategy(theirs)
+    rows: dict[str, object] = {
+        "debug": False,
+        "distributed_type": "MULTI_GPU" if many else "NO",
+        "downcast_bf16": False,
+        "enable_cpu_affinity": False,
+        "dynamo_config": {"dynamo_backend": "no"},
+    }
+    if world.mixed_precision == "fp8":
+        rows["fp8_config"] = {"backend": world.fp8_backend}
+    rows |= theirs
+    rows |= {
+        "compute_environment": "LOCAL_MACHINE",
+        "gpu_ids": "all",  # the order is in CUDA_VISIBLE_DEVICES, by UUID
+        "machine_rank": node.node_rank,
+        "main_training_function": "main",
+        "num_machines": world.nodes,
+        "num_processes": len(node.ranks.slots) * world.nodes,
+        "rdzv_backend": "static",
+        "same_network": False,
+        "use_cpu": node.on_cpu and not many,  # with distributed_type it would start one process only
+    }
+    if not deepspeed_file(theirs):  # else the precision is in that file, and accelerate refuses both
+        rows["mixed_precision"] = world.mixed_precision
+    if many:
+        rows |= {"main_process_ip": world.main_address, "main_process_port": world.main_port}
+    return "\n".join(yaml_lines(rows)) + "\n"
 
 
 def has_strategy(config: Mapping[str, Any]) -> bool:
@@ -112,7 +50,7 @@ def has_strategy(config: Mapping[str, Any]) -> bool:
 
     Then torch's launcher runs even for one rank: accelerate's launchers of these strategies use no other.
     """
-    return config.get("distributed_type") in _STRATEGIES.values()
+    return config.get("distributed_type") in STRATEGIES.values()
 
 
 def deepspeed_file(config: Mapping[str, Any]) -> str:
@@ -130,70 +68,6 @@ def with_deepspeed_file(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {**config, "deepspeed_config": {**config["deepspeed_config"], "deepspeed_config_file": path}}
 
 
-def read_settings(content: object, source: str) -> AccelerateSettings:
-    """Return what a config file says; `content` is its YAML or JSON as plain values, `source` its name.
-
-    Raises CommandRefused for keys that accelerate does not have, and for TPUs, SageMaker and other devices.
-    """
-    if not isinstance(content, Mapping):
-        raise CommandRefused(
-            f"{source} is not an accelerate config file: it holds no keys", "make one: accelerate config"
-        )
-    _check_keys(content, source)
-    strategy = _strategy(content, source)
-    found = {name: dict(_section(content, name, source)) for name in SECTIONS if content.get(name)}
-    sections = {name: section for name, section in found.items() if section}
-    # Accelerate before 0.20.
-    if content.get("dynamo_backend") and str(content["dynamo_backend"]).upper() != "NO":
-        sections["dynamo_config"] = {"dynamo_backend": str(content["dynamo_backend"])}
-    replaced = list(_owned_keys(content))
-    request = _request(content, source)
-    if "deepspeed_config" in sections:
-        section = sections["deepspeed_config"]
-        request = _with_filters(request, section)
-        replaced += [
-            Replaced(f"deepspeed_config.{key}", str(section.pop(key)), reason)
-            for key, reason in _DEEPSPEED_OWNED.items()
-            if section.get(key) is not None and section[key] != "standard"
-        ]
-        section["deepspeed_multinode_launcher"] = "standard"
-    keys = {name: content[name] for name in _KEPT_KEYS if content.get(name) not in (None, False, "no", "NO")}
-    return AccelerateSettings(source, strategy, sections, keys, request, tuple(replaced))
-
-
-def with_options(settings: AccelerateSettings, kept: Iterable[OptionUse]) -> AccelerateSettings:
-    """Return the settings with options of `accelerate launch` folded in; they win over the file."""
-    sections = {name: dict(section) for name, section in settings.sections.items()}
-    keys = dict(settings.keys)
-    strategy = settings.strategy
-    for use in kept:
-        name = use.name.removeprefix("--")
-        if use.owner != _OWNER:
-            continue
-        if use.name in _STRATEGIES:
-            strategy = _STRATEGIES[use.name]
-        elif use.name == "--debug":
-            keys["debug"] = True
-        elif (section := section_of(name)) is not None:
-            sections.setdefault(section, {})[name] = _option_value(use)
-    if strategy == "DEEPSPEED":
-        sections.setdefault("deepspeed_config", {})["deepspeed_multinode_launcher"] = "standard"
-    return replace(settings, strategy=strategy, sections=sections, keys=keys)
-
-
-def section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
-    """Return the options that `with_options` takes over; the others go to `accelerate launch` itself."""
-    return tuple(
-        use
-        for use in kept
-        if use.owner == _OWNER
-        and (
-            use.name in (*_STRATEGIES, "--use_parallelism_config", "--debug")
-            or section_of(use.name[2:]) is not None
-        )
-    )
-
-
 def yaml_lines(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a config file, keys by name. Every string is quoted: a bare `no` is a boolean."""
     for name, value in sorted(config.items()):
@@ -202,122 +76,3 @@ def yaml_lines(config: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"  {key}: {json.dumps(inner)}" for key, inner in sorted(value.items()))
         else:
             yield f"{name}: {json.dumps(value)}"
-
-
-def _check_keys(content: Mapping[Any, Any], source: str) -> None:
-    known = (*_OWNED_KEYS, *SECTIONS, *_KEPT_KEYS, "distributed_type")
-    for key in content:
-        if key not in known:
-            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
-
-            close = get_close_matches(str(key), known, n=1)
-            raise CommandRefused(
-                f"{source} has the key {key}, which accelerate does not have",
-                f"did you mean {close[0]}?" if close else "take it out of the file",
-            )
-    if content.get("compute_environment") not in (None, "LOCAL_MACHINE"):
-        raise CommandRefused(
-            f"{source} is for {content['compute_environment']}, and gpulaunch launches over SSH",
-            "make a config file for this machine: accelerate config",
-        )
-
-
-def _strategy(content: Mapping[str, Any], source: str) -> str:
-    kind = str(content.get("distributed_type", "NO")).upper()
-    if content.get("distributed_type") in (None, False) or kind in _PLANNED_TYPES:
-        return ""
-    if kind in _STRATEGIES.values():
-        return kind
-    raise CommandRefused(
-        f"distributed_type in {source} is {kind}, and gpulaunch launches on NVIDIA GPUs and CPUs",
-        f"write one of {', '.join((*_PLANNED_TYPES[:2], *_STRATEGIES.values()))}",
-    )
-
-
-def _section(content: Mapping[str, Any], name: str, source: str) -> Section:
-    section = content[name]
-    if not isinstance(section, Mapping):
-        raise CommandRefused(
-            f"{name} in {source} is {section!r}, and holds keys", f"write keys below {name}:"
-        )
-    return {str(key): value for key, value in section.items() if value is not None}
-
-
-def _owned_keys(content: Mapping[str, Any]) -> Iterator[Replaced]:
-    for key, (plain, reason) in _OWNED_KEYS.items():
-        value = content.get(key)
-        if reason and value not in (None, plain, "", [], {}):
-            yield Replaced(key, "no" if value is False else str(value), reason)
-
-
-def _request(content: Mapping[str, Any], source: str) -> Request:
-    def named(key: str) -> str:
-        return f"{key} in {source}"
-
-    def number(key: str) -> int | None:
-        text = content.get(key)
-        return None if text in (None, -1, "") else values.count(named(key), str(text))
-
-    precision = content.get("mixed_precision")
-    if precision is None and content.get("fp16"):
-        precision = "fp16"
-    elif precision is False:  # an unquoted `no` is a boolean in YAML
-        precision = "no"
-    port = content.get("main_process_port")
-    return Request(
-        nodes=number("num_machines"),
-        total=number("num_processes"),
-        gpus=values.gpus(named("gpu_ids"), str(content["gpu_ids"]))
-        if content.get("gpu_ids") is not None
-        else None,
-        on_cpu=content.get("use_cpu") is True,
-        main_address=str(content.get("main_process_ip") or ""),
-        main_port=values.port(named("main_process_port"), str(port)) or None if port is not None else None,
-        precision=None
-        if precision is None
-        else values.precision(named("mixed_precision"), str(precision).lower()),
-    )
-
-
-def _with_filters(request: Request, section: Section) -> Request:
-    def filters(key: str) -> Any:
-        return values.node_filters(key, str(section[key])) if section.get(key) else ()
-
-    return replace(
-        request,
-        hostfile=str(section.get("deepspeed_hostfile") or ""),
-        include=filters("deepspeed_inclusion_filter"),
-        exclude=filters("deepspeed_exclusion_filter"),
-    )
-
-
-def section_of(option: str) -> str | None:
-    """Return the section that an option of `accelerate launch` belongs to; its name is without dashes."""
-    if option in _DEEPSPEED_KEYS:
-        return "deepspeed_config"
-    prefixed = ((name, prefix) for name, prefix in SECTIONS.items() if prefix)
-    return next((name for name, prefix in prefixed if option.startswith(prefix)), None)
-
-
-def _option_value(use: OptionUse) -> object:
-    from launcher.engines.command_line.tables.accelerate import ACCELERATE  # noqa: PLC0415 - only for an option
-
-    kinds = {option.name: option for option in ACCELERATE.options}
-    option = kinds[use.name]
-    if option.values == 0:
-        return True
-    if option.kind == "int":
-        return int(use.value)
-    return float(use.value) if option.kind == "float" else use.value
-
-
-def default_config_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return where accelerate looks for its default config file, the first that exists counts.
-
-    Source: accelerate/commands/config/config_args.py (`cache_dir`).
-    """
-    home = environ.get("HF_HOME") or posixpath.join(
-        environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
-    )
-    names = ("default_config.yaml", "default_config.json")
-    return tuple(posixpath.join(home, "accelerate", name) for name in names)

@@ -111,7 +111,9 @@ def test_launchers_are_heard_until_the_run_is_stopped_and_files_have_the_rest(
     followed.take(LogOutput("a", "launcher.log", 15, b"SignalException\n"))
     assert "[a] no such module\n" in followed.stream.getvalue()
     assert "SignalException" not in followed.stream.getvalue()
-    assert (followed.book.directory / "a" / "launcher.log").read_bytes() == b"no such module\nSignalException\n"
+    assert (
+        followed.book.directory / "a" / "launcher.log"
+    ).read_bytes() == b"no such module\nSignalException\n"
 
 
 @pytest.mark.parametrize(

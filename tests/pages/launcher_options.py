@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from launcher.engines.accelerate_config import SECTIONS, section_of
+from launcher.engines.accelerate_settings import SECTIONS, section_of
 from launcher.engines.command_line.line import VARIABLES
 from launcher.engines.command_line.options import LauncherOption, Table
 from launcher.engines.command_line.parse import parse_line

@@ -7,16 +7,18 @@ import pytest
 import yaml
 
 from launcher.engines.accelerate_config import (
+    deepspeed_file,
+    has_strategy,
+    with_deepspeed_file,
+    yaml_lines,
+)
+from launcher.engines.accelerate_settings import (
     SECTIONS,
     Replaced,
-    deepspeed_file,
     default_config_paths,
-    has_strategy,
     read_settings,
     section_options,
-    with_deepspeed_file,
     with_options,
-    yaml_lines,
 )
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.records import HostFilter, Request
