@@ -136,7 +136,7 @@ def clean(
 
 def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state_dir: Path) -> Path:
     """Append what was done to the local audit log; return its path. Raises OSError, PathRefused."""
-    # Named as on the host (onhost/kill_processes.py): hosts and this machine may share a home.
+    # Named as on the host (onhost/kill_leftovers.py): hosts and this machine may share a home.
     path = state_dir / f"audit-{re.sub('[^A-Za-z0-9.-]', '_', os.uname().nodename)[:64]}.jsonl"
     evidence = {_identity(each): each for each in chosen}
     fd = open_below(state_dir, path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -245,7 +245,7 @@ def _reap(
     answer = rpc.call(
         connection,
         python,
-        "kill_processes",
+        "kill_leftovers",
         request,
         name="the program that ends leftovers",
         timeout_s=patience_s,
@@ -254,7 +254,7 @@ def _reap(
 
 
 def parse_kill_results(answer: Mapping[str, Any], host: str) -> tuple[tuple[KillResult, ...], str]:
-    """Return what launcher/onhost/kill_processes.py has answered: what became of each, and its audit log.
+    """Return what launcher/onhost/kill_leftovers.py has answered: what became of each, and its audit log.
 
     Raises AgentProtocolError.
     """

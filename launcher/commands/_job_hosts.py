@@ -38,7 +38,7 @@ def reach_job(
     """
     if transport == SSH:
         return ways, ways.inventory.resolve(job.nodes)
-    from launcher.slurm.step_hosts import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
+    from launcher.slurm.srun_step import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
 
     hosts = StepHosts(
         job, step_python([ways.inventory.lookup(node) for node in job.nodes]), linger_s=linger_s

@@ -7,11 +7,12 @@
 A world of one rank is started without it (single_rank.py), but for fp8, whose settings the launcher reads
 from the file. accelerate's parser takes all that follows the training script verbatim (argparse.REMAINDER).
 
-Everything else is in one YAML (accelerate_config.py), precision too. No `--mixed_precision` flag: with a config file *and* the flag
-the launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available`, commands/launch.py),
-and so holds GPU 0 against rank 0 in Exclusive Process mode. No `--multi_gpu` flag: the YAML's
-distributed_type sets it. `--config_file` is always given, which keeps the host's own default_config.yaml out;
-accelerate applies nested sections (fp8_config) only if some option stood on the command line, and this does.
+Everything else is in one YAML (accelerate_config.py), precision too. No `--mixed_precision` flag: with a
+config file *and* the flag the launcher itself builds a CUDA tensor on GPUs older than Ampere
+(`is_bf16_available`, commands/launch.py), and so holds GPU 0 against rank 0 in Exclusive Process mode. No
+`--multi_gpu` flag: the YAML's distributed_type sets it. `--config_file` is always given, which keeps the
+host's own default_config.yaml out; accelerate applies nested sections (fp8_config) only if some option stood
+on the command line, and this does.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Jobs of Slurm: the one that we are in, or one by its id; why one is pending, and how one is cancelled."""
+"""Jobs of Slurm, the one that we are in or one by its id: nodes, state, why one is pending, cancellation."""
 
 import os
 import re
@@ -18,6 +18,9 @@ _DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _REASON = re.compile(r"\bReason=(\S+)")
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
+_LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
+_WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+_ASK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +130,6 @@ def _shown(field: "re.Pattern[str]", job: str, environ: Mapping[str, str]) -> st
         return ""
     found = field.search(output)
     return one_line(found[1], 400) if found else ""
-
-
-_LIVES = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
-_WAITS = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
-_ASK_EVERY_S = 0.5
 
 
 def cancel_job(job: str) -> None:

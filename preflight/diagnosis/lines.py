@@ -9,6 +9,7 @@ from preflight.diagnosis.folded_tracebacks import unfold
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.paste_marks import without_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
+from preflight.diagnosis.progress_bars import match_bar
 from preflight.diagnosis.structured_records import printed_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
@@ -62,12 +63,6 @@ _PREFLIGHT_REMARK = re.compile(
 _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
 _PREFIXED = re.compile(r"[\[\d(>\w]")
-# A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ..."
-_BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}\]\s?")
-# The same without a total, "12it [00:03, 3.2it/s, loss=2.1]", and those of Keras and rich.
-_OPEN_BAR = re.compile(
-    r"^.{0,80}?(?:\d+it \[[^\]]{0,120}\]|\d+/\d+ \[[=>.]{5,60}\][^A-Z\[]{0,160}|[━╸╺╾]{5,80} [\d/.%• :a-z-]{0,60})\s?(?=[\[A-Z])"
-)
 _BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>[^─━]*?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
 _BOX_SIDES = "│┃|"
 _MOST_PREFIXES = 4
@@ -202,9 +197,7 @@ def unwrap(text: str) -> tuple[int | None, str, str]:
         behind, text = _unprefixed(text)
         rank = behind if rank is None else rank
         text = _unbox(text)
-        bar = _BAR.match(text) if "%|" in text else None
-        if bar is None and ("it [" in text or "=]" in text or ">." in text or "━━" in text):
-            bar = _OPEN_BAR.match(text)
+        bar = match_bar(text)
         if bar is None or not text[bar.end() :].strip():
             return rank, shown, text.rstrip()
         shown = bar[0] if "loss" in bar[0] else shown

@@ -40,7 +40,7 @@ THROUGH_SRUN = """
 import hashlib, os, sys, threading
 from launcher.config.inventory import HostEntry
 from launcher.slurm.jobs import read_allocation
-from launcher.slurm.step_hosts import StepHosts
+from launcher.slurm.srun_step import StepHosts
 job = read_allocation()
 hosts = StepHosts(job, sys.executable)
 data = os.urandom(1 << 20) * int(sys.argv[1])

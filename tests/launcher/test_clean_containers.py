@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost import kill_processes
+from launcher.onhost import kill_leftovers
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
 from launcher.remote.programs import command_with_stdin, read_program_source
@@ -132,11 +132,11 @@ def named_init(tmp_path: Path, name: str) -> str:
 
 
 def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
-    """Have kill_processes.py end a process, as pids are seen from there."""
+    """Have kill_leftovers.py end a process, as pids are seen from there."""
     victim = {"pid": pid, "start_ticks": 0, "ppid": 0, "uid": os.getuid(), "mark": "", **more}
     argv, stdin = command_with_stdin(
         sys.executable,
-        read_program_source("kill_processes"),
+        read_program_source("kill_leftovers"),
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),
     )
     done = subprocess.run([*within, *argv], input=stdin, capture_output=True, check=True, timeout=60)
@@ -202,7 +202,7 @@ def test_where_proc_is_that_of_another_namespace_nothing_is_judged_and_nothing_i
     assert isinstance(facts.processes, Missing)
     assert "another PID namespace" in facts.processes.reason
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        found = kill_processes.read_identity(process.pid)
+        found = kill_leftovers.read_identity(process.pid)
         assert found is not None
         done = end(process.pid, bare, start_ticks=found[2], ppid=found[1])
         assert done["result"] == "skipped: /proc is that of another PID namespace"

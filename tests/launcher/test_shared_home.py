@@ -256,7 +256,7 @@ def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Pat
             f"XDG_STATE_HOME={tmp_path}",
             PYTHON,
             "-c",
-            read_program_source("kill_processes").decode(),
+            read_program_source("kill_leftovers").decode(),
         ]
         done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True)
         logs.append(json.loads(done.stdout.removeprefix(f"\n{MARKER} "))["audit"])

@@ -42,7 +42,7 @@ ONLY_SOME_RUNS = (
 AFTER_THE_CONNECTION = (
     "launcher.host_checks.evaluation",  # judges answers: imported while the first host works on its own
     "launcher.host_checks.render_text",
-    "launcher.slurm.step_hosts",  # in a job of Slurm
+    "launcher.slurm.srun_step",  # in a job of Slurm
     "paramiko",  # after the host is dialled
     "preflight.checks.runner",
     "secrets",

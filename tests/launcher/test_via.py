@@ -27,7 +27,7 @@ from launcher.errors import (
 )
 from launcher.exit_codes import ExitCode
 from launcher.slurm.jobs import Allocation
-from launcher.slurm.step_hosts import StepHosts, build_node_entries
+from launcher.slurm.srun_step import StepHosts, build_node_entries
 from launcher.transports.prefix import read_prefix
 from launcher.transports.ssh.endpoint import build_endpoint
 from tests.launcher.sshd import Sshd

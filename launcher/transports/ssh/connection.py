@@ -3,24 +3,15 @@
 import contextlib
 import logging
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
 
 import paramiko
 
-from launcher.errors import (
-    ConnectionLost,
-    ConnectionRefused,
-    ConnectionTimedOut,
-    DescriptorsExhausted,
-    HostError,
-    NameNotResolved,
-)
-from launcher.local.descriptors import is_exhausted, raise_if_exhausted
+from launcher.errors import ConnectionTimedOut, HostError
+from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.fanout_patience import SESSION, released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
 from launcher.transports.command import run_to_completion
@@ -28,13 +19,9 @@ from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
+from launcher.transports.ssh.jump_hosts import Opened, SharedJumps, do_nothing, jump_error, open_through
 from launcher.transports.ssh.known_hosts import HostKeys
 from launcher.transports.ssh.transport import ChannelSocket, SshTransport, connection_lost
-
-T = TypeVar("T")
-
-_FAILURE_KEPT_S = 3.0
-"""How long a jump host's failure stands for all hosts behind it; who tries again later connects again."""
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -72,7 +59,7 @@ class SshConnection(Closing):
     def close(self) -> None:
         """Close; idempotent."""
         self._wire.close()
-        release, self._release = self._release, _nothing
+        release, self._release = self._release, do_nothing
         release()
 
     def _exec(self, argv: Iterable[str]) -> SshStream:
@@ -103,46 +90,40 @@ class SshOpener:
     def __init__(self, options: OpenOptions) -> None:
         self._options = options
         self._ring = auth.KeyRing(options.prompt)
-        self._jumps = _SharedJumps()
+        self._jumps = SharedJumps()
 
     def __call__(self, endpoint: Endpoint, dialled: socket.socket | None = None) -> SshConnection:
         """Open a connection, over the socket that is `dialled`, or raise the HostError that says why not."""
         wire, release = self._open(endpoint, dialled)
         return SshConnection(endpoint, wire, release)
 
-    def _open(
-        self, endpoint: Endpoint, dialled: socket.socket | None = None
-    ) -> tuple[SshTransport, Callable[[], None]]:
+    def _open(self, endpoint: Endpoint, dialled: socket.socket | None = None) -> Opened:
         try:
             return self._dial(endpoint, dialled)
-        except (
-            _NewKeyAccepted
-        ):  # sshd hangs up on who thinks for long (LoginGraceTime), so it is dialled anew
+        except _NewKeyAccepted:  # sshd hangs up on who thinks for long (LoginGraceTime)
             return self._dial(endpoint)
 
-    def _dial(
-        self, endpoint: Endpoint, dialled: socket.socket | None = None
-    ) -> tuple[SshTransport, Callable[[], None]]:
+    def _dial(self, endpoint: Endpoint, dialled: socket.socket | None = None) -> Opened:
         if not endpoint.jumps:
             sock = dial(endpoint) if dialled is None else dialled
-            return self._handshake(endpoint, SshTransport(sock, endpoint.connect_timeout_s)), _nothing
+            return self._handshake(endpoint, SshTransport(sock, endpoint.connect_timeout_s)), do_nothing
         *outer, last = endpoint.jumps
         hop = replace(last, jumps=tuple(outer))
         try:
             via, release = self._jumps.get(hop, lambda: self._open(hop))
         except HostError as failure:
-            raise _of_jump(endpoint, hop, failure) from None
+            raise jump_error(endpoint, hop, failure) from None
         try:
             return self._handshake(
                 endpoint,
-                SshTransport(ChannelSocket(_through(via, hop, endpoint)), endpoint.connect_timeout_s),
+                SshTransport(ChannelSocket(open_through(via, hop, endpoint)), endpoint.connect_timeout_s),
             ), release
         except BaseException:
             release()
             raise
 
     def _verify(self, endpoint: Endpoint, known: HostKeys, key: paramiko.PKey) -> None:
-        """Verify the host's key; at a terminal gpulaunch asks about a new one. Raises _Taken after a yes."""
+        """Verify the host's key; ask about a new one at a terminal. Raises _NewKeyAccepted after a yes."""
         accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys in ("accept", "unchecked")
         try:
             host_keys.verify(endpoint, known, key, accept_new=accept_new)
@@ -183,113 +164,3 @@ def open_ssh(endpoint: Endpoint, options: OpenOptions, dialled: socket.socket | 
 @lru_cache(maxsize=4)
 def _opener(options: OpenOptions) -> SshOpener:
     return SshOpener(options)
-
-
-class _SharedJumps:
-    """Connections to jump hosts, one per hop however many hosts lie behind it.
-
-    sshd on a bastion drops connections above its MaxStartups, so a hundred of them at once would fail. A hop
-    that cannot be reached costs its time-out once: all who wait for it share the failure, and so do those who
-    ask within _FAILURE_KEPT_S after it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[Endpoint, _Shared] = {}
-
-    def get(
-        self, hop: Endpoint, opener: Callable[[], tuple[SshTransport, Callable[[], None]]]
-    ) -> tuple[SshTransport, Callable[[], None]]:
-        with self._lock:
-            shared = self._open.get(hop)
-            if shared is not None and shared.failure is not None and time.monotonic() > shared.failed_until:
-                shared = None
-            mine = shared is None or (shared.wire is not None and not shared.wire.is_active())
-            if shared is None or mine:
-                shared = self._open[hop] = _Shared()
-            shared.users += 1
-        if mine:
-            self._fill(hop, shared, opener)
-        with released_place():
-            shared.ready.wait()
-        if shared.wire is None:
-            raise shared.failure or ConnectionLost(hop.name, "the connection ended")
-        return shared.wire, lambda: self._leave(hop, shared)
-
-    def _fill(
-        self, hop: Endpoint, shared: "_Shared", opener: Callable[[], tuple[SshTransport, Callable[[], None]]]
-    ) -> None:
-        try:
-            shared.wire, shared.release = opener()
-        except HostError as failure:
-            shared.failure = failure
-            shared.failed_until = time.monotonic() + _FAILURE_KEPT_S
-            raise
-        except OSError as failure:
-            if is_exhausted(failure):
-                shared.failure = DescriptorsExhausted(hop.name)
-            raise
-        finally:
-            if shared.wire is None and time.monotonic() > shared.failed_until:
-                with self._lock:
-                    self._open.pop(hop, None)
-            shared.ready.set()
-
-    def _leave(self, hop: Endpoint, shared: "_Shared") -> None:
-        with self._lock:
-            shared.users -= 1
-            if shared.users:
-                return
-            if self._open.get(hop) is shared:
-                del self._open[hop]
-        if shared.wire is not None:
-            shared.wire.close()
-            shared.release()
-
-
-class _Shared:
-    """One hop being opened or open, and how many use it."""
-
-    def __init__(self) -> None:
-        self.ready = threading.Event()
-        self.users = 0
-        self.wire: SshTransport | None = None
-        self.failure: HostError | None = None
-        self.failed_until = 0.0  # by the monotonic clock: for others of the same fan-out
-        self.release: Callable[[], None] = _nothing
-
-
-def _through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> paramiko.Channel:
-    """Open a channel on a jump host to the next host's SSH port."""
-    target = (endpoint.address, endpoint.port)
-    try:
-        limit_s = endpoint.connect_timeout_s
-        with released_place():
-            return via.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=limit_s)
-    except (paramiko.SSHException, OSError, EOFError) as failure:
-        where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"
-        if "timeout" in str(failure).lower():
-            message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
-            raise ConnectionTimedOut(endpoint.name, message) from None
-        said = via.forward_error() or str(failure) or "connection lost"
-        raise _forward_error(said)(endpoint.name, f"cannot connect to {where}: {said}") from None
-
-
-def _forward_error(said: str) -> type[HostError]:
-    """Choose the class by the jump host's words: sshd passes on strerror and gai_strerror."""
-    words = said.lower()
-    if "refused" in words:
-        return ConnectionRefused
-    if "timed out" in words:
-        return ConnectionTimedOut
-    if "name or service" in words or "resol" in words:
-        return NameNotResolved
-    return HostError
-
-
-def _of_jump(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError:
-    return type(failure)(endpoint.name, f"jump host {hop.name}: {failure.detail}", failure.fix)
-
-
-def _nothing() -> None:
-    pass

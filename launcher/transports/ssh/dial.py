@@ -1,4 +1,4 @@
-"""Getting bytes to and from an SSH port: resolve, connect, or run a ProxyCommand, each with its time-out."""
+"""Sockets to SSH ports: a name resolved and connected to, or a ProxyCommand started, with time-outs."""
 
 import contextlib
 import errno

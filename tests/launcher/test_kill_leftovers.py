@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost import kill_processes
+from launcher.onhost import kill_leftovers
 from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.remote.programs import read_program_source
@@ -39,7 +39,7 @@ class Run:
         return {**same, "mark": self.mark, **other}
 
     def reaped(self, **other: Any) -> str:
-        (record,) = kill_processes.kill_processes([self.victim(**other)], 5.0, 5.0)
+        (record,) = kill_leftovers.kill_processes([self.victim(**other)], 5.0, 5.0)
         return str(record["result"])
 
 
@@ -97,8 +97,8 @@ def test_a_mark_that_is_not_of_our_form_is_no_proof(words: str) -> None:
 def test_a_pidfd_holds_the_process_that_proc_names(left: Run) -> None:
     fd = os.pidfd_open(left.process.pid)
     try:
-        assert kill_processes.is_held(left.process.pid, fd)
-        assert not kill_processes.is_held(os.getpid(), fd)
+        assert kill_leftovers.is_held(left.process.pid, fd)
+        assert not kill_leftovers.is_held(os.getpid(), fd)
     finally:
         os.close(fd)
 
@@ -114,7 +114,7 @@ def test_what_changed_since_it_was_judged_is_left_alone(left: Run, changed: dict
 def test_the_program_answers_and_keeps_an_audit(left: Run, tmp_path: Path) -> None:
     request = {"victims": [left.victim()], "term_grace_s": 5, "kill_grace_s": 5, "note": "test"}
     done = subprocess.run(
-        [sys.executable, "-c", read_program_source("kill_processes").decode()],
+        [sys.executable, "-c", read_program_source("kill_leftovers").decode()],
         input=json.dumps(request),
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
         capture_output=True,

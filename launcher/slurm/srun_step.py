@@ -1,4 +1,4 @@
-"""The nodes of our job as hosts, reached by one step on all of them."""
+"""One srun step on all nodes of our job, by which they are reached as hosts."""
 
 import threading
 from collections.abc import Iterable, Sequence

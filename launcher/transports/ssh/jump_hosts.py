@@ -1,0 +1,135 @@
+"""Jump hosts: one connection to each, shared by all hosts behind it, and channels through it."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+import paramiko
+
+from launcher.errors import (
+    ConnectionLost,
+    ConnectionRefused,
+    ConnectionTimedOut,
+    DescriptorsExhausted,
+    HostError,
+    NameNotResolved,
+)
+from launcher.local.descriptors import is_exhausted
+from launcher.local.fanout_patience import released_place
+from launcher.transports.base import Endpoint
+from launcher.transports.ssh.transport import SshTransport
+
+Opened: TypeAlias = tuple[SshTransport, Callable[[], None]]
+"""A connection, and what releases the jump hosts that it goes through."""
+
+_FAILURE_KEPT_S = 3.0
+"""How long a jump host's failure stands for all hosts behind it; who tries again later connects again."""
+
+
+class SharedJumps:
+    """Connections to jump hosts, one per hop however many hosts lie behind it.
+
+    sshd on a bastion drops connections above its MaxStartups, so a hundred of them at once would fail. A hop
+    that cannot be reached costs its time-out once: all who wait for it share the failure, and so do those who
+    ask within _FAILURE_KEPT_S after it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[Endpoint, _Shared] = {}
+
+    def get(self, hop: Endpoint, opener: Callable[[], Opened]) -> Opened:
+        """Return the connection to a hop, which `opener` opens where there is none. Raises HostError."""
+        with self._lock:
+            shared = self._open.get(hop)
+            if shared is not None and shared.failure is not None and time.monotonic() > shared.failed_until:
+                shared = None
+            mine = shared is None or (shared.wire is not None and not shared.wire.is_active())
+            if shared is None or mine:
+                shared = self._open[hop] = _Shared()
+            shared.users += 1
+        if mine:
+            self._fill(hop, shared, opener)
+        with released_place():
+            shared.ready.wait()
+        if shared.wire is None:
+            raise shared.failure or ConnectionLost(hop.name, "the connection ended")
+        return shared.wire, lambda: self._leave(hop, shared)
+
+    def _fill(self, hop: Endpoint, shared: "_Shared", opener: Callable[[], Opened]) -> None:
+        try:
+            shared.wire, shared.release = opener()
+        except HostError as failure:
+            shared.failure = failure
+            shared.failed_until = time.monotonic() + _FAILURE_KEPT_S
+            raise
+        except OSError as failure:
+            if is_exhausted(failure):
+                shared.failure = DescriptorsExhausted(hop.name)
+            raise
+        finally:
+            if shared.wire is None and time.monotonic() > shared.failed_until:
+                with self._lock:
+                    self._open.pop(hop, None)
+            shared.ready.set()
+
+    def _leave(self, hop: Endpoint, shared: "_Shared") -> None:
+        with self._lock:
+            shared.users -= 1
+            if shared.users:
+                return
+            if self._open.get(hop) is shared:
+                del self._open[hop]
+        if shared.wire is not None:
+            shared.wire.close()
+            shared.release()
+
+
+class _Shared:
+    """One hop being opened or open, and how many use it."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.users = 0
+        self.wire: SshTransport | None = None
+        self.failure: HostError | None = None
+        self.failed_until = 0.0  # by the monotonic clock: for others of the same fan-out
+        self.release: Callable[[], None] = do_nothing
+
+
+def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> paramiko.Channel:
+    """Open a channel on a jump host to the next host's SSH port."""
+    target = (endpoint.address, endpoint.port)
+    try:
+        limit_s = endpoint.connect_timeout_s
+        with released_place():
+            return via.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=limit_s)
+    except (paramiko.SSHException, OSError, EOFError) as failure:
+        where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"
+        if "timeout" in str(failure).lower():
+            message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
+            raise ConnectionTimedOut(endpoint.name, message) from None
+        said = via.forward_error() or str(failure) or "connection lost"
+        raise _forward_error(said)(endpoint.name, f"cannot connect to {where}: {said}") from None
+
+
+def _forward_error(said: str) -> type[HostError]:
+    """Choose the class by the jump host's words: sshd passes on strerror and gai_strerror."""
+    words = said.lower()
+    if "refused" in words:
+        return ConnectionRefused
+    if "timed out" in words:
+        return ConnectionTimedOut
+    if "name or service" in words or "resol" in words:
+        return NameNotResolved
+    return HostError
+
+
+def jump_error(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError:
+    """Return the failure of a jump host as the error of a host behind it."""
+    return type(failure)(endpoint.name, f"jump host {hop.name}: {failure.detail}", failure.fix)
+
+
+def do_nothing() -> None:
+    """Release no jump host: there is none."""
