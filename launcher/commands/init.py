@@ -196,7 +196,10 @@ def _found(
 
 def _print_result(answer: Answer, row: HostDraft) -> None:
     chosen = choose_interpreter(row.environments)
-    if chosen is None:
+    old = [each for each in row.environments if each.torch and each.is_too_old]
+    if chosen is None and old:
+        answer.say(f"{row.name}: {old[0].path} ({old[0].describe}) is too old: gpulaunch needs Python 3.9")
+    elif chosen is None:
         answer.say(f"{row.name}: no environment with torch among {len(row.environments)}")
     else:
         answer.say(f"{row.name}: {chosen.path} ({chosen.describe})")

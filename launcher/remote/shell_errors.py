@@ -40,10 +40,7 @@ def explain_no_answer(
 
 def explain_no_python(host: str, python: str, said: str) -> PythonNotFound:
     """Return what is reported where the interpreter cannot be started."""
-    fix = (
-        f"set `python:` of {host} in hosts.yaml to the training environment's interpreter (gpulaunch init"
-        f" --hosts {shlex.quote(host)} looks for it)"
-    )
+    fix = f"set `python:` of {host} in hosts.yaml to the training environment's interpreter ({_search(host)})"
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
     return PythonNotFound(host, f"{python} cannot be started on the host: {said}", fix)
@@ -51,4 +48,9 @@ def explain_no_python(host: str, python: str, said: str) -> PythonNotFound:
 
 def _old_python(host: str, python: str, version: str) -> PythonNotFound:
     message = f"{python} is Python {version}; gpulaunch needs 3.9 or newer"
-    return PythonNotFound(host, message, f"set `python:` of {host} in hosts.yaml to a newer interpreter")
+    fix = f"set `python:` of {host} in hosts.yaml to a newer interpreter ({_search(host)})"
+    return PythonNotFound(host, message, fix)
+
+
+def _search(host: str) -> str:
+    return f"gpulaunch init --hosts {shlex.quote(host)} looks for it"

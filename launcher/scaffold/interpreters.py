@@ -5,6 +5,7 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, LoginShellDisabled, PythonNotFound
+from launcher.onhost.find_interpreters import SEARCH_PATHS
 from launcher.remote import rpc
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
@@ -14,6 +15,21 @@ from preflight.frozen import dataclass
 
 _NAME = "the search for Python environments"
 _ANSWER_S = 120.0
+_OLDEST = (3, 9)
+"""What gpulaunch's own programs need: an older environment cannot be chosen, torch or not."""
+_ON_PATH = ("python3", *(f"python3.{minor}" for minor in range(15, 8, -1)), "python")
+# Prints the first interpreter that starts and is new enough; read by sh on stdin, so no login shell reads it.
+_SEARCH = """\
+for python in {names} $(for prefix in {prefixes} $(cat ~/.conda/environments.txt 2>/dev/null)
+do echo "$prefix/bin/python"; done)
+do
+  if "$python" -I -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1
+  then echo "{mark}$python"; exit; fi
+done
+"""
+_MARK = "gpulaunch-python "
+_MOST_SAID = 1 << 20
+"""Bytes of what a login shell prints before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +53,20 @@ class PythonEnvironment:
         have = [f"{name} {version}" for name, version in packages if version]
         return ", ".join([f"Python {self.python}", *(have or ["no torch"])])
 
+    @property
+    def is_too_old(self) -> bool:
+        """Whether gpulaunch's own programs cannot run on it."""
+        numbers = self.python.split(".")[:2]
+        return all(each.isdecimal() for each in numbers) and tuple(map(int, numbers)) < _OLDEST
+
 
 def list_interpreters(
     entries: Sequence[HostEntry], opener: OpenConnection, *, width: int
 ) -> list["tuple[PythonEnvironment, ...] | GpulaunchError"]:
     """Return the environments of each host, or why it could not be asked.
 
-    The system's interpreter is asked first: the one that hosts.yaml names may be what is wrong.
+    The system's interpreter is asked first: the one that hosts.yaml names may be what is wrong. Where neither
+    is one, or both are too old, sh looks for any that can be asked.
     """
 
     def one(entry: HostEntry) -> tuple[PythonEnvironment, ...]:
@@ -51,7 +74,10 @@ def list_interpreters(
             try:
                 answer = _call(connection, "python3", entry)
             except (PythonNotFound, LoginShellDisabled, AgentProtocolError):
-                answer = _call(connection, entry.python, entry)
+                try:
+                    answer = _call(connection, entry.python, entry)
+                except PythonNotFound as failure:
+                    answer = _call(connection, _search(connection, failure), entry)
         return environments_in(answer, entry.name)
 
     return fanout(one, entries, width=width)
@@ -59,8 +85,22 @@ def list_interpreters(
 
 def choose_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
     """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
-    able = [each for each in found if each.torch]
+    able = [each for each in found if each.torch and not each.is_too_old]
     return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
+
+
+def _search(connection: Connection, failure: PythonNotFound) -> str:
+    """Return an interpreter that can be asked, by its path or its name on PATH. Raises PythonNotFound."""
+    script = _SEARCH.format(names=" ".join(_ON_PATH), prefixes=" ".join(SEARCH_PATHS), mark=_MARK)
+    done = connection.run(("sh",), stdin=script.encode(), timeout_s=_ANSWER_S, max_output=_MOST_SAID)
+    _, mark, rest = done.stdout.decode("utf-8", "replace").rpartition(_MARK)
+    if not mark:
+        raise PythonNotFound(
+            failure.host,
+            f"{failure.detail}; no Python 3.9 or newer lies in the usual places either",
+            f"install one on {failure.host}, or set `python:` of it in hosts.yaml to where one lies",
+        )
+    return rest.strip()
 
 
 def _call(connection: Connection, python: str, entry: HostEntry) -> dict[str, Any]:

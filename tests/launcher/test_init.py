@@ -1,6 +1,7 @@
 """`gpulaunch init`: environments found by asking interpreters, and files that the schema reads back."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,16 @@ from launcher.commands.init import command
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_file import load_inventory
 from launcher.config.run_config import load_run_config
-from launcher.errors import BadInput
+from launcher.errors import BadInput, PythonNotFound
 from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
+from launcher.remote.programs import EXIT_OLD_PYTHON
 from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
-from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
+from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
 from launcher.scaffold.sbatch_reader import read_batch_script
 from launcher.slurm.submit import render_batch_script
+from launcher.transports.base import Connection, Endpoint
+from launcher.transports.local import LocalConnection
 
 CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")
@@ -62,6 +66,9 @@ def test_the_environment_that_trains_is_taken() -> None:
     assert choose_interpreter([BARE, HALF]) is HALF
     assert choose_interpreter([HALF, CONDA]) is CONDA
     assert choose_interpreter([BARE]) is None
+    old = PythonEnvironment("/opt/conda/bin/python", "3.8.18", "2.4.1", "1.0.1", "4.46.3")
+    assert choose_interpreter([old, HALF]) is HALF
+    assert choose_interpreter([old]) is None
 
 
 def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
@@ -124,15 +131,26 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
     assert home.joinpath("project/hosts.yaml").read_text().startswith("hosts: {localhost")
 
 
-def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
+@pytest.mark.parametrize(
+    ("bare", "said"),
+    [
+        (PythonEnvironment("/usr/bin/python3", "3.11.2"), "no environment with torch among 1"),
+        (
+            PythonEnvironment("/opt/conda/bin/python", "3.8.18", "2.4.1"),
+            "/opt/conda/bin/python (Python 3.8.18, torch 2.4.1) is too old: gpulaunch needs Python 3.9",
+        ),
+    ],
+)
+def test_without_an_environment_no_run_is_recommended(
+    home: Path, monkeypatch: pytest.MonkeyPatch, bare: PythonEnvironment, said: str
+) -> None:
     monkeypatch.setattr(
         "launcher.commands.init.list_interpreters", lambda entries, *_, **__: [(bare,) for _ in entries]
     )
     Path("train.py").write_text("print(1)\n")
     result = CliRunner().invoke(command, ["train.py"])
     assert result.exit_code == 0, result.output
-    assert "localhost: no environment with torch among 1\n" in result.output
+    assert f"localhost: {said}\n" in result.output
     assert "gpulaunch run" not in result.output
     assert result.output.endswith(
         "next: install torch on localhost, or set python: in hosts.yaml\n"
@@ -296,3 +314,31 @@ def test_what_python_does_not_run_gets_no_run_config(home: Path, name: str, word
     with pytest.raises(BadInput, match=words):
         CliRunner().invoke(command, [name], catch_exceptions=False)
     assert not Path("gpulaunch").exists()
+
+
+def test_a_host_whose_only_pythons_are_old_or_in_an_environment_is_searched_by_sh(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conda = home / "miniforge3/envs/train/bin/python"
+    conda.parent.mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "bin/sh").symlink_to("/bin/sh")
+    (home / "bin/cat").symlink_to(shutil.which("cat") or "/bin/cat")
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    host = [HostEntry("localhost")]
+
+    def opener(_: HostEntry) -> Connection:
+        return LocalConnection(Endpoint("localhost", "local", ""))
+
+    absent = list_interpreters(host, opener, width=1)[0]
+    assert isinstance(absent, PythonNotFound)
+    assert absent.fix.startswith("install one on localhost, or set `python:`")
+    conda.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    conda.chmod(0o755)
+    for old in ("", f"#!/bin/sh\nprintf 3.8.10 >&2\nexit {EXIT_OLD_PYTHON}\n"):
+        if old:
+            (home / "bin/python3").write_text(old)
+            (home / "bin/python3").chmod(0o755)
+        found = list_interpreters(host, opener, width=1)[0]
+        assert not isinstance(found, Exception), found
+        assert [each.path for each in found] == [str(conda)]
