@@ -92,7 +92,7 @@ def _is_unprepared(it: Interpreter, call: Call) -> bool:
 def note_forward(it: Interpreter, model: int, call: Call) -> None:
     """Note that the ranks gather the weights of a model layer by layer, if FSDP shards it."""
     thing = it.thing(model)
-    if thing is not None and thing.get("gathers") == TRUE:
+    if thing is not None and thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
 
 

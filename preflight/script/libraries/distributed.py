@@ -11,6 +11,7 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Const,
     Device,
+    ExternalName,
     Func,
     RankValue,
     Ref,
@@ -56,11 +57,11 @@ def ddp(it: Interpreter, call: Call) -> Value:
 
 
 def fsdp(it: Interpreter, call: Call) -> Value:
-    """FSDP keeps float32 masters of its own."""
+    """FSDP keeps float32 masters of its own, and gathers each layer's weights of all ranks in forward()."""
     model = call.get("module", 0) or UNKNOWN
     it.state.wrapped = True
     if isinstance(model, Ref):
-        it.change(model.id, sharded=TRUE)
+        it.change(model.id, sharded=TRUE, forward_of_all=Const(not _keeps_whole(call)))
     it.emit(ScriptEvent("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
     return model
 
@@ -68,9 +69,17 @@ def fsdp(it: Interpreter, call: Call) -> Value:
 def _gathering(it: Interpreter, call: Call) -> Value:
     """FullyShardedDataParallel(model): its state_dict() gathers the weights of all ranks."""
     model = fsdp(it, call)
-    if isinstance(model, Ref):
+    if isinstance(model, Ref) and not _keeps_whole(call):
         it.change(model.id, gathers=TRUE)
     return model
+
+
+def _keeps_whole(call: Call) -> bool:
+    """Whether each rank may keep all of the weights, as under DistributedDataParallel."""
+    given = call.get("sharding_strategy", 2) or NONE
+    return any(
+        isinstance(item, ExternalName) and item.name.endswith(".NO_SHARD") for item in alternatives(given)
+    )
 
 
 def spawn(it: Interpreter, call: Call) -> Value:

@@ -18,8 +18,10 @@ _OTHERS = "others take part"
 _OF_ALL = {
     "train": "trainer.train()",
     "evaluate": "trainer.evaluate()",
-    **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP wraps"),
+    **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP or FSDP wraps"),
 }
+_OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
+"""Methods of DeepSpeed's engine that wait for all ranks where ZeRO-3 parts the weights, and not before."""
 
 
 @rule("R404", "collective", "train", "evaluate", "step", "scaler step", "end")
@@ -30,7 +32,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     them in another operation. So do state_dict() and forward of an FSDP model, accelerator.gather(),
     trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
     ranks must call. A branch of the other ranks that takes part in one is taken for the counterpart.
-    Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13.
+    Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
+    engine.py, where save_checkpoint() starts with a barrier.
     """
     if it.target.processes == 1:
         return
@@ -42,7 +45,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
     elif RANK_0 in it.contexts:
-        level = Level.ERROR if it.target.processes else Level.WARNING
+        level = Level.ERROR if it.target.processes and event.what not in _OF_ZERO_3 else Level.WARNING
         hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
@@ -51,10 +54,11 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
 
 
 def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
-    """Whether an optimizer steps a model whose backward() DDP completes with all ranks."""
+    """Whether an optimizer steps a model whose backward() DDP or FSDP completes with all ranks."""
     optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
     models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
-    return any(thing.get("wrapped") == TRUE for model in models if (thing := it.thing(model)) is not None)
+    things = [thing for model in models if (thing := it.thing(model)) is not None]
+    return any(thing.get(word) == TRUE for thing in things for word in ("wrapped", "forward_of_all"))
 
 
 def _waiting(it: "Interpreter") -> Iterator[RuleHit]:
@@ -63,7 +67,8 @@ def _waiting(it: "Interpreter") -> Iterator[RuleHit]:
             continue
         level, what = name.removeprefix(_ALONE).split(" ", 1)
         for place in dict.fromkeys(places):
-            message = f"only rank 0 comes to this {what}, and waits for the others"
+            when = " under ZeRO-3" if what.removesuffix("()") in _OF_ZERO_3 else ""
+            message = f"only rank 0 comes to this {what}, and waits for the others{when}"
             fix = f"call {what} on every rank: move it out of the branch of rank 0"
             guards = tuple(dict.fromkeys(it.notes.get(f"guard of {place}", ())))
             yield RuleHit(place, message, fix, Level(level), guards)

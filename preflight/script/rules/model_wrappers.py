@@ -151,7 +151,7 @@ def plain_scaler_of_a_sharded_model(it: "Interpreter", event: ScriptEvent) -> It
     Each rank looks for infinities in its own shards only. One that finds some leaves out the step that the
     others take, and halves its scale: the shards no longer are those of one model. Nothing raises. bf16 needs
     no scaler at all, and with fully_shard (FSDP2) the plain one asks all ranks.
-    Source: torch.distributed.fsdp.sharded_grad_scaler; torch/amp/grad_scaler.py.
+    Source: torch.distributed.fsdp.sharded_grad_scaler; reproduced on two gloo ranks with torch 2.13.
     """
     scaler = it.thing(event.ref)
     if scaler is None or it.target.processes == 1 or truth(scaler.get("enabled")) is not True:

@@ -5,6 +5,7 @@ import deepspeed
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp import fully_shard
 
 
 class Net(torch.nn.Module):
@@ -25,6 +26,9 @@ optimizer = torch.optim.AdamW(shared.parameters())
 alone = Net().cuda()
 of_alone = torch.optim.AdamW(alone.parameters())
 sharded = FSDP(Net())
+by_layer = Net()
+fully_shard(by_layer)
+of_layers = torch.optim.AdamW(by_layer.parameters())
 engine, *_ = deepspeed.initialize(model=Net(), config="ds.json")
 for batch in range(3):
     engine.backward(engine(batch))
@@ -35,9 +39,17 @@ for batch in range(3):
         optimizer.step()  # expect: R404 error
         alone(batch).sum().backward()
         of_alone.step()
+    loss = by_layer(batch).sum()
+    if rank == 0:
+        loss.backward()
+        of_layers.step()  # expect: R404 error
+        by_layer.state_dict()
     if first:
         print(sharded(batch))  # expect: R404 error
+        print(by_layer(batch))  # expect: R404 error
         print(alone(batch))
     if engine.global_rank == 0:
         engine.save_checkpoint("out")  # expect: R404 error
+        engine.save_16bit_model("out")  # expect: R404 warning
+        engine.load_checkpoint("out")  # expect: R404 warning
 engine.save_checkpoint("last")
