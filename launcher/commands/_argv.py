@@ -3,7 +3,9 @@ belong.
 """
 
 import os
+import re
 import shlex
+import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,13 +58,25 @@ same.
 """
 
 
+_SCRIPT_PATH = re.compile(r"[\w./~][\w./~ -]*\.py")
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
 """First words that are not a script of the user."""
 
 
 def is_text(word: str) -> bool:
     """Return whether a word is a command as one text (`"torchrun train.py"`), not a script or a name."""
-    return any(letter.isspace() for letter in word.strip()) and not os.path.isfile(word)  # noqa: PTH113 - of any length
+    has_blank = any(letter.isspace() for letter in word.strip())
+    return has_blank and not os.path.isfile(word) and not _is_script_path(word)  # noqa: PTH113 - of any length
+
+
+def _is_script_path(text: str) -> bool:
+    """Return whether a text is a script's path with a blank, behind which no program is named."""
+    if not _SCRIPT_PATH.fullmatch(text):
+        return False
+    from launcher.engines.command_line.parse import names_program  # noqa: PLC0415 - only for such a text
+
+    first = text.split(maxsplit=1)[0]
+    return shutil.which(first) is None and not names_program(first)
 
 
 class LaunchCommand(click.Command):

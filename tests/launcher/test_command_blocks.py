@@ -371,6 +371,10 @@ def test_a_file_that_the_text_writes_is_the_one_on_this_machine(
 
 
 def test_settings_that_a_condition_guards_and_this_machine_lacks_set_nothing() -> None:
+    with pytest.raises(CommandRefused) as caught:
+        require_values(parse_line("cd x; . ./env.sh; torchrun a.py", {"PWD": "/w"}, files=lambda _: None))
+    assert caught.value.message == ". ./env.sh: /w/x has no file ./env.sh with settings"
+    assert caught.value.fix.startswith("start gpulaunch in the directory that has it, or")
     parsed = parse_line("if [ -f .env ]; then . .env; fi; torchrun a.py", files=lambda _: None)
     assert not parsed.unknown
     assert ". .env: no such file on this machine" in parsed.dropped

@@ -143,7 +143,14 @@ def test_a_text_that_ends_with_a_script_is_a_command(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my train.py").write_text("")
     given = [("torchrun a.py",), ("cd x\ntorchrun a.py",), ("a.py",), ("my train.py",), ("torchrun", "a.py")]
+    given += [
+        ("no such.py",),
+        ("runs of/my train.py",),
+        ("conda run a.py",),
+        ("python -u a.py",),
+        ("A=1 ./a.py",),
+    ]
     seen = [_is_command(["run", *words], {"extra": words}) for words in given]
-    assert seen == [True, True, False, False, True]
+    assert seen == [True, True, False, False, True, False, False, True, True, True]
     assert not _is_command(["run", "torchrun a.py"], {"extra": ("torchrun a.py",), "config": "c"})
     assert not _is_command(["run", "--", "a.py", "x y"], {"extra": ("a.py", "x y")})

@@ -1,8 +1,8 @@
 """The commands of a text as a page, a terminal or a notebook shows them: without what is around. Pure.
 
 Fences, backticks and prompts are left out, and what a terminal printed between prompts. Magics of a
-notebook and assignments of PowerShell become what a POSIX shell calls the same; so do files written in place
-whose text only becomes a variable.
+notebook and assignments of other shells become what a POSIX shell calls the same; so do files written in
+place whose text only becomes a variable.
 """
 
 import json
@@ -15,17 +15,22 @@ from launcher.engines.command_line.expansions import with_quotes
 from launcher.engines.command_line.makefile_text import recipe
 from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
+from launcher.engines.command_line.other_shells import with_posix_assignments
 
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
+_SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's themes
+    r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
+    r"|[\w.-]+@[\w.-]+[ \t]+[\w~/]\S*[ \t]+[$#%]|[A-Za-z][\w-]{0,15}\$"
+    r"|\u279c[ \t]{2,}\S+(?:[ \t]+git:\([^()\n]*\))?(?:[ \t]+[\u2717\u2714])?|[\u276f\u279c\u03bb](?=[ \t])"
+)
+_ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
-    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%][ \t]+|[A-Za-z][\w-]{0,15}\$[ \t]+"
-    r"|[$%>][ \t]+|>>>[ \t]+!?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*|!(?![ \t]+(?:[\[(]|test\b))[ \t]*)",
+    rf"{_ENTERED}(?:(?:{_SHELL}|[$%>])[ \t]+|>>>[ \t]+!?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
+    r"|!(?![ \t]+(?:[\[(]|test\b))[ \t]*)",
     re.MULTILINE,
 )
-_SHELL_PROMPT = re.compile(
-    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|[A-Za-z][\w-]{0,15}\$|\$)[ \t]+"
-)
+_SHELL_PROMPT = re.compile(rf"{_ENTERED}(?:{_SHELL}|\$)[ \t]+")
 _ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={_LAUNCH}\b)")
 _LAUNCH_LINE = re.compile(rf"^[ \t]*{_LAUNCH}\b", re.MULTILINE)
 _LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){_PROGRAMS}\b")
@@ -74,9 +79,8 @@ _MAGICS = (
     (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*%time[ \t]+(?=!)", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*EXPORT[ \t]+(?=\w+=)", re.MULTILINE), "export "),
-    (re.compile(r"\$env:(\w+)[ \t]*=[ \t]*"), r"export \1="),
 )
-"""Magics of IPython, and the variables of PowerShell."""
+"""Magics of IPython."""
 
 
 def commands_text(text: str) -> str:
@@ -93,6 +97,7 @@ def commands_text(text: str) -> str:
         text = typed  # else the first line is a comment: `# srun ... \`, and the launch below it
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
+    text = with_posix_assignments(text)
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))

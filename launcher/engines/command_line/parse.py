@@ -17,9 +17,10 @@ from launcher.engines.command_line.preparations import has_launcher, is_python
 from launcher.engines.command_line.records import ParsedCommand
 from launcher.engines.command_line.shell_line import split_line
 from launcher.engines.command_line.shell_tests import Files
+from launcher.engines.command_line.tables.prefixes import PREFIXES
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word, plain, without_values
-from launcher.engines.command_line.wrappers import strip_wrapper
+from launcher.engines.command_line.wrappers import strip_wrapper, strips_program
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -69,6 +70,12 @@ def parse_line(
     """
     inside = _Inside(environ or {}, files, number)
     return _parse(split_line(text, inside.environ, files, number=number), inside)
+
+
+def names_program(name: str) -> bool:
+    """Return whether a word is a launcher, or a program that is known in front of one."""
+    word = Word(name)
+    return is_python(word) or has_launcher((word,)) or strips_program(name) or name in (*PREFIXES, *_SHELLS)
 
 
 def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:

@@ -3,13 +3,24 @@
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
+_WITHOUT_FILE = (
+    "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
+    " script: gpulaunch run ... -- bash SCRIPT"
+)
+
 
 def unseen_settings(words: tuple[Word, ...]) -> CommandRefused:
-    """Return the error for a file of settings that is not beside the text."""
+    """Return the error for a file of settings that may not be read."""
+    shown = " ".join(word.text for word in words[:2])
+    return CommandRefused(f"{shown} sets what gpulaunch cannot see", _WITHOUT_FILE)
+
+
+def absent_settings(words: tuple[Word, ...], folder: str) -> CommandRefused:
+    """Return the error for a file of settings that is not where the text has it."""
+    name = words[1].text
     return CommandRefused(
-        f"{words[0].text} {words[1].text if len(words) > 1 else ''} sets what gpulaunch cannot see",
-        "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
-        " script: gpulaunch run ... -- bash SCRIPT",
+        f"{words[0].text} {name}: {folder or 'this directory'} has no file {name} with settings",
+        f"start gpulaunch in the directory that has it, or {_WITHOUT_FILE}",
     )
 
 

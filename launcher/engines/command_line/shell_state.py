@@ -183,7 +183,11 @@ class ShellState:
             self.environment = replace(environment, path=path)
             self.dropped.append(f"{name} {rest[0].text}: {preparations.INTERPRETER}")
         elif name in ("source", "."):
-            self.lack(refusals.unseen_settings(words))
+            folder = posixpath.join(self.start, self.directory)
+            is_absent = self._is_absent(rest)
+            self.lack(
+                refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
+            )
         else:
             return False
         return True

@@ -43,6 +43,9 @@ _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-ge": int.__ge__,
 }
 _TEXTS = ("=", "==", "!=", "=~", "<", ">")
+_SORTED_ALIKE = ("[0-9]*", "[a-z]*", "[A-Z]*")
+"""Texts that every language sorts alike."""
+
 _PLAIN_EXPRESSION = re.compile(r"[\w^$.*+?\[\]/ :,=-]{1,80}", re.ASCII)
 _LONGEST = 200
 _FILE_TESTS = ("-f", "-e", "-r", "-s", "-a")
@@ -148,6 +151,8 @@ class _Test:
                 left, right = left or "0", right or "0"
             are_numbers = _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)
             return _NUMBERS[operator](int(left), int(right)) if are_numbers else None
+        if operator in ("<", ">"):
+            return _is_sorted(left, right) if operator == "<" else _is_sorted(right, left)
         if (
             operator == "=~"
             and self.is_double
@@ -159,6 +164,14 @@ class _Test:
 
     def _text(self, word: Word) -> str | None:
         return tested_text(word, self.values)
+
+
+def _is_sorted(first: str, second: str) -> Answer:
+    """Return whether a text comes before another; None where the language decides the order."""
+    is_same_everywhere = any(
+        re.fullmatch(kind, first) and re.fullmatch(kind, second) for kind in _SORTED_ALIKE
+    )
+    return first < second if is_same_everywhere else None
 
 
 def _equal(left: str, right: str | None) -> Answer:

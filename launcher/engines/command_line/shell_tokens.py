@@ -22,10 +22,12 @@ _PLACEHOLDER = re.compile(
 )
 _BRACKETED = re.compile(r"\[[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\]")
 _QUOTED_PLACEHOLDER = re.compile(
-    r"(?:[\w.-]+=)?<(?:path|your|name|output|dir\w*)(?:[ _][^<>]{1,80})>", re.IGNORECASE
+    r"(?:[\w.-]+=)?<(?:path|your|name|output|dir\w*)(?:[ _][^<>]{1,80})>|[A-Z]:(?:\\[\w. -]+){2,}\\?",
+    re.IGNORECASE,
 )
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
-_WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json)(?![\w.\\/-])", re.ASCII)
+_WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])", re.ASCII)
+_WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 """Of `$'...'`; others stay as they are written."""
 
@@ -178,10 +180,7 @@ class _WordReader:
     def _read_part(self) -> bool:
         """Read a quote, a variable or a character; return False where the word ends."""
         char = self.text[self.at]
-        windows = _WINDOWS_PATH.match(self.text, self.at) if self.current is None else None
-        if windows is not None:
-            self._add(windows[0].replace("\\", "/"))
-            self.at = windows.end()
+        if self._read_windows_path():
             return True
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
@@ -217,6 +216,21 @@ class _WordReader:
             self._read_character(char)
         return True
 
+    def _read_windows_path(self) -> bool:
+        """Read a path of Windows: hosts have a relative one with slashes, and one of a drive not at all."""
+        windows = _WINDOWS_PATH.match(self.text, self.at) if self.current is None else None
+        is_start = self.current is None or self.current.endswith("=")
+        drive = _WINDOWS_DRIVE.match(self.text, self.at) if is_start else None
+        if windows is not None:
+            path = windows[0].replace("\\", "/")
+            program = path.removesuffix(".exe")  # of an environment, which hosts have in bin
+            self._add(path if program == path else program.replace("/Scripts/", "/bin/"))
+        elif drive is not None:
+            self._add_unresolved(drive[0])
+        found = windows or drive
+        self.at = found.end() if found is not None else self.at
+        return found is not None
+
     def _read_character(self, char: str) -> None:
         """Take a character as it is, but for `~`, `*` and `{a,b}`."""
         self._check_typographic(char)
@@ -247,7 +261,7 @@ class _WordReader:
         self.at = found.end()
 
     def _add_quoted(self, text: str) -> None:
-        """Add what was in quotes: as it is, but for `<path to model>`, which no program means."""
+        """Add what was in quotes: as it is, but for `<path to model>` and paths of Windows."""
         (self._add_unresolved if _QUOTED_PLACEHOLDER.fullmatch(text) else self._add)(text)
 
     def _read_double_quoted(self) -> None:

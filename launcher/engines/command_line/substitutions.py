@@ -31,7 +31,7 @@ _ENTERED = re.compile(
 )
 _REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)")
 _FROM_TEXT = re.compile(
-    r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s|(?:tr|wc|cut|awk|sed|head|tail|grep)\s.*<<<", re.DOTALL
+    r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s|cat\s*<<|(?:tr|wc|cut|awk|sed|head|tail|grep)\s.*<<<", re.DOTALL
 )
 
 
@@ -111,6 +111,8 @@ def _printed_by(tokens: tuple[Word | Operator, ...]) -> str | None:
     """Return what the programs of a pipeline print, None where the text does not say it."""
     commands: list[list[str]] = [[]]
     before = ""
+    if tokens[:1] == (Word("cat"),):
+        return _text_in_place(tokens[1:])
     for token in tokens:
         if isinstance(token, Operator):
             before = token.text
@@ -127,6 +129,14 @@ def _printed_by(tokens: tuple[Word | Operator, ...]) -> str | None:
             commands[-1].append(token.text)
         before = ""
     return predict_output(commands)
+
+
+def _text_in_place(tokens: tuple[Word | Operator, ...]) -> str | None:
+    """Return what `cat` prints of a text in place (`<<EOF`), None for any other use of it."""
+    words = tuple(token for token in tokens if isinstance(token, Word))
+    marks = tuple(token.text for token in tokens if isinstance(token, Operator) and token.text != "\n")
+    is_alone = len(words) == 1 and marks in (("<<",), ("<<-",), ("<<<",)) and words[0].is_known
+    return words[0].text.rstrip("\n") if is_alone else None
 
 
 def _path_part(part: str, path: str, suffix: str) -> str:

@@ -8,6 +8,7 @@ from preflight.frozen import dataclass
 
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
 _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
+_OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+\})")
 _SHOWN, _NAMED = 60, 8
 
@@ -88,6 +89,10 @@ def without_values(words: Sequence[Word], where: str) -> CommandRefused:
         return CommandRefused(
             f"{where} has {', '.join(parts)}, arguments of a script and what is made of them",
             f"write a value for {they}, or launch the script: gpulaunch run ... -- bash SCRIPT ARGUMENTS",
+        )
+    if any(map(_OF_WINDOWS.match, parts)):
+        return CommandRefused(
+            f"{where} has {', '.join(parts)}, a path of Windows", "write the path that the hosts have"
         )
     programs = [_WHICH.fullmatch(part) for part in parts]
     if len(parts) == 1 and programs[0] is not None:

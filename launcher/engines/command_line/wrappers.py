@@ -2,11 +2,11 @@
 
 import posixpath
 import re
-import shlex
 from collections.abc import Sequence
 
-from launcher.engines.command_line.preparations import INTERPRETER
+from launcher.engines.command_line.preparations import INTERPRETER, has_launcher, is_python
 from launcher.engines.command_line.records import Environment
+from launcher.engines.command_line.remedies import typed_fix
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.engines.command_line.terminals import SENTENCE, read_terminal
 from launcher.engines.command_line.words import Word
@@ -45,14 +45,15 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
         return Around(terminal.start, dropped=(f"{name}: {SENTENCE}",), end=terminal.end)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
         why, fix = tables.REFUSED[name]
-        raise CommandRefused(f"{name}: {why}", _typed_fix(name, words[start + 1 :]) or fix)
+        if name == "tox" and (inside := _tox_command(words, start)):
+            return Around(inside, dropped=(f"tox exec: {INTERPRETER}",))
+        raise CommandRefused(f"{name}: {why}", typed_fix(name, words[start + 1 :]) or fix)
     if name == "env":
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:
         after = _after_flags(words, start + 1, tables.VALUE_FLAGS.get(name, ()))
         return Around(
-            min(after + (name == "taskset"), len(words)),  # its mask
-            dropped=(tables.TRANSPARENT[name],),
+            min(after + tables.OPERANDS.get(name, 0), len(words)), dropped=(tables.TRANSPARENT[name],)
         )
     following = words[start + 1].text if start + 1 < len(words) else ""
     if name == "uvx" or (name == "uv" and following == "tool"):
@@ -64,28 +65,15 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     return None
 
 
-def _typed_fix(name: str, words: Sequence[Word]) -> str:
-    """Return what takes the place of `ssh` or `sbatch` with these words, "" for another program."""
-    texts = [word.text for word in words]
-    if name == "ssh":
-        at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
-        return f"leave ssh {texts[at]} out, and write --hosts {texts[at]}" if at is not None else ""
-    return _batch_script_fix(texts) if name == "sbatch" else ""
+def strips_program(name: str) -> bool:
+    """Return whether a program is one around commands."""
+    return name in (*tables.REFUSED, *tables.TRANSPARENT, *tables.RUNNERS, "env", "uvx", "eval", "cd")
 
 
-def _is_host(texts: Sequence[str], at: int, text: str) -> bool:
-    is_value = at > 0 and re.fullmatch(r"-[a-zA-Z]*[bceFiIJlLmoOpRSwWD]", texts[at - 1]) is not None
-    return not text.startswith("-") and not is_value and re.fullmatch(r"[\w.@:-]+", text) is not None
-
-
-def _batch_script_fix(texts: Sequence[str]) -> str:
-    """Return what takes the place of `sbatch`: its script is the first file among its words."""
-    script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
-    if not script and texts and not texts[-1].startswith("-"):
-        script = texts[-1]
-    if any(text.startswith("--wrap") for text in texts) or not script:
-        return tables.REFUSED["sbatch"][1]
-    return f"gpulaunch init {shlex.quote(script)} makes a run config of it"
+def _tox_command(words: Sequence[Word], start: int) -> int:
+    """Return where the command of `tox exec -- COMMAND` starts, 0 for any other use of tox."""
+    texts = [word.text for word in words[start:]]
+    return start + texts.index("--") + 1 if "exec" in texts and "--" in texts else 0
 
 
 def _runs_command(words: Sequence[Word], start: int, tool: str) -> bool:
@@ -142,14 +130,35 @@ def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:
             f"hatch run {words[at].text} has an environment and a command in one word",
             f"write hatch -e {named} run {command}",
         )
-    name = _first(given, "-n", "--name", "-e", "--environment", "--env")
-    path = _first(given, "-p", "--prefix") if kind == "conda" else _first(given, "--project", "-P", "-C")
+    is_conda = kind == "conda"
+    name = _first(given, "-n", "--name", *(() if is_conda else ("-e", "--environment", "--env")))
+    path = _first(given, "-p", "--prefix") if is_conda else _first(given, "--project", "-P", "-C")
     return Around(
         at,
+        _variables(words[start:at], start) if is_conda else (),
         environment=Environment(tool, name, path),
         directory=_first(given, "--directory", "--cwd"),
-        dropped=(f"{tool} run: {INTERPRETER}",),
+        dropped=(f"{tool} run: {INTERPRETER}", *_task(words, at, tool)),
     )
+
+
+def _variables(words: Sequence[Word], start: int) -> tuple[tuple[int, str, Word], ...]:
+    """Return the assignments among options: `-e A=1`."""
+    found = (
+        (start + at, _ASSIGNMENT.fullmatch(word.text), word.unresolved)
+        for at, word in enumerate(words)
+        if at and words[at - 1].text in ("-e", "--env")
+    )
+    return tuple((at, pair[1], Word(pair[2], lacking)) for at, pair, lacking in found if pair is not None)
+
+
+def _task(words: Sequence[Word], at: int, tool: str) -> tuple[str, ...]:
+    """Return what is said of a program that may be a task in a file of the tool."""
+    name = words[at].text if at < len(words) else ""
+    is_program = "/" in name or is_python(words[at]) or has_launcher(words[at:]) if name else True
+    if tool not in tables.TASKS or is_program or not re.fullmatch(r"[A-Za-z][\w:-]*", name):
+        return ()
+    return (f"{name}: started as a program; paste what it runs where it is a task of {tables.TASKS[tool]}",)
 
 
 def _read_flags(words: Sequence[Word], at: int, kind: str, given: dict[str, str]) -> int:

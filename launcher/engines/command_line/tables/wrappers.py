@@ -1,6 +1,6 @@
 """Words around a command, as tables: environments, what only times or detaches, what is refused."""
 
-_CONTAINERS = (
+CONTAINERS = (
     *(
         "docker",
         "podman",
@@ -47,6 +47,17 @@ _PROFILER = (
     "leave it out, or start it in each rank: torchrun --no_python {name} ... python SCRIPT",
 )
 _OTHER_USER = ("it runs the training as another user", "leave it out, and name USER@HOST with --hosts")
+_VARIABLES = (
+    "it sets variables that gpulaunch cannot see",
+    "leave it out, and write them into env: of a run config",
+)
+
+TASKS = {
+    "pixi": "pixi.toml",
+    **dict.fromkeys(("pdm", "hatch", "rye"), "pyproject.toml"),
+    "pipenv": "the Pipfile",
+}
+"""Where tools have tasks, which `run` starts as it starts programs."""
 
 RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "mamba", "micromamba")
 """Tools whose `run` starts a command in an environment."""
@@ -107,13 +118,25 @@ VALUES = {
             "--cache-dir",
         ),
     },
-    "conda": {"-n", "--name", "-p", "--prefix", "--cwd", "-r", "--root-prefix", "-a", "--attach"},
+    "conda": {
+        "-n",
+        "--name",
+        "-p",
+        "--prefix",
+        "--cwd",
+        "-r",
+        "--root-prefix",
+        "-a",
+        "--attach",
+        "-e",
+        "--env",
+    },
     "poetry": {"-C", "--directory", "-P", "--project"},
     "pixi": {"-e", "--environment", "--manifest-path"},
     "pdm": {"-p", "--project"},
     "hatch": {"-e", "--env"},
 }
-"""Options of these tools with one value."""
+"""Options of these tools with one value; `-e A=1` of micromamba sets a variable."""
 
 INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script", "-s"}
 """Options of `uv run` that make an environment for one command."""
@@ -132,6 +155,8 @@ TRANSPARENT = {
     "unbuffer": "unbuffer: python runs unbuffered in every rank",
     "numactl": "numactl: it would bind all ranks of a host alike, and is left out",
     "taskset": "taskset: it would bind all ranks of a host alike, and is left out",
+    "timeout": "timeout: it would end one host's launcher alone, and is left out; gpulaunch stop ends a run",
+    "chrt": "chrt: the priority of processes is left as it is",
     "ionice": "ionice: the priority of disks is left as it is",
     "nice": "nice: the priority of processes is left as it is",
 }
@@ -146,14 +171,22 @@ VALUE_FLAGS = {
         *("--interleave", "--preferred", "--preferred-many", "--weighted-interleave"),
     ),
     "ionice": ("-c", "-n"),
+    "timeout": ("-k", "-s", "--kill-after", "--signal"),
+    "chrt": ("-T", "-P", "-D", "--sched-runtime", "--sched-period", "--sched-deadline"),
     "stdbuf": ("-i", "-o", "-e"),
 }
 """Options of these programs with a value."""
 
+OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
+"""How many words behind the options of these programs are their own: a mask, a duration, a priority."""
+
 BATCH_SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".job", ".sub")
 """How the names of batch scripts end."""
 REFUSED: dict[str, tuple[str, str]] = {
-    "sudo": ("sudo runs the training as root", "leave it out, or name root@HOST with --hosts"),
+    "sudo": (
+        "sudo runs the training as root or another user",
+        "leave it out, or name root@HOST with --hosts",
+    ),
     "ssh": ("ssh names a host inside the command", "leave ssh HOST out, and write --hosts HOST"),
     "sbatch": (
         "sbatch submits a script, and starts nothing itself",
@@ -164,15 +197,16 @@ REFUSED: dict[str, tuple[str, str]] = {
     "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run continue"),
     "script": ("script keeps a terminal for the command", "leave it out: every rank has a log of its own"),
     "ipython": ("ipython is for a person at a terminal", "write python in place of it"),
-    "timeout": (
-        "timeout would end a launcher and leave ranks behind",
-        "leave it out; gpulaunch stop ends a run",
+    "systemd-run": (
+        "it starts the command outside of the run",
+        "leave it out: --detach lets the run continue, and limits are those of each host",
     ),
-    "chrt": ("it would change the launcher alone", "leave it out"),
+    "tox": ("it hands on no variable that pass_env does not name", "paste the command of its environment"),
     "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
     "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),
     **dict.fromkeys(("su", "runuser", "doas"), _OTHER_USER),
-    **dict.fromkeys(_CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
+    **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
+    **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
     **dict.fromkeys(_SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
     **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
