@@ -258,6 +258,10 @@ class NodeClient(threading.Thread):
         except protocol.ProtocolError as error:
             raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
         finally:
+            if (
+                self._stream is not None
+            ):  # it has answered: what was concluded before of its silence was wrong
+                self._given_up = False
             self._stream = None
             stream.close()
 

@@ -1,9 +1,10 @@
 """A host that does not answer us any more: has it died, or are only we cut off from it? The others are asked.
 
 A run of several hosts gets nowhere without one of them, and the rest waits in a collective for minutes: a
-dead host must end the run soon. A broken way from the client to a living one must not. So another host of the
-run is asked whether it reaches the silent one, and believed only if it did so while all was well: where hosts
-may not reach each other's SSH port, nothing is concluded.
+dead host must end the run soon. A broken way from the client to a living one must not. So up to three other
+hosts of the run are asked whether they reach the silent one, and believed only if they did so while all was
+well: where hosts may not reach each other's SSH port, nothing is concluded. One that reaches it is enough for
+it to live.
 """
 
 import queue
@@ -15,9 +16,14 @@ from typing import TypeAlias
 
 from launcher.errors import HostError
 
+SSH_PORT = 22
 PROBE_INTERVAL_S = 6.0
 MAX_FAILED_PROBES = 3
 """So often in a row nothing of it must answer: about 20 s, which a short fault of a switch does not last."""
+MAX_ASKERS = 3
+"""One power supply or switch may take two hosts at once; three connections to each host burden none."""
+RETRY_PAUSES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
+"""Before a question of the start is asked again whose answer did not come, or was that nothing answers."""
 
 PeerAddress: TypeAlias = tuple[str, int]
 ProbePeers: TypeAlias = "Callable[[str, tuple[PeerAddress, ...]], tuple[bool, ...]]"
@@ -40,47 +46,62 @@ class PeerCheck:
         self._clock = clock
         self._answers: queue.SimpleQueue[tuple[str, Mapping[str, bool]]] = queue.SimpleQueue()
         self._reaches: set[tuple[str, str]] = set()  # (who asks, whom) when all was well
-        self._rounds: dict[str, int] = {}
+        self._failed: dict[str, dict[str, int]] = {}  # of a silent host, by who asked: since its last answer
+        self._said: set[str] = set()
         self._next: dict[str, float] = {}
+        self._retries: list[float] = []
 
     def start(self) -> None:
-        """Find out who reaches whom while all is well: the main host the others, the second the main host."""
-        for asker, hosts in self._pairs().items():
-            self._ask(asker, hosts)
+        """Find out who reaches whom while all is well: each of the first hosts asks for all others."""
+        at = self._clock()
+        self._retries = [at := at + pause for pause in RETRY_PAUSES_S]
+        self._ask_unknown(())
 
     def step(self, dropped: Collection[str]) -> Iterator[tuple[str, str]]:
         """Continue with the questions about hosts whose link is broken; yield (host, why) that has
         died.
         """
         self._take(dropped)
-        for host in [host for host in self._rounds if host not in dropped]:
-            del self._rounds[host]
-        for asker, hosts in self._pairs().items():
-            wanted = [host for host in hosts if host in dropped and (asker, host) in self._reaches]
-            due = [host for host in wanted if self._clock() >= self._next.get(host, 0.0)]
-            if due and asker not in dropped:
-                self._next.update(dict.fromkeys(due, self._clock() + PROBE_INTERVAL_S))
-                self._ask(asker, tuple(due))
-        for host, rounds in list(self._rounds.items()):
-            if rounds == MAX_FAILED_PROBES:
-                self._rounds[host] += 1  # said once
-                asker = next(asker for asker, hosts in self._pairs().items() if host in hosts)
-                yield host, f"{asker}, which could connect to it before, gets no answer from it either"
+        for host in [host for host in self._failed if host not in dropped]:
+            del self._failed[host]
+            self._said.discard(host)
+        if self._retries and self._clock() >= self._retries[0]:
+            self._retries.pop(0)
+            self._ask_unknown(dropped)
+        due = [host for host in dropped if self._clock() >= self._next.get(host, 0.0)]
+        for asker in self._askers(dropped):
+            hosts = tuple(host for host in due if (asker, host) in self._reaches)
+            self._next.update(dict.fromkeys(hosts, self._clock() + PROBE_INTERVAL_S))
+            self._ask(asker, hosts)
+        for host, failed in self._failed.items():
+            counts = {asker: failed[asker] for asker in self._askers(dropped) if asker in failed}
+            sure = [asker for asker, count in counts.items() if count >= MAX_FAILED_PROBES]
+            if sure and all(counts.values()) and host not in self._said:
+                self._said.add(host)
+                yield host, f"{sure[0]}, which could connect to it before, gets no answer from it either"
 
     def _take(self, dropped: Collection[str]) -> None:
         with suppress(queue.Empty):
             while True:
                 asker, answers = self._answers.get_nowait()
                 for host, alive in answers.items():
-                    if alive and host not in dropped:
+                    if host in dropped:
+                        failed = self._failed.setdefault(host, {})
+                        failed[asker] = 0 if alive else failed.get(asker, 0) + 1
+                    elif alive:
                         self._reaches.add((asker, host))
-                    self._rounds[host] = 0 if alive else self._rounds.get(host, 0) + 1
 
-    def _pairs(self) -> dict[str, tuple[str, ...]]:
-        hosts = tuple(self._targets)
-        return {} if len(hosts) < 2 else {hosts[0]: hosts[1:], hosts[1]: hosts[:1]}
+    def _askers(self, dropped: Collection[str]) -> tuple[str, ...]:
+        return tuple(host for host in tuple(self._targets)[:MAX_ASKERS] if host not in dropped)
+
+    def _ask_unknown(self, dropped: Collection[str]) -> None:
+        for asker in self._askers(dropped):
+            living = (host for host in self._targets if host != asker and host not in dropped)
+            self._ask(asker, tuple(host for host in living if (asker, host) not in self._reaches))
 
     def _ask(self, asker: str, hosts: tuple[str, ...]) -> None:
+        if not hosts:
+            return
         threading.Thread(target=self._answer, args=(asker, hosts), daemon=True).start()
 
     def _answer(self, asker: str, hosts: tuple[str, ...]) -> None:

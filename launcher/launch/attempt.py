@@ -230,11 +230,7 @@ class Attempt(FollowedRun):
                 if self._launch.on_started is not None:
                     self._launch.on_started(self._plan.run_id)
             return
-        silent = (
-            self._state.nodes.disconnected - self._state.nodes.ended.keys() - self._state.nodes.lost.keys()
-        )
-        for host, why in self._peer_check.step(silent):
-            self._followers[host].mark_lost(why)
+        self._give_up_dead_hosts(self._peer_check)
 
     def _probe_peers(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
         entry = next(entry for entry in self._launch.entries if entry.name == asker)

@@ -11,6 +11,7 @@ from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
 from launcher.follow.hang_stacks import add_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
 from launcher.follow.outcome import Outcome, build_outcome
+from launcher.follow.peer_check import PeerCheck
 from launcher.follow.phases import Phase
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
@@ -78,6 +79,12 @@ class FollowedRun:
         for stop in self._reporter.handle(event):
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
+
+    def _give_up_dead_hosts(self, peer_check: PeerCheck) -> None:
+        """Wait no longer for silent hosts that have died by the word of the others."""
+        nodes = self._state.nodes
+        for host, why in peer_check.step(nodes.disconnected - nodes.ended.keys() - nodes.lost.keys()):
+            self._followers[host].mark_lost(why)
 
     def _stop_run(self, by: str) -> None:
         """Stop the run for a signal; the second time at once."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
-from launcher.follow.peer_check import PeerAddress
+from launcher.follow.peer_check import SSH_PORT, PeerAddress
 from launcher.follow.phases import Phase
 from launcher.host_checks.preflight import preflight
 from launcher.host_checks.preflight_options import PreflightOptions
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from launcher.host_checks.evaluation import PreflightResult
 
 PORT_ATTEMPTS = 3
-SSH_PORT = 22
 BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})
 """What passes when others are done with a GPU."""
 

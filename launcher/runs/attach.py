@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from launcher.follow.detach_policy import ACK_TIMEOUT_S
-from launcher.follow.events import HostStarted, LogOutput, RunEvent
+from launcher.follow.events import HostStarted, LogOutput, RunEvent, Tick
 from launcher.follow.node_client import NodeClient, ResumePoint
 from launcher.follow.outcome import Outcome
+from launcher.follow.peer_check import SSH_PORT, PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.followed_run import FollowedRun
@@ -22,6 +23,7 @@ from launcher.launch.signals import (
     drop_terminal,
 )
 from launcher.local.safe_paths import path_below
+from launcher.remote.reachability import probe_targets
 from launcher.report.outcome import encode_outcome
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
@@ -58,6 +60,9 @@ class AttachedRun(FollowedRun):
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
         self._here = {node.host: book.sizes(node.host) for node in plan.nodes}
+        self._to = to
+        self._peer_check = PeerCheck({} if over else _peer_addresses(to), self._probe_peers)
+        self._peer_check_begun = False
         self._followers = {
             node.host: NodeClient(
                 plan.run_id,
@@ -84,8 +89,25 @@ class AttachedRun(FollowedRun):
         while not self._state.done and not self._stop_deadline.leaves(time.monotonic()):
             if (by := interrupts.pop()) and self._interrupted(by):
                 return True
-            self._act(self._ticking.get())
+            event = self._ticking.get()
+            self._act(event)
+            if isinstance(event, Tick):
+                self._check_silent_hosts()
         return False
+
+    def _check_silent_hosts(self) -> None:
+        """Give up hosts that die from now on; of one that was silent before, the others say nothing."""
+        if self._peer_check_begun:
+            self._give_up_dead_hosts(self._peer_check)
+        elif self._state.nodes.run_dirs.keys() | self._state.nodes.disconnected >= set(self._state.hosts):
+            self._peer_check_begun = True
+            self._peer_check.start()
+
+    def _probe_peers(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
+        hosts = [node.host for node in self._to.plan.nodes]
+        entry = self._to.entries[hosts.index(asker)]
+        with self._to.open(entry) as connection:
+            return probe_targets(connection, entry.python, targets)
 
     def _interrupted(self, by: str) -> bool:
         """Ask what Ctrl-C shall mean; return whether to leave. Raises KeyboardInterrupt for what is over."""
@@ -158,3 +180,16 @@ class AttachedRun(FollowedRun):
             and isinstance(end := ended.state.get("ended"), int | float)
         ]
         return max(times, default=sum(phase.seconds for phase in self._reporter.phases.finish()))
+
+
+def _peer_addresses(to: RunAccess) -> dict[str, PeerAddress]:
+    """Return where hosts may meet each other: the ranks' address of the main host, ours of the others.
+
+    An address that leads elsewhere from another host proves nothing: it is not reached, or always is.
+    """
+    found = {
+        node.host: (entry.address or entry.alias or entry.name, entry.port or SSH_PORT)
+        for node, entry in zip(to.plan.nodes, to.entries, strict=True)
+    }
+    main = to.plan.nodes[0].host
+    return {**found, main: (to.plan.main_address or found[main][0], found[main][1])}

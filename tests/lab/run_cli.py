@@ -58,9 +58,15 @@ class Cli:
 
     def start(self, hosts: str, *words: str) -> "Running":
         """Start `gpulaunch run` on these hosts."""
-        argv = [sys.executable, "-m", "launcher.cli", "run", "-c", "./job.yaml", "--hosts", hosts]
+        return self._start("run", "-c", "./job.yaml", "--hosts", hosts, "-i", str(self.inventory), *words)
+
+    def attach(self, hosts: str) -> "Running":
+        """Start `gpulaunch attach` to the last run on these hosts."""
+        return self._start("attach", "last", "--hosts", hosts, "-i", str(self.inventory))
+
+    def _start(self, *words: str) -> "Running":
         process = subprocess.Popen(
-            [*argv, "-i", str(self.inventory), *words],
+            [sys.executable, "-m", "launcher.cli", *words],
             cwd=self.home,
             env={**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT)},
             stdout=subprocess.PIPE,

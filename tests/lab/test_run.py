@@ -201,12 +201,18 @@ def test_a_port_that_is_held_before_is_not_used(lab: Lab, cli: Cli) -> None:
     assert ports[1] == ports[0] != "29500"
 
 
-def test_a_dead_host_stops_the_others(fresh_lab: FreshLab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attached", [False, True], ids=["launched", "attached"])
+def test_a_dead_host_stops_the_others(fresh_lab: FreshLab, tmp_path: Path, *, attached: bool) -> None:
     lab = fresh_lab(2)
     cli = Cli(lab, tmp_path / "home")
+    cli.without_torch()
     cli.write(UP, processes_per_host=1)
-    running = cli.start(names(lab, 2))
+    if attached:
+        code, output = cli.run(names(lab, 2), "--detach")
+        assert code == 0, output
+    running = cli.attach(names(lab, 2)) if attached else cli.start(names(lab, 2))
     running.until(lambda text: text.count("] up ") == 2)
+    time.sleep(3)  # a question to each host is answered: whom it reaches while all is well
     lab.hosts[1].halt()
     started = time.monotonic()
     code, output = running.end()

@@ -7,7 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from launcher.errors import ConnectionLost
-from launcher.follow.peer_check import MAX_FAILED_PROBES, PROBE_INTERVAL_S, PeerAddress, PeerCheck
+from launcher.follow.peer_check import (
+    MAX_FAILED_PROBES,
+    PROBE_INTERVAL_S,
+    RETRY_PAUSES_S,
+    PeerAddress,
+    PeerCheck,
+)
 
 TARGETS = {"a": ("10.0.0.1", 22), "b": ("10.0.0.2", 22), "c": ("10.0.0.3", 22)}
 
@@ -18,6 +24,7 @@ class World:
     def __init__(self) -> None:
         self.dead: set[str] = set()
         self.deaf: set[str] = set()  # cannot be asked
+        self.cut: set[tuple[str, str]] = set()  # (who asks, whom it does not reach)
         self.now = 0.0
         self.probed: list[str] = []
 
@@ -26,7 +33,8 @@ class World:
         if asker in self.deaf:
             raise ConnectionLost(asker, "gone")
         names = {target: name for name, target in TARGETS.items()}
-        return tuple(names[target] not in self.dead for target in targets)
+        hosts = [names[target] for target in targets]
+        return tuple(host not in self.dead and (asker, host) not in self.cut for host in hosts)
 
 
 @pytest.fixture
@@ -116,8 +124,53 @@ def test_when_all_links_are_broken_nobody_is_asked_and_nobody_is_dead(world: Wor
 
 def test_who_cannot_be_asked_says_nothing(world: World) -> None:
     vigil = vigil_over(world)
-    world.dead, world.deaf = {"b"}, {"a"}
+    world.dead, world.deaf = {"b"}, {"a", "c"}
     assert verdicts(vigil, world, lambda: {"b"}, 3 * MAX_FAILED_PROBES) == []
+
+
+def test_two_hosts_that_die_at_once_are_missed_by_the_third(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead = {"a", "b"}
+    assert {text[:5] for _, text in verdicts(vigil, world, lambda: {"a", "b"}, 3 * MAX_FAILED_PROBES)} == {
+        "a: c,",
+        "b: c,",
+    }
+
+
+def test_one_host_that_reaches_it_outweighs_another_that_does_not(world: World) -> None:
+    vigil = vigil_over(world)
+    world.cut = {("a", "b")}
+    assert verdicts(vigil, world, lambda: {"b"}, 5 * MAX_FAILED_PROBES) == []
+
+
+def test_the_word_of_a_host_that_has_fallen_silent_itself_counts_no_more(world: World) -> None:
+    vigil = vigil_over(world)
+    assert verdicts(vigil, world, lambda: {"b"}, 1) == []  # "a" and "c" reach it
+    world.dead = {"a", "b"}
+    found = verdicts(vigil, world, lambda: {"a", "b"}, 3 * MAX_FAILED_PROBES)
+    assert {text[:5] for _, text in found} == {"a: c,", "b: c,"}
+
+
+@pytest.mark.parametrize("trouble", ["deaf", "dead"])
+def test_a_question_of_the_start_that_went_wrong_is_asked_again(world: World, trouble: str) -> None:
+    setattr(world, trouble, {"a", "b", "c"})  # busy, all of them, when the run starts
+    vigil = vigil_over(world)
+    setattr(world, trouble, set())
+    world.now += RETRY_PAUSES_S[0]
+    assert verdicts(vigil, world, set, 2) == []
+    world.dead = {"b"}
+    assert [text[:5] for _, text in verdicts(vigil, world, lambda: {"b"}, 3 * MAX_FAILED_PROBES)] == ["b: a,"]
+
+
+def test_the_questions_of_the_start_end(world: World) -> None:
+    world.dead = {"b"}
+    vigil = vigil_over(world)
+    for pause in RETRY_PAUSES_S:
+        world.now += pause
+        assert verdicts(vigil, world, set, 1) == []
+    world.probed.clear()
+    assert verdicts(vigil, world, set, 200) == []
+    assert world.probed == []
 
 
 def test_one_host_alone_has_nobody_to_ask() -> None:
