@@ -19,6 +19,7 @@ from launcher.host_checks.live_table import HostTable
 from launcher.host_checks.preflight import build_reachability_probe, preflight
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.local.atomic_write import check_writable
+from launcher.local.gzip_data import DamagedGzipError, unpacked
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_lines
 from preflight.frozen import dataclass
@@ -192,7 +193,9 @@ def _saved_outputs(path: Path) -> "tuple[HostFacts, ...]":
     piped = str(path) == "-"
     data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), path.stem)
     try:
-        return parse_hosts(decoded(data), name)
+        return parse_hosts(decoded(unpacked(data)), name)
+    except DamagedGzipError as damage:
+        raise BadInput(f"{name if piped else path}: {damage}", "copy it again, or unpack it first") from None
     except BadInput as refused:
         raise BadInput(f"{name if piped else path}: {refused.message}", refused.fix) from None
 

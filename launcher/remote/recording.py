@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import BadInput
+from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, unpacked
 from launcher.remote.anonymize import anonymize
 from launcher.version import version
 from preflight.checks.finding import Finding
@@ -16,7 +17,6 @@ from preflight.facts.json_codec import decode, encode
 from preflight.facts.missing import Missing
 
 SCHEMA = "gpulaunch.record/1"
-MAX_BYTES = 64 << 20
 _SMI = re.compile(r"^\| NVIDIA-SMI \d|^=+NVSMI LOG=|<nvidia_smi_log>|^GPU \d+: .*\(UUID: ", re.MULTILINE)
 _FIX = "gpulaunch record HOST -o FILE writes a recording; --from-smi FILE reads what nvidia-smi printed"
 
@@ -79,8 +79,10 @@ def _text(data: bytes) -> str:
 
     Raises ValueError.
     """
-    if data.startswith(b"\x1f\x8b"):
-        raise _UnreadableError("compressed with gzip", "unpack it first: gunzip FILE")
+    try:
+        data = unpacked(data)
+    except DamagedGzipError as damage:
+        raise _UnreadableError(str(damage)) from None
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return data.decode("utf-16" if is_utf16 else "utf-8-sig")

@@ -50,7 +50,8 @@ def decode(kind: type[T], data: object, where: str = "$") -> T:
     """Return `data` (parsed JSON) as a `kind`.
 
     Unknown keys are ignored, so that an older client reads a newer agent. A fact that is absent altogether
-    becomes Missing; anything else that does not fit raises MalformedFacts naming the JSON path.
+    becomes Missing, and so does one with a word that its enumeration does not have; anything else that does
+    not fit raises MalformedFacts naming the JSON path.
     """
     if len(_texts) >= _MOST_SHARED:
         _texts.clear()
@@ -68,6 +69,10 @@ class _MisfitError(Exception):
         super().__init__(problem)
         self.problem = problem
         self.path: list[str] = []
+
+
+class _UnknownWordError(_MisfitError):
+    """A word that is none of an enumeration's: a newer gpulaunch may have more of them."""
 
 
 @cache
@@ -115,6 +120,8 @@ def _union_decoder(members: tuple[Any, ...]) -> _Decoder:
                 return decoder(data)
             except _MisfitError as misfit:
                 first = first or misfit
+        if may_be_missing and isinstance(first, _UnknownWordError):
+            return Missing("".join([*reversed(first.path), ": "] * bool(first.path)) + first.problem)
         raise first or _MisfitError(f"expected nothing, got {_show(data)}")
 
     return decode_union
@@ -124,7 +131,9 @@ def _literal_decoder(values: tuple[Any, ...]) -> _Decoder:
     def decode_literal(data: object) -> Any:
         if data in values:
             return data
-        raise _MisfitError(f"expected one of {values}, got {_show(data)}")
+        raise (_UnknownWordError if isinstance(data, str) else _MisfitError)(
+            f"expected one of {values}, got {_show(data)}"
+        )
 
     return decode_literal
 

@@ -29,7 +29,7 @@ from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
-from preflight.smi_reports.repeats import latest
+from preflight.smi_reports.repeats import keep_processes, latest
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.table import MAX_GPUS, table_tree
 
@@ -143,6 +143,7 @@ def _table(text: str) -> Facts:
     texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     trees = [table_tree(each) for each in texts]
     place = latest(trees, texts)
+    keep_processes(trees[: place + 1])
     tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
     if "rocesses:" not in text:  # "Compute processes:" before driver 346

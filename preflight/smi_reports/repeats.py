@@ -37,6 +37,32 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
     return max(place for place, each in enumerate(ids) if len(each) == longest)
 
 
+def keep_processes(trees: list[Tree]) -> None:
+    """Give GPUs of the last recording the processes that an earlier one lists, where it lists none.
+
+    A container lists no process of its host: the memory of those is still in use then.
+    """
+    for place, gpu in enumerate(_gpus(trees[-1])):
+        for tree in reversed(trees[:-1] if _listed(gpu) == [] else ()):
+            earlier = _listed(_gpus(tree)[place]) if place < len(_gpus(tree)) else None
+            if earlier and sum(map(_mib, earlier)) <= _mib(gpu):
+                gpu["processes"] = {"process_info": earlier}
+                break
+
+
+def _listed(gpu: Tree) -> list[Tree] | None:
+    group = gpu.get("processes")
+    return group.get("process_info") if isinstance(group, dict) else None
+
+
+def _mib(holder: Tree) -> int:
+    """Return the memory of a process or the memory in use of a GPU, 0 where it has none."""
+    memory = holder.get("fb_memory_usage")
+    text = str(memory.get("used", "")) if isinstance(memory, dict) else holder.get("used_memory", "")
+    number = re.match(r"\d{1,12}", text)
+    return int(number[0]) if number else 0
+
+
 def _are_one(left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> bool:
     """Whether two lists may be of the same GPUs."""
     pairs = zip(left, right, strict=False)

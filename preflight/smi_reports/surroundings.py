@@ -6,6 +6,7 @@ import json
 import re
 from itertools import pairwise
 
+from preflight.smi_reports.csv_dialects import plain_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.line_breaks import join_pieces, unwrapped
 
@@ -57,7 +58,7 @@ def cleaned(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
-    return _unquoted(text)
+    return _unquoted(plain_csv(text))
 
 
 def plain_text(text: str) -> str:

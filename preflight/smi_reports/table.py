@@ -32,6 +32,8 @@ _CUT_PROCESS = re.compile(
 )
 _UNREAD = re.compile(r"^\|\s+(\d{1,4})(?:\s.*)?$")
 """A row of a process that is cut before its pid, or damaged."""
+_WINDOWS_MODELS = ("WDDM", "MCDM")
+"""Models of Windows in which the system manages the memory, and nvidia-smi names none of a process."""
 LOST = "GPU is lost"
 NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
 _UNREACHABLE = re.compile(
@@ -122,6 +124,8 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
     row: Tree = {"@id": bus, "product_name": _name(first.group(2))}
     if first.group(3) in ("On", "Off"):
         row["persistence_mode"] = first.group(3)
+    elif first.group(3) in _WINDOWS_MODELS:
+        row["driver_model"] = first.group(3)
     if ecc.isdigit():
         row["ecc_mode"] = {"current": "Enabled"}
         row["ecc_errors"] = {"volatile": {"dram_uncorrectable": ecc}}
@@ -150,7 +154,14 @@ def _later_row(row: Tree, cells: list[str]) -> None:
         and "mig_mode" not in row
         and cells[2].strip() in ("Enabled", "Disabled", "N/A", "Enabled*", "Disabled*")
     ):
-        row["mig_mode"] = {"current": cells[2].strip().rstrip("*")}
+        row["mig_mode"] = _mig_mode(cells[2].strip())
+
+
+def _mig_mode(word: str) -> Tree:
+    """Return current and pending mode; a star is a change that waits for a reset of the GPU."""
+    current = word.rstrip("*")
+    pending = {"Enabled": "Disabled", "Disabled": "Enabled"}.get(current, current)
+    return {"current": current, "pending": pending if word.endswith("*") else current}
 
 
 def _processes(gpus: list[Tree], text: str) -> None:
@@ -180,7 +191,8 @@ def _processes(gpus: list[Tree], text: str) -> None:
         if pid is None or kind is None:
             doubtful.add(last)
             continue
-        process = {"pid": pid, "type": kind, "process_name": name, "used_memory": used or CUT}
+        cut = "N/A" if "driver_model" in gpus[last] else CUT
+        process = {"pid": pid, "type": kind, "process_name": name, "used_memory": used or cut}
         by_index[last].append({key: value for key, value in process.items() if value})
     if not is_closed(text):
         doubtful |= set(range(max(last, 0), len(gpus)))

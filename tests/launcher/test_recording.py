@@ -12,7 +12,9 @@ from launcher.remote.recording import load_recording, record_json
 from preflight.checks.runner import check_host
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
+from tests.hardware import gpus_of
 from tests.preflight.golden_cases import Case, all_cases, host
 
 STORY = {
@@ -125,9 +127,26 @@ def test_a_recording_that_contradicts_itself_is_refused_with_the_place(tmp_path:
             load_recording(path)
 
 
-def test_a_compressed_recording_is_named_as_one(tmp_path: Path) -> None:
+def test_a_compressed_recording_is_read_unless_it_is_cut(tmp_path: Path) -> None:
+    facts = host(STORY)
     path = tmp_path / "x.json.gz"
-    path.write_bytes(gzip.compress(b"{}"))
-    with pytest.raises(BadInput, match="gzip") as refusal:
-        load_recording(path)
-    assert "gunzip" in refusal.value.fix
+    packed = gzip.compress(json.dumps(record_json(facts, (), masked=False)).encode())
+    path.write_bytes(packed)
+    assert load_recording(path) == facts
+    for broken, words in ((packed[:-40], "gzip, and cut"), (packed[:2] + b"x" * 40, "gzip, and damaged")):
+        path.write_bytes(broken)
+        with pytest.raises(BadInput, match=words):
+            load_recording(path)
+
+
+def test_an_unknown_word_of_a_newer_gpulaunch_costs_that_fact_alone(tmp_path: Path) -> None:
+    document = record_json(host(), (), masked=False)
+    first = document["facts"]["gpus"][0]
+    first["compute_mode"] = "shared_process"
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document))
+    (gpu, *others) = gpus_of(load_recording(path))
+    assert "shared_process" in str(gpu.compute_mode)
+    assert isinstance(gpu.compute_mode, Missing)
+    assert gpu.memory == gpus_of(host())[0].memory
+    assert all(not isinstance(other.compute_mode, Missing) for other in others)

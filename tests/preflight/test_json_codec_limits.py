@@ -37,6 +37,14 @@ class Link:
     errors: int | Missing = 0
 
 
+@dataclass(frozen=True)
+class Words:
+    """Facts of which a part is one of a few words."""
+
+    named: Link | Missing
+    listed: tuple[Literal["a", "b"], ...] | Missing
+
+
 def part(**values: object) -> Part:
     return decode(Part, {"name": "x", **values})
 
@@ -149,3 +157,11 @@ def test_what_is_kept_is_bounded_whatever_hosts_send() -> None:
         part(name=f"word {number}", fact={"missing": f"why {number}"})
     assert len(json_codec._texts) <= json_codec._MOST_SHARED + 1
     assert len(json_codec._shared) <= json_codec._MOST_SHARED
+
+
+def test_an_unknown_word_makes_the_nearest_fact_missing() -> None:
+    words = decode(Words, {"named": {"width": 1, "state": "new"}, "listed": ["a", "new"]})
+    assert words.named == Missing(".state: expected one of ('up', 'down'), got 'new'")
+    assert words.listed == Missing("[1]: expected one of ('a', 'b'), got 'new'")
+    with pytest.raises(MalformedFacts, match=r"listed\[0\]: expected one of \('a', 'b'\), got 3"):
+        decode(Words, {"named": {"width": 1}, "listed": [3]})

@@ -253,3 +253,25 @@ def test_a_corrupted_inforom_below_a_table_is_reported() -> None:
     log = parse_smi(_TABLE + "WARNING: infoROM is corrupted at gpu 0000:C1:00.0\n", "host").kernel_log
     assert not isinstance(log, Missing)
     assert "infoROM" in log.other[0]
+
+
+_ROW = ("0", "NVIDIA L4", "62.50 W", "23034 MiB", "5 MiB")
+_NAMES = ("index", "name", "power.draw [W]", "memory.total [MiB]", "memory.used [MiB]")
+
+
+@pytest.mark.parametrize(
+    ("text"),
+    [
+        "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in (_NAMES, _ROW)),
+        "".join(", ".join(f'"{cell}"' for cell in row) + "\n" for row in (_NAMES, _ROW)),
+        "".join(";".join(row) + "\n" for row in (_NAMES, _ROW)),
+        "".join(";".join(row) + "\r\n" for row in (_NAMES, _ROW)).replace("62.50", "62,50"),
+        "".join(";".join(f'"{cell}"' for cell in row) + "\n" for row in (_NAMES, _ROW)),
+        "," + ",".join(_NAMES) + "\n0," + ",".join(_ROW) + "\n",
+        '"",' + ",".join(f'"{name}"' for name in _NAMES) + '\n"1",' + ",".join(_ROW) + "\n",
+    ],
+)
+def test_a_csv_that_another_program_wrote_again_is_read(text: str) -> None:
+    (gpu,) = gpus(text)
+    assert not isinstance(gpu.memory, Missing)
+    assert (gpu.name, gpu.power_w, gpu.memory.used_mib) == ("NVIDIA L4", 62.5, 5)

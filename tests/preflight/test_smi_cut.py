@@ -273,3 +273,33 @@ def test_xml_that_is_cut_before_any_pid_leaves_the_memory_of_other_gpus() -> Non
     assert not isinstance(first.memory, Missing)
     assert isinstance(last.processes, Missing)
     assert len(gpus_of(parse_smi(_XML[: _XML.index("<pid>")], "host"))) == 2
+
+
+def test_a_cut_row_of_windows_names_no_holder() -> None:
+    row = "|    0   N/A  N/A      2140    C+G   C:\\Windows\\System32\\dw"
+    found = gpus_of(parse_smi(_HEAD.replace("    On  |", "  WDDM  |") + row, "h"))
+    assert not isinstance(found[0].processes, Missing)
+    assert [(each.pid, each.kind) for each in found[0].processes] == [(2140, "graphics")]
+
+
+def test_a_container_hides_no_process_of_its_host() -> None:
+    row = "|    0   N/A  N/A      4242      C   python                       19000MiB |\n"
+    none = "|  No running processes found                                                 |\n"
+    inside = "$ docker exec train nvidia-smi\n" + _HEAD + none + _EDGE
+    first = gpus_of(parse_smi("$ nvidia-smi\n" + _HEAD + row + _EDGE + inside, "host"))[0]
+    assert not isinstance(first.processes, Missing)
+    assert [each.pid for each in first.processes] == [4242]
+    ended = _HEAD.replace("20000MiB", "    5MiB") + none + _EDGE
+    assert ended not in inside
+    assert gpus_of(parse_smi(_HEAD + row + _EDGE + ended, "host"))[0].processes == ()
+
+
+def test_a_pending_change_of_mig_is_said() -> None:
+    star = "|                                 |                      |     Disabled* |\n"
+    table = _HEAD.replace("Default |\n", "Default |\n" + star)
+    for text, words in (
+        (table + _EDGE, "pending to be on"),
+        (table.replace("Disabled*", "Enabled* ") + _EDGE, "True"),
+        (table.replace("Disabled*", "Disabled ") + _EDGE, "False"),
+    ):
+        assert words in str(gpus_of(parse_smi(text, "h"))[0].mig_enabled)

@@ -63,7 +63,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
         "processes": processes(gpu),
         "utilization_percent": value_at(gpu, whole, "utilization/gpu_util", "utilization/gpu"),
         "persistence": value_at(gpu, yes, "persistence_mode"),
-        "mig_enabled": value_at(gpu, yes, "mig_mode/current_mig", "mig_mode/current"),
+        "mig_enabled": _mig_enabled(gpu),
         "ecc": ecc(gpu),
         "remap": remap(gpu),
         "retired_pages": retired(gpu),
@@ -109,6 +109,15 @@ def _mode_word(text: str) -> str:
         "e. thread": "exclusive_thread",
     }
     return words[text.strip().lower().replace("_", " ")]
+
+
+def _mig_enabled(gpu: Json) -> Any:
+    """Return whether MIG is on; where it is off until the next reset of the GPU, that it will change."""
+    now = value_at(gpu, yes, "mig_mode/current_mig", "mig_mode/current")
+    later = value_at(gpu, yes, "mig_mode/pending_mig", "mig_mode/pending")
+    if now is False and later is True:
+        return missing("MIG is off, and is pending to be on after the next reset of the GPU")
+    return now
 
 
 def _memory(gpu: Json) -> Any:

@@ -1,0 +1,27 @@
+"""Files that a user hands in compressed with gzip, unpacked within bounds."""
+
+import zlib
+
+_MAGIC = b"\x1f\x8b"
+_GZIP = 31  # zlib's window, with gzip's head and check
+MAX_BYTES = 64 << 20
+
+
+class DamagedGzipError(ValueError):
+    """What is compressed is damaged, cut or too large; the text says which."""
+
+
+def unpacked(data: bytes) -> bytes:
+    """Return data as they are, or unpacked where they are of gzip. Raises DamagedGzipError."""
+    if not data.startswith(_MAGIC):
+        return data
+    reader = zlib.decompressobj(_GZIP)
+    try:
+        plain = reader.decompress(data, MAX_BYTES)
+    except zlib.error:
+        raise DamagedGzipError("compressed with gzip, and damaged") from None
+    if reader.unconsumed_tail:
+        raise DamagedGzipError(f"larger than {MAX_BYTES >> 20} MiB when it is unpacked")
+    if not reader.eof:
+        raise DamagedGzipError("compressed with gzip, and cut")
+    return plain
