@@ -30,67 +30,79 @@ _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
 )
 _OLD_PROTOBUF = "'protobuf<=3.20.3'"
-_LACKING = (
-    (re.compile(r"Python\.h: No such"), "sudo apt install python3-dev"),
-    (re.compile(r"[Nn]inja"), "python -m pip install ninja"),
-    (re.compile(r"CUDA_HOME|'\S*nvcc'|CUDA version|MissingCUDA"), "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
-    (re.compile(r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found"), "sudo apt install g++"),
-    (re.compile(r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton"), "TORCHDYNAMO_DISABLE=1 python train.py"),
-)  # fmt: skip
 _SCRIPT = re.compile(r"([\w./-]+\.py): error: ")
 _HOST_AND_PORT = re.compile(
     r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
 )
-_INFINIBAND = re.compile(r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand")
-_TRACKER = re.compile(r"\b[Ww]andb\b")
-_COMPOSED = re.compile(r"\b(?:hydra|omegaconf)\.errors\.")
+_TRACKER = r"\b[Ww]andb\b"
 _RAY = re.compile(r"\bray\b|Actor|raylet")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
-_QUOTA = re.compile(r"[Qq]uota|\[Errno 122\]|os error 122")
 _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
-_OF_SCHEDULERS = (
-    (re.compile(r"[Cc]redential|[Mm]unge"), "munge -n | ssh NODE unmunge; ssh NODE date"),
-    (
-        re.compile(r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$"),
-        "kubectl describe pod POD",
-    ),
-    (re.compile(r"mpirun|mpiexec|MPI_Init|orted|prte|PMIX|PMI\b"), "which mpirun, on every host"),
-    (re.compile(r"\bqsub\b|\bPBS\b|pbs_"), "qstat -xf JOB"),
-    (
-        re.compile(r"\b(?:srun|sbatch|salloc|slurmstepd)\b"),
-        "sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs",
-    ),
-)
-"""(words of a log, what to type), the first that fits."""
-_OF_CONTAINERS = (
-    (
-        re.compile(r"registry-1\.docker\.io/v2/[\w-]+\.[\w.-]+/"),
-        "--container-image=REGISTRY#IMAGE: pyxis separates a registry by #",
-    ),
-    (
-        re.compile(r"returned error code: 40[13]"),
-        "the registry's login belongs into ~/.config/enroot/.credentials",
-    ),
-    (re.compile(r"kubelet|ErrImagePull|ImagePullBackOff|Back-off pulling"), "kubectl describe pod POD"),
-    (re.compile(r"[Dd]ocker daemon"), "docker info"),
-    (re.compile(r"\.sif\b"), "apptainer inspect IMAGE.sif"),
-)
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
+
+
+_BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
+    "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
+    "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
+    "S44": (
+        (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
+        (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
+        (r"mpirun|mpiexec|MPI_Init|orted|prte|PMIX|PMI\b", "which mpirun, on every host"),
+        (r"\bqsub\b|\bPBS\b|pbs_", "qstat -xf JOB"),
+        (r"\b(?:srun|sbatch|salloc|slurmstepd)\b", "sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs"),
+    ),
+    "S60": (("", "docker run --ipc=host ..."),),
+    "S61": (("", "DistributedDataParallelKwargs(find_unused_parameters=True)"),),
+    "S65": (("", "unset PYTHONHOME PYTHONPATH"),),
+    "S67": (
+        (r"[Gg]loo", "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
+        (r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand", "ibstat shows the links; NCCL_IB_DISABLE=1 takes the network without them"),
+    ),
+    # A kernel that was built and does not start is none of a compiler's.
+    "S68": (
+        (r"Python\.h: No such", "sudo apt install python3-dev"),
+        (r"[Nn]inja", "python -m pip install ninja"),
+        (r"CUDA_HOME|'\S*nvcc'|CUDA version|MissingCUDA", "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
+        (r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", "sudo apt install g++"),
+        (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "TORCHDYNAMO_DISABLE=1 python train.py"),
+    ),
+    "S70": (("", "sudo dmesg -T | grep -i -E 'killed process|oom'"),),
+    "S71": (("", "python -X faulthandler train.py"),),
+    "S75": (("", "ulimit -n 65536"),),
+    "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
+    "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
+    "S80": ((_TRACKER, "wandb login"),),
+    "S81": ((_TRACKER, "wandb login"),),
+    "S82": ((_TRACKER, "export WANDB_MODE=offline"),),
+    "S91": (("", "python -m pip install -U bitsandbytes"),),
+    "S98": (
+        (r"\b(?:hydra|omegaconf)\.errors\.", "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"),
+        (r"--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
+    ),
+    "S104": ((r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL"),),
+    "S108": (("", "find DIR -type f -size 0 lists empty files"),),
+    "S111": (
+        (r"registry-1\.docker\.io/v2/[\w-]+\.[\w.-]+/", "--container-image=REGISTRY#IMAGE: pyxis separates a registry by #"),
+        (r"returned error code: 40[13]", "the registry's login belongs into ~/.config/enroot/.credentials"),
+        (r"kubelet|ErrImagePull|ImagePullBackOff|Back-off pulling", "kubectl describe pod POD"),
+        (r"[Dd]ocker daemon", "docker info"),
+        (r"\.sif\b", "apptainer inspect IMAGE.sif"),
+    ),
+}  # fmt: skip
+"""By code: (words of a log, what to type), of which the first that fits counts."""
 
 
 def command_for(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
+    said = next((command for words, command in _BY_WORDS.get(code, ()) if re.search(words, text)), "")
     make = _MAKERS.get(code)
-    return make(text) if make else ""
+    return said or (make(text) if make else "")
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.search(text)
     return next((group for group in found.groups() if group), "") if found else ""
-
-
-def _of_words(table: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
-    return next((what for words, what in table if words.search(text)), "")
 
 
 def _rename(text: str) -> str:
@@ -108,62 +120,28 @@ def _port(text: str) -> str:
     return f"ss -ltnp 'sport = :{port}' on the main host shows who holds port {port}" if port else ""
 
 
-def _download(text: str) -> str:
-    if _TRACKER.search(text):
-        return "wandb login"
-    repo = _first(_REPO, text)
-    return f"hf auth login && hf download {repo}" if repo else ""
+def _disk(text: str) -> str:
+    return f"df -h {_first(_FILE, text) or '. /tmp'}"
+
+
+def _script(text: str) -> str:
+    script = _first(_SCRIPT, text)
+    return f"python {script} --help" if script else ""
 
 
 def _fetch(text: str) -> str:
-    if _TRACKER.search(text):
-        return "export WANDB_MODE=offline"
     repo = _first(_REPO, text)
     return f"hf download {repo}" if repo else ""
 
 
-def _disk(text: str) -> str:
-    path = _first(_FILE, text)
-    return f"df -h {path}" if path else ""
-
-
-def _toolchain(text: str) -> str:
-    """Return how to get what a build lacks; a kernel that was built and does not start is none of a compiler's."""
-    return _of_words(_LACKING, text)
-
-
-def _usage(text: str) -> str:
-    if _COMPOSED.search(text):
-        return "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"
-    if "--local-rank" in text or "--local_rank" in text:
-        return (
-            'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'
-        )
-    script = _first(_SCRIPT, text)
-    return f"python {script} --help" if script else ""
+def _log_in_and_fetch(text: str) -> str:
+    fetch = _fetch(text)
+    return fetch and f"hf auth login && {fetch}"
 
 
 def _reachable(text: str) -> str:
     found = _HOST_AND_PORT.search(text)
     return f"nc -vz {' '.join(group for group in found.groups() if group)}" if found else ""
-
-
-def _network(text: str) -> str:
-    if "gloo" in text or "Gloo" in text:
-        return "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"
-    return (
-        "ibstat shows the links; NCCL_IB_DISABLE=1 takes the network without them"
-        if _INFINIBAND.search(text)
-        else ""
-    )
-
-
-def _launch(text: str) -> str:
-    return _of_words(_OF_SCHEDULERS, text)
-
-
-def _container(text: str) -> str:
-    return _of_words(_OF_CONTAINERS, text)
 
 
 def _ended(text: str) -> str:
@@ -173,57 +151,29 @@ def _ended(text: str) -> str:
     return "grep -il error /tmp/ray/session_latest/logs/*" if _RAY.search(text) else ""
 
 
-def _quota(text: str) -> str:
-    return "quota -s" if _QUOTA.search(text) else _disk(text) or "df -h . /tmp"
-
-
-def _attention(text: str) -> str:
-    unlike = "undefined symbol" in text or "cannot open shared object" in text
-    return (
-        "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn" if unlike else ""
-    )
-
-
 def _shadowed(text: str) -> str:
     module = _first(_OF_MODULE, text)
     return f"python -c 'import {module}; print({module}.__file__)'" if module else ""
 
 
 def _fitting(text: str) -> str:
-    if "torchvision" in text or "custom C++ ops" in text:
-        return "python -m pip install --force-reinstall torch torchvision --index-url URL"
     if "rotobuf" in text or "Descriptors" in text or "MessageFactory" in text:
         return f"python -m pip install {'--upgrade protobuf' if 'Gencode' in text else _OLD_PROTOBUF}"
     return "python -m pip install 'numpy<2'" if _NEW_NUMPY.search(text) else ""
 
 
 _MAKERS: dict[str, Callable[[str], str]] = {
-    "S65": lambda _: "unset PYTHONHOME PYTHONPATH",
-    "S91": lambda _: "python -m pip install -U bitsandbytes",
-    "S90": _rename,
-    "S104": _fitting,
-    "S68": _toolchain,
-    "S50": _port,
-    "S80": _download,
-    "S81": _download,
-    "S82": _fetch,
-    "S76": _quota,
     "S00": _shadowed,
-    "S16": _attention,
-    "S44": _launch,
+    "S50": _port,
     "S51": _reachable,
-    "S67": _network,
-    "S79": lambda _: "lscpu | grep -E 'Model name|avx'",
+    "S76": _disk,
+    "S80": _log_in_and_fetch,
+    "S81": _log_in_and_fetch,
+    "S82": _fetch,
+    "S90": _rename,
     "S97": _ended,
-    "S98": _usage,
+    "S98": _script,
     "S99": _ended,
-    "S108": lambda _: "find DIR -type f -size 0 lists empty files",
-    "S111": _container,
-    "S75": lambda _: "ulimit -n 65536",
-    "S60": lambda _: "docker run --ipc=host ...",
-    "S70": lambda _: "sudo dmesg -T | grep -i -E 'killed process|oom'",
-    "S71": lambda _: "python -X faulthandler train.py",
-    "S38": lambda _: "CUDA_LAUNCH_BLOCKING=1 python train.py",
-    "S26": lambda _: "gradient_checkpointing_kwargs={'use_reentrant': False}",
-    "S61": lambda _: "DistributedDataParallelKwargs(find_unused_parameters=True)",
+    "S104": _fitting,
 }
+"""By code: what makes a command of names in a log, where no words of `_BY_WORDS` fit."""
