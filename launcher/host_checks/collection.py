@@ -16,7 +16,7 @@ from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
-from launcher.terminal.output import echo
+from launcher.terminal.output import echo, leave_questions
 from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
@@ -57,6 +57,7 @@ def name_awaited_hosts(entries: Iterable[HostEntry], on_done: OnHostDone | None)
     try:
         yield note
     except KeyboardInterrupt:
+        leave_questions()
         if awaited:
             echo(f"interrupted: no answer yet from {fold_hosts(tuple(awaited))}", err=True)
         raise

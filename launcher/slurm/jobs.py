@@ -45,7 +45,7 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
     job = environ.get(JOB_ID, "")
     if not job.isdecimal():
         raise BadInput(
-            "this is not a job of Slurm: SLURM_JOB_ID is not set",
+            f"this is not a job of Slurm: SLURM_JOB_ID is {_said(job)}",
             "start gpulaunch inside salloc or sbatch, or let it write the job: gpulaunch submit -c NAME",
         )
     if environ.get("SLURM_HET_SIZE") or environ.get("SLURM_PACK_SIZE"):
@@ -60,6 +60,10 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
             "leave the shell (or `unset SLURM_JOB_ID`), and ask for a new job",
         )
     return _running(job, nodelist, environ)
+
+
+def _said(job: str) -> str:
+    return f'"{one_line(job, 40)}", which is not the id of a job' if job else "not set"
 
 
 def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:

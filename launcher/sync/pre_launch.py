@@ -15,6 +15,7 @@ from launcher.sync.provenance import encode_source, render_source
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, one_line
+from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -62,9 +63,11 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
     homeless = [name for name, target in targets.items() if not target]
     if homeless:
+        unlisted = [entry.name for entry in entries if entry.name in homeless and not entry.in_inventory]
+        names = f"{', '.join(unlisted)}: not in hosts.yaml, so check the spelling; else " if unlisted else ""
         raise SyncFailed(
             f"sync has no directory to write to on {', '.join(homeless)}",
-            "set workdir in the run config (or in hosts.yaml), or sync.to",
+            f"{names}set one in the run config, such as workdir: ~/gpulaunch/{quote_path(Path.cwd().name)}",
         )
     return targets
 

@@ -5,14 +5,19 @@ makes all of it becomes lines that steer no terminal; colours come from us alone
 way out.
 """
 
+import os
 import sys
+import termios
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TextIO
 
 from launcher.terminal.cell_width import Painted, StyledLine, paint_line
 from launcher.text import one_line, supports_color
 
 _LONGEST_QUESTION = 400
+_unanswered: list[tuple[int, list[Any]]] = []
+"""Terminals that hide what a person types for us now, with how they were before."""
 
 
 def echo(line: StyledLine = "", *, err: bool = False) -> None:
@@ -81,6 +86,30 @@ def ask_visibly(lines: tuple[str, ...], question: str) -> str:
 
 def ask_secret(question: str) -> str:
     """Ask a person for a secret, shown nowhere; hosts word some of these questions."""
-    import getpass  # noqa: PLC0415 - rarely asked
+    import atexit  # noqa: PLC0415 - rarely asked
+    import getpass  # noqa: PLC0415 - as above
 
-    return getpass.getpass(one_line(question.rstrip(), _LONGEST_QUESTION) + " ")
+    atexit.register(leave_questions)
+    try:
+        tty = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        _unanswered.append((tty, termios.tcgetattr(tty)))
+    except (OSError, termios.error):
+        tty = -1  # getpass finds another way to ask
+    try:
+        return getpass.getpass(one_line(question.rstrip(), _LONGEST_QUESTION) + " ")
+    finally:
+        _unanswered[:] = [asked for asked in _unanswered if asked[0] != tty]
+        if tty >= 0:
+            os.close(tty)
+
+
+def leave_questions() -> None:
+    """Give terminals their echo back, and a line of its own to what follows.
+
+    Ctrl-C ends the main thread alone: one that waits for a secret never comes to the end of getpass.
+    """
+    while _unanswered:
+        tty, attributes = _unanswered.pop()
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(tty, termios.TCSAFLUSH, attributes)
+            os.write(tty, b"\n")

@@ -188,6 +188,9 @@ def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
         time.sleep(0.05)
     else:
         pytest.fail("it still serves")
+    with pytest.raises(RequestRefused, match="did not say where its script writes") as unsaid:
+        TensorBoard({"launch": {}}, str(run_dir))
+    assert unsaid.value.fix.startswith("for the next run: output: DIR in its run config; for this one: start")
     (run_dir.parents[3] / "out").rename(run_dir.parents[3] / "gone")
     with pytest.raises(RequestDenied, match="TensorBoard ended at once: no directory "):
         opened(6006, tensorboard=True)

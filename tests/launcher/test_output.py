@@ -3,9 +3,13 @@
 import ast
 import io
 import json
+import os
+import pty
 import random
 import re
+import select
 import sys
+import termios
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -358,3 +362,37 @@ def test_an_error_in_a_hosts_words_steers_nothing(monkeypatch: pytest.MonkeyPatc
 def test_a_line_is_a_line_whatever_a_name_holds(capsys: pytest.CaptureFixture[str]) -> None:
     echo(f"{HostEntry('a').name}\nb: ended")
     assert capsys.readouterr().out == "a\\nb: ended\n"
+
+
+HIDDEN = """
+import threading
+from launcher.terminal.output import ask_secret
+threading.Thread(target=ask_secret, args=("Passphrase?",), daemon=True).start()
+try:
+    threading.Event().wait()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+def test_ctrl_c_at_a_hidden_question_leaves_a_terminal_that_shows_what_is_typed() -> None:
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(sys.executable, [sys.executable, "-c", HIDDEN])
+    before = termios.tcgetattr(terminal)
+    assert before[3] & termios.ECHO
+    screen = b""
+    while b"Passphrase? " not in screen:
+        screen += os.read(terminal, 100)
+    assert not termios.tcgetattr(terminal)[3] & termios.ECHO
+    os.write(terminal, b"sec\x03")
+    while select.select([terminal], [], [], 20)[0]:
+        try:
+            part = os.read(terminal, 1000)
+        except OSError:  # nobody has it open any more
+            break
+        screen += part
+    os.waitpid(pid, 0)
+    assert termios.tcgetattr(terminal)[3] & termios.ECHO
+    os.close(terminal)
+    assert b"Passphrase? \r\n" in screen

@@ -1,5 +1,6 @@
 """The batch script of a job, its options, and what Slurm's variables become. No Slurm is needed."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from launcher.commands._job_hosts import step_python
 from launcher.config.inventory import HostEntry, find_local_python
 from launcher.config.run_config import load_run_config
 from launcher.config.slurm_options import SlurmSpec
-from launcher.errors import ConfigError, SlurmError
+from launcher.errors import BadInput, ConfigError, SlurmError
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
-from launcher.slurm.jobs import Allocation
+from launcher.slurm.jobs import Allocation, read_allocation
 from launcher.slurm.requeue import read_began, read_resource_options
 from launcher.slurm.submit import read_job_id, render_batch_script
 
@@ -176,3 +177,12 @@ def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, f
         run_slurm(open_local_commands(), ("sh", "-c", 'echo "sinfo: $0" >&2; exit 1', words))
     assert fix in failed.value.fix
     assert bool(fix) == bool(failed.value.fix)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [({}, "not set"), ({"SLURM_JOB_ID": "abc"}, '"abc", which is not the id of a job')],
+)
+def test_a_shell_that_belongs_to_no_job_is_described_as_it_is(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(f"this is not a job of Slurm: SLURM_JOB_ID is {said}")):
+        read_allocation(environ)

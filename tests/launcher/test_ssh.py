@@ -98,8 +98,12 @@ def test_what_lies_behind_a_jump_host_fails_in_its_own_words(sshd: Sshd) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     hop = replace(sshd.endpoint, name="hop")
-    with pytest.raises(ConnectionRefused, match="from jump host hop"):
+    with pytest.raises(ConnectionRefused, match="from jump host hop") as refused:
         sshd.open(jumps=(hop,), port=port)
+    assert refused.value.fix == "is sshd running on it, and is this its port?"
+    with pytest.raises(NameNotResolved) as unresolved:
+        sshd.open(jumps=(hop,), address="titn.invalid", host_key_alias="titan")
+    assert unresolved.value.fix.startswith("hop looks it up: check the spelling, or set `address:`")
     with pytest.raises(ConnectionRefused, match=r"titan: jump host hop: 127\.0\.0\.1 port"):
         sshd.open(jumps=(replace(hop, port=port),))
 

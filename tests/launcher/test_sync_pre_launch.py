@@ -80,7 +80,10 @@ def test_the_tree_goes_to_the_jobs_directory_unless_told_otherwise() -> None:
 def test_a_host_without_a_directory_is_a_mistake_before_anything_is_read() -> None:
     with pytest.raises(SyncFailed, match="no directory to write to on titan") as failure:
         list_target_dirs(SyncOptions(), Job(), [ENTRY])
-    assert "workdir" in failure.value.fix
+    assert failure.value.fix.startswith("set one in the run config, such as workdir: ~/gpulaunch/")
+    with pytest.raises(SyncFailed) as failure:
+        list_target_dirs(SyncOptions(), Job(), [replace(ENTRY, name="titn", in_inventory=False)])
+    assert failure.value.fix.startswith("titn: not in hosts.yaml, so check the spelling; else set one in")
 
 
 def before(tmp_path: Path, spec: SyncOptions, script: str = "train.py") -> tuple[str, list[str]]:

@@ -25,6 +25,7 @@ Opened: TypeAlias = tuple[SshTransport, Callable[[], None]]
 
 _FAILURE_KEPT_S = 3.0
 """How long a jump host's failure stands for all hosts behind it; who tries again later connects again."""
+_NO_ANSWER = "is the host up, and do firewalls let its jump host through to that port?"
 
 
 class SharedJumps:
@@ -109,21 +110,28 @@ def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> parami
         where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"
         if "timeout" in str(failure).lower():
             message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
-            raise ConnectionTimedOut(endpoint.name, message) from None
+            raise ConnectionTimedOut(endpoint.name, message, _NO_ANSWER) from None
         said = via.forward_error() or str(failure) or "connection lost"
-        raise _forward_error(said)(endpoint.name, f"cannot connect to {where}: {said}") from None
+        kind, fix = _forward_error(said, hop.name)
+        raise kind(endpoint.name, f"cannot connect to {where}: {said}", fix) from None
 
 
-def _forward_error(said: str) -> type[HostError]:
-    """Choose the class by the jump host's words: sshd passes on strerror and gai_strerror."""
+def _forward_error(said: str, hop: str) -> tuple[type[HostError], str]:
+    """Choose class and fix by the jump host's words: sshd passes on strerror, gai_strerror or its own."""
     words = said.lower()
     if "refused" in words:
-        return ConnectionRefused
+        return ConnectionRefused, "is sshd running on it, and is this its port?"
     if "timed out" in words:
-        return ConnectionTimedOut
+        return ConnectionTimedOut, _NO_ANSWER
     if "name or service" in words or "resol" in words:
-        return NameNotResolved
-    return HostError
+        fix = f"{hop} looks it up: check the spelling, or set `address:` in hosts.yaml to its IP address"
+        return NameNotResolved, fix
+    if "prohibited" in words:
+        fix = f"the sshd of {hop} forbids it (AllowTcpForwarding, PermitOpen): ask its administrator"
+        return HostError, fix
+    if "no route" in words or "unreachable" in words:
+        return HostError, f"is the host up? If so, check the network of {hop} and its routes"
+    return HostError, ""
 
 
 def jump_error(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError:

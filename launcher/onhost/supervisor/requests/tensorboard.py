@@ -22,6 +22,10 @@ from .fetch_paths import OUTPUT, run_places
 START_S = 90.0  # it imports for long from a slow disk
 LOOK_S = 0.1
 SAID = 300
+FIX = (
+    "for the next run: output: DIR in its run config; for this one: start tensorboard --logdir DIR on the"
+    " host, then gpulaunch forward RUN"
+)
 LOCAL = "127.0.0.1"
 LISTEN = "0A"
 CONNECT_S = 1.0
@@ -34,7 +38,7 @@ class TensorBoard:
         self._python = os.path.expanduser(str((spec.get("argv") or ["python3"])[0]))
         self._logs = run_places(spec, run_dir).get(OUTPUT, "")
         if not self._logs:
-            raise RequestRefused("the run did not say where its script writes (output: in its config)")
+            raise RequestRefused("the run did not say where its script writes", FIX)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
