@@ -6,7 +6,6 @@ from typing import Any
 
 from launcher.follow.failures import signal_name
 from launcher.report.deep import render_deep_report
-from launcher.report.html.escape import read_ends_by_rank
 from launcher.report.sparkline import draw_sparkline, format_value, render_series
 from launcher.rundir.end_state import describe_end, summarize_ends
 from launcher.rundir.layout import RunFiles, choose_metrics_log
@@ -104,7 +103,7 @@ def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
 
 
 def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
-    ends = read_ends_by_rank(run)
+    ends = run.ends_by_rank
     codes = {rank: end.get("code") for rank, end in ends.items()}
     hosts = {rank: end.get("host") for rank, end in ends.items()}
     used = {series.rank: series for series in run.usage}

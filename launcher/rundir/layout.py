@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 OUTCOME = "outcome.json"
 """The file that keeps it, beside the local logs."""
 
-
 PLAN = "plan.json"
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20
@@ -57,6 +56,20 @@ class RunFiles:
     logs: tuple[RankLog, ...]
     usage: tuple[RankSeries, ...] = ()
     ends: tuple[Mapping[str, Any], ...] = ()  # how each node ended, as `gpulaunch fetch` brought it
+
+    @property
+    def ends_by_rank(self) -> dict[int, Mapping[str, Any]]:
+        """How each rank ended, by the run's outcome or by what its nodes kept.
+
+        An end whose rank is not a number is a damaged document's.
+        """
+        fetched = [
+            {"rank": int(rank), "host": end["host"], "code": code}
+            for end in self.ends
+            for rank, code in (end.get("ranks") or {}).items()
+        ]
+        ends = safe_json.read_mappings(self.outcome.get("ranks")) or fetched
+        return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}
 
 
 def read_run(directory: Path) -> RunFiles:

@@ -23,9 +23,11 @@ from launcher.report.preflight_page.differences import find_differences
 from launcher.report.preflight_page.findings import build_code_sections, list_anchors
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.gpu_map import build_gpu_rows
-from launcher.report.preflight_page.heat_map import build_heat_rows, list_families
+from launcher.report.preflight_page.heat_map import FAMILY_NAMES, build_heat_rows, list_families
 from launcher.report.preflight_page.page import render_preflight_page, render_verdict
 from launcher.report.preflight_page.reach_matrix import reach_columns, reach_rows
+from preflight.checks.registry import family_of
+from preflight.checks.runner import load_checks
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Job
@@ -52,6 +54,10 @@ def judged(*facts: HostFacts, reach: tuple[Reach, ...] = (), apart: bool = False
 
 def between(text: str, begin: str, end: str) -> str:
     return text.split(begin, 1)[1].split(end, 1)[0]
+
+
+def test_every_family_of_checks_has_words_on_the_page() -> None:
+    assert {family_of(code) for code in load_checks()} <= FAMILY_NAMES.keys()
 
 
 def test_text_of_hosts_is_only_text_and_nothing_is_loaded() -> None:

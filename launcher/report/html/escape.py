@@ -1,12 +1,9 @@
 """Pieces of the HTML report: all that comes in is text, never markup."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
-from launcher.rundir.layout import RunFiles
-from launcher.safe_json import read_mappings
 from launcher.text import sanitize
 
 _SHORT = 24
@@ -54,17 +51,3 @@ def _cell(value: object) -> str:
     """Return a cell; what is short, such as a code, a time or a size, stays on one line."""
     kind = ' class="short"' if len(str(value)) <= _SHORT else ""
     return f"<td{kind}>{text(value)}</td>"
-
-
-def read_ends_by_rank(run: RunFiles) -> dict[int, Mapping[str, Any]]:
-    """Return how each rank ended, by the run's outcome or by what its nodes kept.
-
-    An end whose rank is not a number is a damaged document's.
-    """
-    fetched = [
-        {"rank": int(rank), "host": end["host"], "code": code}
-        for end in run.ends
-        for rank, code in (end.get("ranks") or {}).items()
-    ]
-    ends = read_mappings(run.outcome.get("ranks")) or fetched
-    return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}

@@ -8,7 +8,6 @@ from launcher.config.templates import templates_dir
 from launcher.report.html.charts import MOST_EVENTS, render_charts
 from launcher.report.html.escape import (
     clock,
-    read_ends_by_rank,
     reasons,
     render_pairs,
     render_table,
@@ -134,7 +133,7 @@ def _events(run: RunFiles) -> Iterator[str]:
 
 
 def _ranks(run: RunFiles) -> Iterator[str]:
-    ends = read_ends_by_rank(run)
+    ends = run.ends_by_rank
     logs = {log.rank: log for log in run.logs if log.rank is not None}
     devices = dict(_devices(run.plan))
     used = {series.rank: series for series in run.usage}

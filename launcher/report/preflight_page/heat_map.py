@@ -30,6 +30,25 @@ _OF_SEVERITY = {
     Severity.CRITICAL: CRITICAL,
 }
 _HOST, _DEEP = "HOST", "DEEP"
+FAMILY_NAMES = {
+    "HOST": "whether the host can be used",
+    "ENV": "Python environment",
+    "DRV": "NVIDIA driver",
+    "GPU": "GPUs that the launch wants",
+    "MODE": "compute mode",
+    "PROC": "processes on the GPUs",
+    "PORT": "ports",
+    "PREC": "precision",
+    "NET": "network",
+    "LIM": "limits of the user's session",
+    "DISK": "disks and directories",
+    "HEAL": "health of the hardware",
+    "SYS": "load, memory, clocks",
+    "SAME": "what must be equal on all hosts",
+    "SCR": "the training script",
+    "SHARD": "DeepSpeed's and FSDP's settings",
+    "DEEP": "what GPUs and links do under load",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +145,6 @@ def _weight(row: HeatRow) -> tuple[int, ...]:
     return tuple(states.count(state) for state in reversed(STATES[2:]))
 
 
-_NAMES = {
-    "HOST": "whether the host can be used",
-    "ENV": "Python environment",
-    "DRV": "NVIDIA driver",
-    "GPU": "GPUs that the launch wants",
-    "MODE": "compute mode",
-    "PROC": "processes on the GPUs",
-    "PORT": "ports",
-    "PREC": "precision",
-    "NET": "network",
-    "LIM": "limits of the user's session",
-    "DISK": "disks and directories",
-    "HEAL": "health of the hardware",
-    "SYS": "load, memory, clocks",
-    "SAME": "what must be equal on all hosts",
-    "SCR": "the training script",
-    "DEEP": "what GPUs and links do under load",
-}
-
-
 def render_heat_map(
     result: PreflightResult, anchors: frozenset[str], measured: frozenset[str] | None = None
 ) -> Iterator[str]:
@@ -158,14 +157,14 @@ def render_heat_map(
     yield "<h2>Hosts and checks</h2>"
     yield f'<p class="legend">{_legend(rows)}</p>'
     head = "".join(
-        f'<th scope="col" title="{text(_NAMES.get(name, name))}">{text(name)}</th>' for name in columns
+        f'<th scope="col" title="{text(FAMILY_NAMES.get(name, name))}">{text(name)}</th>' for name in columns
     )
     yield f'<table class="heat sortable"><thead><tr><th scope="col">host</th>{head}</tr></thead><tbody>'
     for row in rows:
         cells = "".join(_cell(cell, anchors) for cell in row.cells)
         yield f"<tr>{render_row_head(row.hosts)}{cells}</tr>"
     yield "</tbody></table>"
-    names = "; ".join(f"<b>{text(name)}</b> {text(_NAMES.get(name, ''))}" for name in columns)
+    names = "; ".join(f"<b>{text(name)}</b> {text(FAMILY_NAMES.get(name, ''))}" for name in columns)
     yield f'<p class="soft">{names}.</p>'
 
 
