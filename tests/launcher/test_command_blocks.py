@@ -274,6 +274,12 @@ def test_a_function_that_launches_nothing_is_left_out_with_its_calls() -> None:
     assert parse_line(text).args == ()
 
 
+def test_a_report_of_an_installation_in_front_of_the_launch_is_left_out() -> None:
+    parsed = parse_line("ds_report\ndeepspeed a.py")
+    assert parsed.program == "a.py"
+    assert any(sentence.startswith("ds_report: it comes before") for sentence in parsed.dropped)
+
+
 SEVERAL = """export A=1
 python prepare.py
 cd d

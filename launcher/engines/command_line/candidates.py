@@ -15,7 +15,6 @@ from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
-_FIRST = "it comes before the launch: do it on each host first, where it is still to be done"
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LISTED = 6
 _LONGEST = 70
@@ -68,7 +67,9 @@ def choose_launch(found: Sequence[FoundCommand], number: int | None) -> Choice:
         preparations.refuse_setup(_without_sudo(found[0].words))
     kept = _without_setup(found)
     left_out = (found[at].words for at in sorted(set(range(len(found))).difference(kept)))
-    said = tuple(f"{_two(words)}: {_FIRST}" for words in left_out if not preparations.asks_settings(words))
+    said = tuple(
+        f"{_two(words)}: {preparations.BEFORE}" for words in left_out if not preparations.asks_settings(words)
+    )
     first = found[kept[0]]
     if len(kept) == 1:
         return Choice(kept[0], 1, said)

@@ -47,9 +47,7 @@ class LauncherOption:
 
 
 Style: TypeAlias = Literal["argparse", "getopt"]
-"""How a value is distinguished from an option: argparse takes no word that looks like an option, getopt takes
-any.
-"""
+"""Which word can be a value: argparse takes none that looks like an option, getopt takes any."""
 
 
 @dataclass(frozen=True, slots=True)

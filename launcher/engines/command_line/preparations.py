@@ -15,6 +15,8 @@ INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 
 OF_SHELL = "of the shell that it was written for"
 NOTHING = "starts nothing"
+BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
+LOG = "every rank has a log of its own in gpulaunch-runs"
 _LIMITS = "limits are those of each host; preflight checks them"
 _MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
 _DROPPED: Mapping[str, str] = {
@@ -57,54 +59,25 @@ _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP = frozenset(
     (
-        *(
-            "pip",
-            "pip3",
-            "pipx",
-            "apt",
-            "apt-get",
-            "yum",
-            "dnf",
-            "brew",
-            "npm",
-            "git",
-            "git-lfs",
-            "gh",
-            "wget",
-        ),
-        *(
-            "curl",
-            "aria2c",
-            "unzip",
-            "tar",
-            "gunzip",
-            "gzip",
-            "rm",
-            "cp",
-            "mv",
-            "ln",
-            "chmod",
-            "chown",
-            "touch",
-        ),
-        *("envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z"),
-        *("sed", "awk", "grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim"),
-        *(
-            "vi",
-            "nano",
-            "emacs",
-            "code",
-            "virtualenv",
-            "pkill",
-            "kill",
-            "killall",
-            "ps",
-            "top",
-            "htop",
-            "cat",
-        ),
+        *("pip", "pip3", "pipx", "apt", "apt-get", "yum", "dnf", "brew", "npm", "git", "git-lfs", "gh"),
+        *("wget", "curl", "aria2c", "unzip", "tar", "gunzip", "gzip", "rm", "cp", "mv", "ln", "chmod"),
+        *("chown", "touch", "envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z", "sed", "awk"),
+        *("grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim", "vi", "nano"),
+        *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
-        *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter", "reboot"),
+        *(
+            "huggingface-cli",
+            "hf",
+            "cmake",
+            "cd",
+            "export",
+            "dpkg",
+            "modprobe",
+            "ninja",
+            "jupyter",
+            "reboot",
+            "ds_report",
+        ),
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""
@@ -114,7 +87,6 @@ _SETUP_PARTS = {
     "conda": ("create", "install", "env", "update", "init", "config", "remove", "clean", "list", "info"),
     "poetry": ("install", "add", "lock", "shell", "env", "update"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
-    "ds_report": ("",),
     "axolotl": ("fetch",),
 }
 _SETUP_PARTS["mamba"] = _SETUP_PARTS["micromamba"] = _SETUP_PARTS["conda"]
@@ -161,7 +133,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return f"command {words[1].text}: {NOTHING}"
     if name == "exec" and len(words) == 1:
-        return "exec: every rank has a log of its own in gpulaunch-runs"
+        return f"exec: {LOG}"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):
         return ""
     terminal = read_terminal(words, 0)

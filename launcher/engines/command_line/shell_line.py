@@ -27,7 +27,6 @@ _ARGUMENTS = re.compile(r"\$(?:[@*#]|\{[@*])")
 _NO_ARGUMENTS = "$@: the text has no arguments of its own"
 _BLOCK = "read where the values of the text decide it, and left out elsewhere"
 _AFTER = "it has no effect after the launch"
-_BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
 _BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
@@ -35,7 +34,6 @@ _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
 
 _LONGEST_TEXT = 250_000
-_LOG = "every rank has a log of its own in gpulaunch-runs"
 
 
 def split_line(
@@ -121,7 +119,7 @@ class _Launches:
             del shell.dropped[said:]
             self.behind.append((at, f"{name}: {_AFTER}", ""))
         elif self.ended != "|" and preparations.is_setup(words):
-            self.behind.append((at, f"{name}: {_BEHIND}", f"{name}: {_BEFORE}"))
+            self.behind.append((at, f"{name}: {_BEHIND}", f"{name}: {preparations.BEFORE}"))
         else:
             return False
         return True
@@ -227,5 +225,5 @@ def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
     """
     name = words[0].text
     if ended == "|" and name in ("tee", "cat"):
-        return f"| {name}: {_LOG}"
+        return f"| {name}: {preparations.LOG}"
     return preparations.explain_drop(words, after=after)

@@ -86,17 +86,9 @@ _DYNAMO = (
     kept(
         "--dynamo_backend",
         choices=(
-            *(
-                "no",
-                "eager",
-                "aot_eager",
-                "inductor",
-                "aot_ts_nvfuser",
-                "nvprims_nvfuser",
-                "cudagraphs",
-                "ofi",
-            ),
-            *("fx2trt", "onnxrt", "tensorrt", "aot_torchxla_trace_once", "torhchxla_trace_once", "tvm"),
+            *("no", "eager", "aot_eager", "inductor", "aot_ts_nvfuser", "nvprims_nvfuser", "cudagraphs"),
+            *("ofi", "fx2trt", "onnxrt", "tensorrt", "aot_torchxla_trace_once", "torhchxla_trace_once"),
+            "tvm",
         ),
     ),
     kept("--dynamo_mode", choices=("default", "reduce-overhead", "max-autotune")),

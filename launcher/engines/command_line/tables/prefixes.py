@@ -83,22 +83,12 @@ _HOROVOD_VALUES = (
     *("--num-nccl-streams", "--thread-affinity", "--gloo-timeout-seconds", "--log-level"),
 )
 _HOROVOD_FLAGS = (
-    *(
-        "--disable-cache",
-        "--hierarchical-allreduce",
-        "--no-hierarchical-allreduce",
-        "--hierarchical-allgather",
-    ),
-    *(
-        "--no-hierarchical-allgather",
-        "--torus-allreduce",
-        "--no-torus-allreduce",
-        "--autotune",
-        "--no-autotune",
-    ),
-    *("--timeline-mark-cycles", "--no-timeline-mark-cycles", "--no-stall-check", "--stall-check", "--tcp"),
-    *("--mpi-threads-disable", "--no-mpi-threads-disable", "--log-with-timestamp", "--log-without-timestamp"),
-    *("--prefix-output-with-timestamp", "--log-hide-timestamp", "--no-log-hide-timestamp"),
+    *("--disable-cache", "--hierarchical-allreduce", "--no-hierarchical-allreduce"),
+    *("--hierarchical-allgather", "--no-hierarchical-allgather", "--torus-allreduce", "--no-torus-allreduce"),
+    *("--autotune", "--no-autotune", "--timeline-mark-cycles", "--no-timeline-mark-cycles"),
+    *("--no-stall-check", "--stall-check", "--tcp", "--mpi-threads-disable", "--no-mpi-threads-disable"),
+    *("--log-with-timestamp", "--log-without-timestamp", "--prefix-output-with-timestamp"),
+    *("--log-hide-timestamp", "--no-log-hide-timestamp"),
 )
 
 HOROVODRUN = Table(
@@ -174,16 +164,8 @@ HOROVODRUN = Table(
 )
 
 _SRUN_FLAGS = (
-    *(
-        "--quit-on-interrupt",
-        "--spread-job",
-        "--reboot",
-        "--external",
-        "--interactive",
-        "--no-shell",
-        "--bell",
-    ),
-    *("--no-bell", "--stepmgr"),
+    *("--quit-on-interrupt", "--spread-job", "--reboot", "--external", "--interactive", "--no-shell"),
+    *("--bell", "--no-bell", "--stepmgr"),
 )
 _SRUN_VALUES = (
     *("--bb", "--bbf", "--delay-boot", "--extra", "--gres-flags", "--launch-cmd", "--launcher-opts"),

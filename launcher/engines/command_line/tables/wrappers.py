@@ -1,18 +1,8 @@
 """Words around a command, as tables: environments, what only times or detaches, what is refused."""
 
 CONTAINERS = (
-    *(
-        "docker",
-        "podman",
-        "nvidia-docker",
-        "singularity",
-        "apptainer",
-        "enroot",
-        "shifter",
-        "ch-run",
-        "kubectl",
-    ),
-    *("oc", "nerdctl", "udocker"),
+    *("docker", "podman", "nvidia-docker", "singularity", "apptainer", "enroot", "shifter", "ch-run"),
+    *("kubectl", "oc", "nerdctl", "udocker"),
 )
 _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
@@ -29,18 +19,8 @@ _SCHEDULER = (
     "leave it and its options out, and name the hosts with --hosts",
 )
 _PROFILERS = (
-    *(
-        "nsys",
-        "ncu",
-        "nvprof",
-        "rocprof",
-        "compute-sanitizer",
-        "cuda-memcheck",
-        "cuda-gdb",
-        "gdb",
-        "valgrind",
-    ),
-    *("strace", "ltrace", "perf", "py-spy", "austin", "scalene", "memray", "viztracer"),
+    *("nsys", "ncu", "nvprof", "rocprof", "compute-sanitizer", "cuda-memcheck", "cuda-gdb", "gdb"),
+    *("valgrind", "strace", "ltrace", "perf", "py-spy", "austin", "scalene", "memray", "viztracer"),
 )
 _PROFILER = (
     "would watch the launcher, and not the ranks",
@@ -64,28 +44,10 @@ RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "ma
 
 FLAGS = {
     "uv": {
-        *(
-            "--frozen",
-            "--locked",
-            "--no-sync",
-            "--active",
-            "--exact",
-            "--isolated",
-            "--all-extras",
-            "--no-dev",
-        ),
-        *(
-            "-q",
-            "--quiet",
-            "-v",
-            "--verbose",
-            "--offline",
-            "--no-project",
-            "--no-config",
-            "--dev",
-            "--all-groups",
-        ),
-        *("--no-default-groups", "--all-packages", "-n", "--no-cache", "--no-progress", "--no-editable"),
+        *("--frozen", "--locked", "--no-sync", "--active", "--exact", "--isolated", "--all-extras"),
+        *("--no-dev", "-q", "--quiet", "-v", "--verbose", "--offline", "--no-project", "--no-config"),
+        *("--dev", "--all-groups", "--no-default-groups", "--all-packages", "-n", "--no-cache"),
+        *("--no-progress", "--no-editable"),
     },
     "conda": {"--no-capture-output", "--live-stream", "-v", "--verbose", "--debug-wrapper-scripts", "-s"},
     "poetry": {"-q", "--quiet", "-n", "--no-interaction", "--no-ansi", "-v"},
@@ -108,15 +70,7 @@ FLAGS = {
 VALUES = {
     "uv": {
         *("--extra", "--group", "--only-group", "--no-group", "--package", "--project", "--directory", "-p"),
-        *(
-            "--python",
-            "--index-url",
-            "--default-index",
-            "--index",
-            "--no-extra",
-            "-i",
-            "--cache-dir",
-        ),
+        *("--python", "--index-url", "--default-index", "--index", "--no-extra", "-i", "--cache-dir"),
     },
     "conda": {
         "-n",
@@ -141,7 +95,7 @@ VALUES = {
 INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script", "-s"}
 """Options of `uv run` that make an environment for one command."""
 
-SAME = {"mamba": "conda", "micromamba": "conda", "hatch": "hatch", "rye": "pipenv"}
+SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}
 """Tools that take the options of another."""
 
 TRANSPARENT = {
