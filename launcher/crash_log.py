@@ -14,12 +14,7 @@ from launcher.terminal.output import echo_lines
 def write_crash_log(error: BaseException, version: str) -> Path | None:
     """Write the traceback to a file of the user's own; return its path, or None when it went to stderr."""
     here = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
-    text = "".join(
-        [
-            f"gpulaunch {version}, {here}\n",
-            *traceback.format_exception(error),
-        ]
-    )
+    text = f"gpulaunch {version}, {here}\n" + "".join(traceback.format_exception(error))
     name = time.strftime("bug-%Y%m%d-%H%M%S", time.gmtime()) + f"-{os.getpid()}.log"
     try:
         folder = user_state_dir()

@@ -1,6 +1,4 @@
-"""The command line of a launch: options of the script, and of other launchers, are reported where they
-belong.
-"""
+"""The command line of a launch: misplaced options of the script and of other launchers are reported."""
 
 import os
 import re

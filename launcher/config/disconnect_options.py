@@ -1,6 +1,4 @@
-"""The disconnect policy of a run whose client is gone: its terminal closed, its laptop asleep, its link
-lost.
-"""
+"""What a run does once its client is gone: terminal closed, laptop asleep, link lost."""
 
 from dataclasses import replace
 from typing import Literal, TypeAlias

@@ -170,9 +170,7 @@ class _Reader:
         return dict.fromkeys(names, values)
 
     def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
-        """Find invalid jump hosts, and the home of an unknown user; the rest is known once ssh_config is
-        read.
-        """
+        """Find invalid jump hosts and homes of unknown users; the rest is known once ssh_config is read."""
         try:
             at_home(values.get("identity_file", "/"))
         except BadInput as error:
@@ -208,9 +206,7 @@ class _Reader:
         found: dict[str, tuple[str, ...]],
         above: tuple[str, ...],
     ) -> tuple[str, ...]:
-        """Return the hosts of a group and add them to `found`: each group is read once, however often it
-        is named.
-        """
+        """Return the hosts of a group and add them to `found`, which has each group once."""
         key = f"groups.{group}"
         if group in found:
             return found[group]

@@ -14,9 +14,7 @@ LOCAL_NAMES = Path()
 def resolve_local_entries(
     entries: Sequence[HostEntry], job: Job, base: Path = LOCAL_NAMES
 ) -> tuple[HostEntry, ...]:
-    """Return the entries, the local host's with the local directory (`base`) and the GPUs that are
-    visible.
-    """
+    """Return the entries, the local host's with the directory `base` and the GPUs that are visible."""
     here = str((Path.cwd() / base).resolve())
     return tuple(
         replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry

@@ -1,6 +1,4 @@
-"""Run configs: found by name, overridden from the command line, validated with every mistake reported at
-once.
-"""
+"""Run configs: found by name, overridden from the command line, validated as a whole."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -107,9 +107,7 @@ def _near(script: Path) -> str:
 
 
 def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
-    """Return the run config that a command stands for. Raises BadInput where its script does not exist
-    locally.
-    """
+    """Return the run config of a command. Raises BadInput where its script does not exist locally."""
     config = build_command_config(words, overrides)
     script, folder = config.job.script_in_tree, config.job.subdirectory
     if folder and not (_explicit(overrides) or Path(folder).is_dir()):

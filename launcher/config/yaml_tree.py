@@ -61,7 +61,7 @@ class ConfigIssue:
         return bracket + index
 
 
-_as_a_reader_meets_them = attrgetter("source", "line", "key", "text")
+_place = attrgetter("source", "line", "key", "text")
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class ConfigIssues:
         """Raise ConfigError with one line per mistake."""
         if not self.found:
             return
-        lines = [str(mistake) for mistake in sorted(set(self.found), key=_as_a_reader_meets_them)]
+        lines = [str(mistake) for mistake in sorted(set(self.found), key=_place)]
         if len(lines) == 1:
             raise ConfigError(lines[0])
         more = [f"and {len(lines) - MAX_REPORTED} more"] if len(lines) > MAX_REPORTED else []

@@ -1,6 +1,4 @@
-"""Time by a clock that counts only while this process is awake: a laptop's sleep does not count as
-silence of a host.
-"""
+"""A clock that counts only while this process is awake: a sleeping laptop makes no host silent."""
 
 import threading
 import time

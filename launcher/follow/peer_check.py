@@ -58,9 +58,7 @@ class PeerCheck:
         self._ask_unknown(())
 
     def step(self, dropped: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Continue with the questions about hosts whose link is broken; yield (host, why) that has
-        died.
-        """
+        """Continue asking about hosts whose link is broken; yield (host, why) of those that have died."""
         self._take(dropped)
         for host in [host for host in self._failed if host not in dropped]:
             del self._failed[host]

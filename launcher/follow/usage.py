@@ -11,9 +11,7 @@ from preflight.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RankUsage:
-    """What one rank used. None: never measured. Memory and use of a GPU are the GPU's, of all that share
-    it.
-    """
+    """What one rank used. None: never measured. Memory and use of a GPU are of all that share it."""
 
     rank: int
     host: str

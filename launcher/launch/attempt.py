@@ -60,9 +60,7 @@ class Attempt(FollowedRun):
         number: int = 1,
         targets: Mapping[str, PeerAddress] | None = None,
     ) -> None:
-        """`targets`: the addresses of hosts for each other, so that they can check whether a silent one
-        lives.
-        """
+        """`targets`: addresses of hosts for each other, by which they check whether a silent one lives."""
         disconnect = launch.follow.disconnect
         state = RunState(
             plan,

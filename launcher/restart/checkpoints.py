@@ -23,6 +23,7 @@ from preflight.job import Job
 _NAME = "the search for checkpoints"
 ANSWER_S = 120.0
 """A directory of many shards on a slow file system takes its time."""
+_SLACK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointChoice:
-    """What a new start continues from. `last` is the main host's last whole one, whether it is used or
-    not.
-    """
+    """What a new start continues from."""
 
     checkpoint: Checkpoint | None
     notes: tuple[str, ...] = ()
@@ -168,9 +167,6 @@ def resume_after_requeue(
     say(f"Slurm has started this job again; it continues from {chosen.checkpoint.path}")
     job = replace(launch.job, args=resume_args(launch.job, spec, chosen.checkpoint))
     return replace(prepared, launch=replace(launch, job=job))
-
-
-_SLACK_S = 1.0
 
 
 def find_stop_checkpoint(

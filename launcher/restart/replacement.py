@@ -103,9 +103,7 @@ def _fault(host: str, findings: Sequence[Finding]) -> HostFault:
 
 
 def _guess(lineup: HostAssignment, findings: Sequence[Finding]) -> tuple[HostFault, ...]:
-    """Return whom the others do not get on with: a main host that no other host reaches, else who came
-    last.
-    """
+    """Return which host to replace: a main host that no other host reaches, else who came last."""
     if not findings:
         return ()
     cut_off = [each for each in findings if each.code == _REACHES_MAIN]

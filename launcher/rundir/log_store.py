@@ -1,6 +1,4 @@
-"""The logs of a run as local files: every byte once, at the offset it has on the host; and each log's
-last lines.
-"""
+"""The logs of a run as local files, each byte at the offset it has on the host; last lines of each log."""
 
 import errno
 import hashlib
@@ -37,9 +35,7 @@ class LogStore:
     """
 
     def __init__(self, directory: Path, *, again: bool = False) -> None:
-        """`again`: it may have been kept locally before; what was noted of its past then is not noted
-        twice.
-        """
+        """`again`: it may have been kept locally before; its past is not noted twice."""
         self.directory = directory
         self.failed = ""
         self._opened = time.time()

@@ -1,6 +1,4 @@
-"""The shape of what hosts report of runs, checked where it comes in: one odd host does not affect the
-others.
-"""
+"""The shape of what hosts report of runs, checked where it comes in: an odd host affects no other."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -154,9 +154,7 @@ class FileReceiver:
 
 
 def _key(name: str) -> str:
-    """Return what stands for a file in the name of its started copy: a name may be as long as names can
-    be.
-    """
+    """Return what stands for a file in its started copy's name: its own may have the greatest length."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -1,6 +1,4 @@
-"""Finding runs by asking hosts: those of hosts.yaml, this machine, and those of runs that this machine
-knows.
-"""
+"""A search for runs on hosts: of hosts.yaml, this machine, and those of runs that this machine knows."""
 
 import re
 import time
@@ -24,6 +22,7 @@ from preflight.frozen import dataclass
 _NAMED = 6
 _WORD = re.compile(r"[\w.-]+")
 _NUMBER = re.compile(r"\d+")
+_MOST_OF_A_HOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,7 @@ class SearchResult:
 
 
 def search_hosts(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
-    """Return the hosts named, or all of hosts.yaml, this machine, and those of the launches that this
-    machine knows.
-    """
+    """Return the hosts named; without names those of hosts.yaml, this machine and its known launches."""
     if words:
         return inventory.resolve(words)
     known = {LOCALHOST: inventory.lookup(LOCALHOST)}
@@ -149,9 +146,6 @@ def format_hosts(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
 
 
-_MOST = 1000
-
-
 def find_runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return {host: run ids} of hosts whose own answers are not among these; how they are is theirs to say.
 
@@ -167,5 +161,7 @@ def find_runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, 
             elif host == answer.get("host"):
                 name = f"{host} (a container, or another host of this name)"
                 found.setdefault(name, set()).update(run_ids)
-    names = {host: sorted(filter(is_run_id, run_ids))[:_MOST] for host, run_ids in sorted(found.items())}
+    names = {
+        host: sorted(filter(is_run_id, run_ids))[:_MOST_OF_A_HOST] for host, run_ids in sorted(found.items())
+    }
     return {host: tuple(run_ids) for host, run_ids in names.items() if run_ids}

@@ -23,6 +23,20 @@ _REMEDIES = (
     ("munge", "munge must run on this machine with the cluster's key: `munge -n | unmunge` says so"),
 )
 _PREFIX = re.compile(r"^\w+: (?:error: )?", re.MULTILINE)
+OURS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CLUSTER_NAME", "SLURM_JOB_NAME")
+"""What says which job of which cluster is meant."""
+NODE_VARIABLES = (
+    "SLURM_SUBMIT_",
+    "SLURM_ARRAY_",
+    "SLURM_RESTART_COUNT",
+    "SLURM_JOB_START_TIME",
+    "SLURM_JOB_END_TIME",
+)
+"""What scripts read and srun does not."""
+_OF_LOGIN = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
+"""sbatch and salloc pass them on: they name addresses of the login node, which the agent would take for those
+of its own node."""
+_INPUT = ("SLURM_", "SRUN_", "SALLOC_", "SBATCH_", "PMI_", "PMI2_", "PMIX_")
 
 
 def open_local_commands(environ: Mapping[str, str] = os.environ) -> Connection:
@@ -61,22 +75,6 @@ def last_words(said: bytes) -> str:
     """Return the last lines of what a command of Slurm said, without its name before each."""
     lines = [line.strip() for line in _PREFIX.sub("", sanitize(said)).splitlines() if line.strip()]
     return one_line("; ".join(lines[-3:]), 300)
-
-
-OURS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CLUSTER_NAME", "SLURM_JOB_NAME")
-"""What says which job of which cluster is meant."""
-NODE_VARIABLES = (
-    "SLURM_SUBMIT_",
-    "SLURM_ARRAY_",
-    "SLURM_RESTART_COUNT",
-    "SLURM_JOB_START_TIME",
-    "SLURM_JOB_END_TIME",
-)
-"""What scripts read and srun does not."""
-_OF_LOGIN = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
-"""sbatch and salloc pass them on: they name addresses of the login node, which the agent would take for those
-of its own node."""
-_INPUT = ("SLURM_", "SRUN_", "SALLOC_", "SBATCH_", "PMI_", "PMI2_", "PMIX_")
 
 
 def step_environment(environ: Mapping[str, str]) -> dict[str, str]:

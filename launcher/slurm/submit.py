@@ -22,6 +22,9 @@ _FIXES = (
     ("gres", "`sinfo -o '%P %G'` shows which GPUs nodes have; set `gpus_per_node` of slurm:"),
     ("time limit", "`sinfo -o '%P %l'` shows the limits; set `time` of slurm:"),
 )
+WARN_SIGNAL = "USR1"
+OUTPUT = "slurm-%j.out"
+_JOB_ID = re.compile(r"(?P<job>\d+)(?:;[\w.-]+)?")
 
 
 def submit_job(connection: Connection, text: str, *, workdir: str = "") -> str:
@@ -42,11 +45,6 @@ def submit_job(connection: Connection, text: str, *, workdir: str = "") -> str:
     if not job:
         raise SlurmError(f"sbatch printed no job id, but: {shlex.quote(output.strip()[:80])}", "")
     return job
-
-
-WARN_SIGNAL = "USR1"
-OUTPUT = "slurm-%j.out"
-_JOB_ID = re.compile(r"(?P<job>\d+)(?:;[\w.-]+)?")
 
 
 def render_batch_script(name: str, spec: SlurmSpec, command: Iterable[str], *, workdir: str) -> str:

@@ -15,6 +15,12 @@ FEW_RANKS = 4
 """So many ranks are reported one by one; of more the mean and the extremes."""
 _DIM, _BOLD, _YELLOW = "2", "1", "33"
 _GAP: Span = ("", "  ")
+QUIET_S = 20.0
+FIRST_QUIET_S = 60.0
+"""As long as no two steps were seen: how long one takes is not known yet."""
+_GAPS = 20
+_FACTOR = 2.0
+"""A pause is worth a word when it is this many times the longest of the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +133,6 @@ def _short(value: float) -> str:
         if value >= size:
             return f"{value / (1e6 if unit == 'M' else 1e3):.3g}{unit}"
     return f"{value:.3g}"
-
-
-QUIET_S = 20.0
-FIRST_QUIET_S = 60.0
-"""As long as no two steps were seen: how long one takes is not known yet."""
-_GAPS = 20
-_FACTOR = 2.0
-"""A pause is worth a word when it is this many times the longest of the last ones."""
 
 
 class StepAge:

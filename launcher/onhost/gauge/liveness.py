@@ -11,6 +11,8 @@ SPIN_OF_DRAWN = 0.6  # and draws much less power than between optimizer steps,
 SPIN_OF_LIMIT = 0.45  # or than the GPU may
 CPU_WORKS = 20.0  # percent of a core, of a rank with its workers; a wait in gloo or for a lock uses none
 IO_WORKS = 1 << 20  # bytes in one sample
+QUIET_S = 600.0
+REPEAT_S = 15.0
 
 
 def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
@@ -47,10 +49,6 @@ def activity_reason(
         if activity.io.get(rank, 0) >= IO_WORKS:
             return "rank %s reads or writes" % rank
     return ""
-
-
-QUIET_S = 600.0
-REPEAT_S = 15.0
 
 
 class IdleTimer:

@@ -8,6 +8,8 @@ from .io_activity import IoActivity
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+SCAN_SHARE = 0.001  # of a core, for scans for new processes: a crowded host is scanned less often
+AFRESH_S = 300.0  # after this a pid that was not a rank's may belong to another process
 
 
 class RankSampler:
@@ -48,10 +50,6 @@ def ticks_used(process: ProcStat, before: tuple[int, int] | None, elapsed: float
         return process.cpu - before[1]
     uptime_ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS
     return process.cpu if process.start_ticks > uptime_ticks - elapsed * TICKS else 0
-
-
-SCAN_SHARE = 0.001  # of a core, for scans for new processes: a crowded host is scanned less often
-AFRESH_S = 300.0  # after this a pid that was not a rank's may belong to another process
 
 
 class ProcessTrees:

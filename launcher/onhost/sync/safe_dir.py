@@ -9,6 +9,9 @@ from typing import Any
 from .errors import SyncRefused
 
 CHUNK = 1 << 20
+STATE = ".gpulaunch-sync"
+FORBIDDEN = (".git", STATE)
+_NO_COMPONENTS = frozenset(("", ".", "..", *FORBIDDEN))
 
 
 class SafeDirectory:
@@ -129,11 +132,6 @@ class SafeDirectory:
                 % (-(-need >> 20) or 1, self.root, free >> 20),
                 "make room on the host, exclude files (sync.exclude), or set sync.to to another disk",
             )
-
-
-STATE = ".gpulaunch-sync"
-FORBIDDEN = (".git", STATE)
-_NO_COMPONENTS = frozenset(("", ".", "..", *FORBIDDEN))
 
 
 def parts_of(path: str) -> list[str]:

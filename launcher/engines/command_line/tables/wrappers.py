@@ -136,6 +136,7 @@ OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
 
 BATCH_SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".job", ".sub")
 """How the names of batch scripts end."""
+
 REFUSED: dict[str, tuple[str, str]] = {
     "sudo": (
         "sudo runs the training as root or another user",

@@ -22,7 +22,7 @@ def mismatched_peers(step: Step) -> Iterator[Violation]:
     facts = _facts(step)
     step.training.tools.report("guard_facts", **facts)
     mine = sorted(facts["dtypes"]), facts["mixed_precision"], facts["scaler"]
-    for other in _told_before(place):
+    for other in _published_facts(place):
         where = "rank %s and rank %s of this host" % (other["rank"], place.rank)
         if facts["gpu"] and facts["gpu"] == other.get("gpu"):
             fix = "use accelerator.device in the script, never a fixed cuda:N or device_map='auto'"
@@ -57,7 +57,7 @@ def _facts(step: Step) -> dict[str, Any]:
     return facts
 
 
-def _told_before(place: GuardContext) -> Iterator[dict[str, Any]]:
+def _published_facts(place: GuardContext) -> Iterator[dict[str, Any]]:
     """Yield the facts that this host's other ranks have published at their first step so far."""
     try:
         with open(os.path.join(place.run_dir, "events.jsonl"), "rb") as file:
