@@ -1,6 +1,5 @@
 """Rules P119, P128 and P129: which of scale(), step() and update() a loop with a scaler leaves out."""
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,12 +19,12 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
-_SCALES = r"\.scale\s*[(,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']"
-"""scale(loss) that is called, handed on, or looked up by its name."""
+_SCALES = r"\.scale\s*\(|(?<!self)\.scale\s*[,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']"
+"""scale(loss) that is called, handed on, or looked up by its name; self.scale is a number of attention's."""
 _STEPPED = "steps without a scaled loss"
 
 
-@rule("P119", "scaler step", "end")
+@rule("P119", "scaler step", "scaled", "end")
 def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """scaler.step(optimizer) with a GradScaler whose scale(loss) is never called.
 
@@ -33,19 +32,19 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
     This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
     Source: torch/amp/grad_scaler.py, _check_scale_growth_tracker.
     """
-    if event.name == "scaler step":
-        scaler = it.thing(event.ref)
+    scaler = it.thing(event.ref)
+    if event.name == "scaled":
+        note_call(it, "scale", scaler.place if scaler is not None else None, event.place)
+    elif event.name == "scaler step":
         if scaler is not None and truth(scaler.get("enabled")) and scaler.get("touched") != TRUE:
             prefix = "perhaps " if doubts_of(it, event.place) else ""
-            it.notes.setdefault(f"{prefix}{_STEPPED}", []).append(event.place)
-        return
-    sure, doubtful = it.notes.get(_STEPPED, []), it.notes.get(f"perhaps {_STEPPED}", [])
-    texts = (source.text for source in it.sources.files()) if sure or doubtful else ()
-    if not (sure or doubtful) or any("scaler" in text.lower() and re.search(_SCALES, text) for text in texts):
-        return
-    message = "this scaler steps an optimizer, and scale(loss) is never called"
-    fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
-    yield from _unless_elsewhere(it, sure, doubtful, message, fix)
+            note_call(it, f"{prefix}{_STEPPED}", scaler.place, event.place)
+    elif event.name == "end":
+        sure, doubtful = (_left_out(it, f"{prefix}{_STEPPED}", "scale") for prefix in ("", "perhaps "))
+        if (sure or doubtful) and not called_of_the_unknown(it, "scale", _SCALES):
+            message = "this scaler steps an optimizer, and scale(loss) is never called"
+            fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
+            yield from _unless_elsewhere(it, sure, doubtful, message, fix)
 
 
 def _unless_elsewhere(
@@ -92,15 +91,16 @@ def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
             prefix = "perhaps " if doubts_of(it, event.place) else ""
             note_call(it, f"{prefix}{_LEFT}", scaler.place, event.place)
     elif event.name == "end":
-        sure, doubtful = (_never_updated(it, f"{prefix}{_LEFT}") for prefix in ("", "perhaps "))
+        sure, doubtful = (_left_out(it, f"{prefix}{_LEFT}", "update") for prefix in ("", "perhaps "))
         if (sure or doubtful) and not called_of_the_unknown(it, "update", _UPDATES):
             message = "this scaler steps an optimizer in a loop, and update() is never called"
             yield from _unless_elsewhere(it, sure, doubtful, message, "scaler.update() after it")
 
 
-def _never_updated(it: "Interpreter", steps: str) -> list[CodeLocation]:
-    updated = owners_of(it, "update")
-    return [place for scaler, place in calls_by_owner(it, steps) if scaler not in updated]
+def _left_out(it: "Interpreter", steps: str, method: str) -> list[CodeLocation]:
+    """Return the steps of scalers of which a method is never called."""
+    called = owners_of(it, method)
+    return [place for scaler, place in calls_by_owner(it, steps) if scaler not in called | {UNSEEN}]
 
 
 @rule("P129", "step", "scaler step", "unscale", "backward", "end")
