@@ -22,11 +22,11 @@ _OTHERS = (
         "gpulaunch preflight --from FILE reads it",
     ),
     (
-        r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD Instinct|\bgfx\d{3,4}\b",
+        r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD Instinct|\bgfx\d{3,4}\b"
+        r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$",
         "the file is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
         "",
     ),
-    (r"^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$", "the file is the output of AMD's tools", ""),
     (r"^\| npu-smi |^\| NPU +Name ", "the file is the output of npu-smi (Huawei Ascend)", ""),
     (r"^\| HL-SMI |\bAIP-Util\b", "the file is the output of hl-smi (Intel Gaudi)", ""),
     (
@@ -40,7 +40,7 @@ _OTHERS = (
         "the file is the output of dcgmi",
         "",
     ),
-    (r"^[^\S\n]*\| NVITOP |^\| NVITOP ", "the file is the output of nvitop", ""),
+    (r"^[^\S\n]*\| NVITOP ", "the file is the output of nvitop", ""),
     (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
     (r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b", "the file is the output of tegrastats (a Jetson)", ""),
     (
