@@ -22,8 +22,10 @@ _OTHERS = (
         "gpulaunch preflight --from FILE reads it",
     ),
     (
-        r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD Instinct|\bgfx\d{3,4}\b"
-        r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$",
+        (
+            r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD Instinct|\bgfx\d{3,4}\b"
+            r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
+        ),
         "the file is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
         "",
     ),
