@@ -25,6 +25,8 @@ _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERRO
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
+_TYPE_IN_WRAPPER = re.compile(r"\bRayTaskError\((\w{1,80})\)")
+_STUCK, _UNSTUCK = "may be stuck. Expected", "Thread is unstuck"  # of XLA's rendezvous
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
@@ -104,7 +106,9 @@ def _messages(
         if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
-    shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
+    shown += [
+        hit for each in raised for hit in (*_of_last_error(each, course.lines), *_of_wrapped(each, raised))
+    ]
     if shown or raised:
         return shown
     last = _cut_raise(course.lines)
@@ -135,6 +139,15 @@ def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[Signa
     return [SignatureHit(row, line) for line in (*own[:1], raised.line)]
 
 
+def _of_wrapped(raised: ParsedException, others: Sequence[ParsedException]) -> list[SignatureHit]:
+    """Return the hit of an exception in another process of which the log shows the type alone."""
+    named = _TYPE_IN_WRAPPER.search(raised.line.text)
+    if named is None or any(other.name == named[1] for other in others):
+        return []
+    row = first_match(f"{named[1]}: ")
+    return [SignatureHit(replace(row, broad=True), raised.line)] if row is not None else []
+
+
 def _not_overtaken(
     hits: Sequence[SignatureHit], chains: Sequence[Sequence[ParsedException]]
 ) -> list[SignatureHit]:
@@ -154,7 +167,13 @@ def _not_overtaken(
 
 
 def _not_continued(hits: Sequence[SignatureHit], lines: Sequence[Line]) -> list[SignatureHit]:
-    """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose."""
+    """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose.
+
+    Nor those of a thread that waited in XLA's rendezvous until the others came.
+    """
+    if any(_STUCK in hit.line.text for hit in hits):
+        freed = max((line.order for line in lines if _UNSTUCK in line.text), default=-1)
+        hits = [hit for hit in hits if hit.line.order > freed or _STUCK not in hit.line.text]
     warned = {hit.line.order: found[1] for hit in hits if (found := _NCCL_WARNS.search(hit.line.text))}
     if not warned:
         return list(hits)

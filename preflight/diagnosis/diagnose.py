@@ -36,6 +36,7 @@ from preflight.diagnosis.tracebacks import (
 
 _MOST_OF_A_SENTENCE = 6
 """Lines of a text that is a person's report and not a log."""
+_HEADER = "Traceback (most recent call last)"
 _CUT = 2
 """Lines at a log's end of which one shows code where it is cut within a traceback."""
 _IN_A_SENTENCE = re.compile(r"[\s(\"'`*](?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)")
@@ -104,7 +105,7 @@ def _said_in(lines: Sequence[Line], line: Line) -> re.Match[str] | None:
 
 def _ends_in_traceback(lines: Sequence[Line], course: RunProgress) -> bool:
     """Whether the log is cut within a traceback, whose head may be cut off too."""
-    return not course.done and any(is_quoted(lines, line) for line in lines[-_CUT:])
+    return not course.done and any(is_quoted(lines, line) or _HEADER in line.text for line in lines[-_CUT:])
 
 
 def _failed(context: Context | None) -> bool:

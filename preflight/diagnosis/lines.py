@@ -47,6 +47,7 @@ _WRAPPER = re.compile(
       | std(?:err|out):\ ?                                                                            # accelerate test
       | \[\d{4}-\d\d-\d\d\ [\d:]{8}\]\ \[(?:INFO|ERROR|WARNING)\]\ (?=\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):) # a parent's log
       | \d{4}-\d\d-\d\d\ [\d:]{8}(?:[.,]\d+)?\ -\ [\w.]{1,60}\ -\ [A-Z]{4,8}\ -\ (?=\[rank\d+\]:)   # a parent that logs its ranks
+      | (?:kern|user|daemon|syslog)\ *:\ ?(?:emerg|alert|crit|err|warn(?:ing)?|notice|info|debug)\ *:\ \[[\dTZ:. -]{6,40}\]:?\ # dmesg -x, talosctl dmesg
       | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
       | E\ {3,7}(?=\ *(?:File\ "|Traceback|--\ Process)|\w+(?:\.\w+)*(?:Error|Exception)\b)             # pytest
       | >+\ (?=\S)                                                                                   # quoted

@@ -137,6 +137,9 @@ def test_a_warning_behind_which_many_steps_follow_ends_no_run() -> None:
         "Exception: no word that a row knows\nlogs are closed\n",
         "containers ERROR    ExecuteUserScriptError:\n10:11:16 Uploading\n10:11:16 - Training job failed\n",
         "│   580 │   │   raise CalledProcessError(code, cmd)  │\n│   583                              │\n",
+        steps(0, 3)
+        + 'WARNING loop: Traceback (most recent call last): File "a.py", line 20: ValueError: too many\n',
+        "[2026-03-01 10:00:38] sampler built\n[2026-03-01 10:00:38] Error: mesh has no faces\n",
     ],
 )
 def test_a_log_that_ends_in_a_failure_without_its_reason_is_unknown_and_not_benign(log: str) -> None:

@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|gloo.{0,120}(?:ifaddr|interface)"
               r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN(?!.{0,60}\bibv_).{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
               r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found",
-              "NCCL has no usable network interface, or its ports are closed",
+              "NCCL has no usable network interface, its ports are closed, or processes of two launches, or of different rank counts, meet at one port",
               "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
               " between the hosts", "thread"),
     Signature("S67", "nccl-network", ROOT,

@@ -151,7 +151,7 @@ ROWS: tuple[Signature, ...] = (
               " later the driver or the GPU failed",
               "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
     Signature("S33", "cuda-library", GENERAL,
-              r"CUDNN_STATUS_EXECUTION_FAILED|^Error (?!.{0,40}out of memory).{1,80} at line \d+ in file .{1,200}\.(?:cuh?|cpp)$|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted(?! when stream is capturing)|supported)"
+              r"CUDNN_STATUS_EXECUTION_FAILED|CURAND_STATUS_(?!SUCCESS)|\b[Cc]urand error \d{3}\b|^Error (?!.{0,40}out of memory).{1,80} at line \d+ in file .{1,200}\.(?:cuh?|cpp)$|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted(?! when stream is capturing)|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|failed to open libnvrtc|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
               "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),

@@ -5,7 +5,7 @@ from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signatur
 ROWS: tuple[Signature, ...] = (
     Signature("S60", "shm", ROOT,
               r"Error while creating shared memory segment|posix_fallocate failed|insufficient shared memory \(shm\)"
-              r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to write to file </torch_"
+              r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to (?:write to|resize) file </torch_"
               r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}(?:No space left on device|Cannot allocate memory)"
               r"|unable to (?:mmap|allocate|resize).{0,20}shared memory(?!.*Too many open)|unable to open shared memory object \S{1,80} in read-write mode: (?!Too many open)|unable to mmap \d+ bytes from file </torch_(?!.*Too many open)"
               r"|Couldn't (?:allocate|open) shared (?:memory|file)|[Ee]rror: failed to extend /dev/shm"
