@@ -5,9 +5,7 @@ import time
 from collections.abc import Callable
 
 SLEEP_S = 5.0
-"""The run's loop and the threads of its hosts look ten times a second: a process that looks so late has
-slept.
-"""
+"""The run's loop and its hosts' threads look ten times a second: who looks so late has slept."""
 
 
 def read_boot_time() -> float:

@@ -11,9 +11,7 @@ VERIFY_S = 120.0
 NO_WORLD_TIMEOUT_S = 20.0
 """Ranks that all run and set up neither torch.distributed nor accelerate for so long may never do so."""
 COMPARE_S = 60.0
-"""Ranks are compared (precision, dtypes, a GPU each) by what each guard reports at its first optimizer
-step.
-"""
+"""Ranks are compared (precision, dtypes, a GPU each) by what guards report at their first step."""
 ACK_TIMEOUT_S = 30.0
 """For a host that is reached and yet does not promise; one whose link is broken is waited for."""
 RETRY_S = 5.0

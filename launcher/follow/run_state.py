@@ -197,16 +197,12 @@ class RunState:
 
     @property
     def ranks_compared(self) -> bool:
-        """Whether there is nothing to compare between ranks, or every guard has reported what its rank
-        trains.
-        """
+        """Whether no ranks are to be compared, or every guard has reported what its rank trains."""
         guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
 
     def _guard_report(self, report: HostReport, rank: int) -> Iterator[Action]:
-        """A stop is reported before its rank has ended, which may hang in its own shutdown: end all of it
-        now.
-        """
+        """A stop is reported before its rank has ended, which may hang in its shutdown: end all now."""
         if report.event == "rehearsal":
             self.guarding.rehearsal[rank] = report.fields
             return

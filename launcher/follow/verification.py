@@ -75,9 +75,7 @@ def _wrong_device(expected: ExpectedRank, host: str, reported: Mapping[str, Any]
 
 
 def has_device(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
-    """Return whether a rank has reported world, rank and device. One that sees no GPU can only be on the
-    CPU.
-    """
+    """Return whether a rank has reported world, rank and device; without a GPU that is the CPU."""
     blind = expected.slot.gpu_uuid is None and reported.get("visible") == ""
     return "world_rank" in reported and ("device" in reported or blind)
 

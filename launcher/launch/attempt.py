@@ -159,7 +159,7 @@ class Attempt(FollowedRun):
         lines += self._book.last_lines(main, "rank-0.log", 200)
         return is_port_conflict([*lines, *(cause.last_lines if cause else ())])
 
-    def _loop(self, interrupts: "SignalCounter") -> None:
+    def _loop(self, interrupts: SignalCounter) -> None:
         while not self._state.done and not self._left and not self._stop_deadline.leaves(time.monotonic()):
             try:
                 if by := interrupts.pop():

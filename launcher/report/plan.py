@@ -92,9 +92,7 @@ def change_text(change: Change) -> str:
 
 
 def command_text(node: NodePlan) -> str:
-    """Return the node's command for a shell; `$RUN_DIR` is its run directory on the host, as gpulaunch
-    fills it.
-    """
+    """Return the node's command for a shell; `$RUN_DIR` is its run directory on the host."""
     env = [f"{name}={_quote(value)}" for name, value in sorted(node.env.items())]
     return " ".join([*env, _command(node)])
 

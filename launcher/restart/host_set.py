@@ -36,9 +36,7 @@ class SparePolicy:
 
 @dataclass(frozen=True, slots=True)
 class HostSet:
-    """Who continues, as the last preflight found them; `result` None: no host. `facts` are of all that
-    were asked.
-    """
+    """Who continues by the last preflight; `result` None: no host. `facts` are of all that were asked."""
 
     assignment: HostAssignment
     result: PreflightResult | None

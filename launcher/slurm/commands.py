@@ -54,7 +54,7 @@ def run_slurm(
         fix = "is its controller up? `scontrol ping` says so"
         raise SlurmError(f"{argv[0]} has not answered within {timeout_s:g} s", fix) from None
     if done.exit_status == _ABSENT:
-        raise report_missing_command(argv[0])
+        raise missing_command_error(argv[0])
     if done.exit_status:
         said = last_words(done.stderr or done.stdout) or f"exit status {done.exit_status}"
         raise SlurmError(f"{argv[0]}: {said}", _remedy(said))
@@ -66,7 +66,7 @@ def _remedy(said: str) -> str:
     return next((fix for words, fix in _REMEDIES if words in said.lower()), "")
 
 
-def report_missing_command(name: str) -> BadInput:
+def missing_command_error(name: str) -> BadInput:
     """Return the error for a command of Slurm that is not on the PATH."""
     return BadInput(f"the PATH has no command {name}", _NO_SLURM)
 
