@@ -108,6 +108,14 @@ def test_what_lies_behind_a_jump_host_fails_in_its_own_words(sshd: Sshd) -> None
         sshd.open(jumps=(replace(hop, port=port),))
 
 
+def test_a_jump_host_that_forwards_nothing_is_named(tmp_path: Path) -> None:
+    with Sshd.up(tmp_path / "hop", "AllowTcpForwarding no") as forbids:
+        hop = replace(forbids.endpoint, name="hop")
+        with pytest.raises(HostError, match="from jump host hop: its sshd forwards nothing to it") as refused:
+            forbids.open(jumps=(hop,))
+    assert refused.value.fix == "ask the administrator of hop (AllowTcpForwarding, PermitOpen of its sshd)"
+
+
 def test_hosts_behind_one_jump_host_share_its_connection(sshd: Sshd) -> None:
     hop = replace(sshd.endpoint, name="hop")
     opener = SshOpener(OpenOptions())

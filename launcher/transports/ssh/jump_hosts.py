@@ -25,6 +25,8 @@ Opened: TypeAlias = tuple[SshTransport, Callable[[], None]]
 
 _FAILURE_KEPT_S = 3.0
 """How long a jump host's failure stands for all hosts behind it; who tries again later connects again."""
+_PROHIBITED = 1
+"""RFC 4254, 5.1: SSH_OPEN_ADMINISTRATIVELY_PROHIBITED; sshd's words beside it are "open failed" alone."""
 _NO_ANSWER = "is the host up, and do firewalls let its jump host through to that port?"
 
 
@@ -111,6 +113,10 @@ def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> parami
         if "timeout" in str(failure).lower():
             message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
             raise ConnectionTimedOut(endpoint.name, message, _NO_ANSWER) from None
+        if isinstance(failure, paramiko.ChannelException) and failure.code == _PROHIBITED:
+            fix = f"ask the administrator of {hop.name} (AllowTcpForwarding, PermitOpen of its sshd)"
+            message = f"cannot connect to {where}: its sshd forwards nothing to it"
+            raise HostError(endpoint.name, message, fix) from None
         said = via.forward_error() or str(failure) or "connection lost"
         kind, fix = _forward_error(said, hop.name)
         raise kind(endpoint.name, f"cannot connect to {where}: {said}", fix) from None
@@ -126,9 +132,6 @@ def _forward_error(said: str, hop: str) -> tuple[type[HostError], str]:
     if "name or service" in words or "resol" in words:
         fix = f"{hop} looks it up: check the spelling, or set `address:` in hosts.yaml to its IP address"
         return NameNotResolved, fix
-    if "prohibited" in words:
-        fix = f"the sshd of {hop} forbids it (AllowTcpForwarding, PermitOpen): ask its administrator"
-        return HostError, fix
     if "no route" in words or "unreachable" in words:
         return HostError, f"is the host up? If so, check the network of {hop} and its routes"
     return HostError, ""
