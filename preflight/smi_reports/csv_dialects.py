@@ -6,29 +6,37 @@ import re
 _NAME = r"[a-z_]{2,40}(?:\.[a-z_]{1,40}){0,6}(?: \[[\w/%]{1,5}\])?"
 _HEADER = re.compile(
     rf"^(?=[^\n]*\b(?:index|name|uuid|memory\.\w+|pci\.bus_id)\b)"
-    rf"(?:(?:\"\"|\"{_NAME}\"|{_NAME})?(?:[,;][ ]?(?:\"{_NAME}\"|{_NAME}))+)[,;]?[ ]*$",
+    rf"(?:\"\"|\| *|\"?{_NAME}\"?)?(?:[ ]?[,;\t|][ ]?\"?{_NAME}\"?|(?<=\| ){_NAME})+[ ]?[,;|]?[ ]*$",
     re.MULTILINE,
 )
+_RULE = re.compile(r"[-:| ]+")
 _DECIMAL = re.compile(r"(\d),(\d)")
 
 
 def plain_csv(text: str) -> str:
-    """Return a text whose CSV is in quotes, has semicolons or a column of row numbers, without these."""
+    """Return a text with commas alone between the values of its CSV.
+
+    Quotes, semicolons, tabs, bars of Markdown and a column of row numbers go away.
+    """
     head = _HEADER.search(text)
-    if head is None or not ('"' in head[0] or ";" in head[0] or head[0].startswith(",")):
+    if head is None or not (head[0].startswith(",") or set(head[0]) & set('";\t|')):
         return text
-    separator = ";" if ";" in head[0] else ","
+    separator = next((mark for mark in "|;\t" if mark in head[0]), ",")
     lines = text[head.start() :].split("\n")
     names = _values(lines[0], separator)
-    numbered = names[:1] == [""]
-    rows = [
-        ", ".join(values[numbered:]) if len(values := _values(line, separator)) == len(names) else line
-        for line in lines
-    ]
+    numbered = names[0] == ""
+    rows = list[str]()
+    for line in lines:
+        values = _values(line, separator)
+        if len(values) == len(names) and not _RULE.fullmatch(line):
+            rows.append(", ".join(values[numbered:]))
+        elif separator != "|" or not line.strip().startswith("|"):
+            rows.append(line)
     return text[: head.start()] + "\n".join(rows)
 
 
 def _values(line: str, separator: str) -> list[str]:
     """Return the values of a line; a comma within one is that of a decimal number."""
+    line = line.strip().removeprefix("|").removesuffix("|") if separator == "|" else line
     found = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
     return [_DECIMAL.sub(r"\1.\2", value.strip()) for value in found]

@@ -118,6 +118,8 @@ def _counted_facts(tree: Facts) -> Facts:
     """Return the facts of a tree; where it is cut, the GPUs that it counts exist and are unknown."""
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
+    if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
+        facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree)
     gpus = tree.get("gpu", [])
     last = gpus[-1:] if isinstance(gpus, list) else [gpus]
     cut = bool(last) and (len(facts["gpus"]) != attached or "processes" not in last[0])
@@ -128,6 +130,24 @@ def _counted_facts(tree: Facts) -> Facts:
         count = max([attached, *(index + 1 for index in held)])
         facts["gpus"] = [{**held.get(index, absent), "index": index} for index in range(count)]
     return facts
+
+
+def _placed(gpus: list[Facts], *, starts_within: bool) -> list[Facts]:
+    """Return GPUs of a text without its first lines at the numbers of their device files.
+
+    The rest of a GPU that is cut is of the one before the next. Raises ValueError where no number is known.
+    """
+    minors = [gpu["minor"] if isinstance(gpu["minor"], int) else -1 for gpu in gpus]
+    if starts_within:
+        minors[0] = minors[1] - 1 if minors[0] < 0 else minors[0]
+    known = minors[0] >= 0 and minors == sorted(set(minors)) and minors[-1] < MAX_GPUS
+    if not known and starts_within:
+        raise ValueError("it is cut at its start, and the numbers of its GPUs are not known")
+    if not known:
+        return gpus
+    unknown = missing("the file is cut at its start", "not-asked")
+    held, absent = dict(zip(minors, gpus, strict=True)), dict.fromkeys(gpus[0], unknown)
+    return [{**held.get(index, absent), "index": index} for index in range(minors[-1] + 1)]
 
 
 def _places(gpus: list[Facts], attached: int) -> list[int]:

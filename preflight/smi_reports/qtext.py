@@ -20,7 +20,8 @@ _UUID = re.compile(
 def q_tree(text: str) -> Tree:
     """Return the tree of a `-q` text; lines that are neither "key : value" nor a heading are left out.
 
-    Raises ValueError where the depth of its lines is lost, and where it starts within a GPU.
+    Where the text starts within a GPU, what is left of that is the first, and the tree has a key "cut".
+    Raises ValueError where the depth of its lines is lost.
     """
     lines = (indented(text) if is_flat(text) else text).split("\n")
     width = _cut_width(lines)
@@ -31,7 +32,8 @@ def q_tree(text: str) -> Tree:
         gpu = _GPU.match(line)
         if gpu:
             if is_within and "attached_gpus" not in top:
-                raise ValueError("it is cut at its start, and the numbers of its GPUs are not known")
+                top = {"gpu": [{key: value for key, value in top.items() if key != "gpu"}], "cut": True}
+            is_within = False
             top["gpu"].append({"@id": gpu.group(1)})
             open_at = [(-1, top), (0, top["gpu"][-1])]
             continue

@@ -16,6 +16,7 @@ _HEAD = re.compile(
     r"^([^\n]{1,80}?)(?:\|[^\S\n]*NVIDIA-SMI [\d.]+ |(?<!=)={5,}NVSMI LOG="
     r"|\bGPU 0: [^\n]*\(UUID: |<\?xml version=|(?:[$#%>][^\S\n])?nvidia-smi[^\S\n][^\n]{0,200}--query-gpu="
     r"|#[^\S\n]*(?:Date[^\S\n]+Time[^\S\n]+)?gpu,?[^\S\n]+(?:pwr|pid|sm|fb)\b|(?<=[^\w\n])GPU0[^\S\n]+X\b"
+    r"|\[0\] [^|\n]{1,60}\|[^|\n]{1,60}\|[^|\n]{0,20} / +\d{1,12} MB"
     r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
     re.MULTILINE,
 )
@@ -29,6 +30,8 @@ _QUOTED_HEAD = re.compile(
     r'^[^\S\n]*"(?:\| NVIDIA-SMI |=+NVSMI LOG=|<\?xml|<nvidia_smi_log|GPU 0: )', re.MULTILINE
 )
 _QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
+_LOG_KEYS = ("log", "message", "msg", "text", "line")
+_LOGGED = re.compile(rf'\{{[^\n]*?"(?:{"|".join(_LOG_KEYS)})": ?"[^\n]*\}}\s*$')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _BOXES = str.maketrans(
     {**dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"), **dict.fromkeys("\u2500\u2501", "-"), "\u2550": "="}
@@ -107,11 +110,23 @@ def _unquoted(text: str) -> str:
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
         text = re.sub(r'\n", {0,8}"', "\n", re.sub(r"^b(?=['\"])", "", text.strip()).strip("'\""))
     if '"' in text and not re.search(GPUSTAT_JSON, text):
-        text = _unquoted_lines(text)
+        text = _unquoted_lines("\n".join(map(_logged, text.split("\n"))))
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text))
     text = re.sub(r"^([^\S\n]*\\\|.*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
+
+
+def _logged(line: str) -> str:
+    """Return the text of a line that Docker or a logger wrote as an object of JSON, another line as it is."""
+    if not _LOGGED.match(line):
+        return line
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    said = next((values[key] for key in _LOG_KEYS if key in values), line)
+    return said.removesuffix("\n") if isinstance(said, str) else line
 
 
 def _unquoted_lines(text: str) -> str:

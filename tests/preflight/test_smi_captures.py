@@ -267,6 +267,8 @@ _NAMES = ("index", "name", "power.draw [W]", "memory.total [MiB]", "memory.used 
         "".join(";".join(row) + "\n" for row in (_NAMES, _ROW)),
         "".join(";".join(row) + "\r\n" for row in (_NAMES, _ROW)).replace("62.50", "62,50"),
         "".join(";".join(f'"{cell}"' for cell in row) + "\n" for row in (_NAMES, _ROW)),
+        "".join("\t".join(row) + "\n" for row in (_NAMES, _ROW)),
+        "".join(f"| {' | '.join(row)} |\n" for row in (_NAMES, ("---",) * 5, _ROW)),
         "," + ",".join(_NAMES) + "\n0," + ",".join(_ROW) + "\n",
         '"",' + ",".join(f'"{name}"' for name in _NAMES) + '\n"1",' + ",".join(_ROW) + "\n",
     ],

@@ -13,10 +13,19 @@ from tests.extra_recordings import extra
 from tests.hardware import gpus_of
 from tests.lab.silicon.recordings import RECORDINGS
 
+_GPUSTAT = "node1  Mon Nov 16 10:00:00 2026  535.104.05\n" + "".join(
+    f"[{at}] NVIDIA A100-SXM4-80GB | 35°C,   0 % |  40000 / 81920 MB | ann:python/123(39990M) bob(10M)\n"
+    for at in range(4)
+)
+_REWRITTEN = "index;name;memory.used [MiB];memory.total [MiB]\n" + "".join(
+    f"{at};NVIDIA A40;{at} MiB;46068 MiB\n" for at in range(4)
+)
+
 
 def _texts() -> list[str]:
     paths = [*sorted(RECORDINGS.iterdir()), *extra("*")]
-    return [path.read_text() for path in paths if path.stat().st_size < 60_000]
+    texts = [path.read_text() for path in paths if path.stat().st_size < 60_000]
+    return [*texts, _GPUSTAT, _REWRITTEN, _REWRITTEN.replace(";", " | "), _REWRITTEN.replace(";", "\t")]
 
 
 def _count(text: str) -> int:

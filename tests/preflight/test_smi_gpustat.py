@@ -38,9 +38,16 @@ def _json(**changes: object) -> str:
     return json.dumps({**head, "gpus": [{"index": at, **gpu} for at in range(2)]}, indent=4)
 
 
-@pytest.mark.parametrize("prompt", ["", "ann@node1:~$ gpustat -P\n"])
-def test_rows_say_names_memory_and_who_holds_a_gpu(prompt: str) -> None:
-    facts = parse_smi(prompt + _HEAD + _ROWS, "host")
+@pytest.mark.parametrize(
+    "text",
+    [
+        _HEAD + _ROWS,
+        f"ann@node1:~$ gpustat -P\n{_HEAD}{_ROWS}",
+        "".join(f"> {line}\n" for line in (_HEAD + _ROWS).split("\n")),
+    ],
+)
+def test_rows_say_names_memory_and_who_holds_a_gpu(text: str) -> None:
+    facts = parse_smi(text, "host")
     free, held = gpus_of(facts)
     assert "535.104.05" in str(facts.driver)
     assert (free.name, free.capability, free.temperature_c, free.processes) == (

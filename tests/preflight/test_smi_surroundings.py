@@ -106,9 +106,20 @@ def test_a_q_text_whose_depth_is_lost_or_whose_start_is_cut_is_refused() -> None
     with pytest.raises(BadInput, match="blanks in front of its lines"):
         parse_smi(_lines(lambda line: re.sub(r" +", " ", line))(text), "h")
     with pytest.raises(BadInput, match="cut at its start"):
-        parse_smi(text[text.index("Compute Mode") - 8 :], "h")
-    second = text[text.index("GPU 00000000:C1:00.0") :]
-    assert len(gpus_of(parse_smi(second, "h"))) == 1
+        parse_smi(re.sub(r"Minor Number .*", "", text[text.index("Compute Mode") - 8 :]), "h")
+
+
+def test_a_q_text_without_its_start_numbers_gpus_as_their_device_files() -> None:
+    text = _recorded("2xl40s-busy.q.txt")
+    first, second = gpus_of(parse_smi(text[text.index("    Compute Mode") :], "h"))
+    assert isinstance(first.name, Missing)
+    assert first.compute_mode == "exclusive_process"
+    assert not isinstance(first.processes, Missing)
+    assert [each.pid for each in first.processes] == [4242]
+    assert (second.name, second.minor) == ("NVIDIA L40S", 1)
+    absent, alone = gpus_of(parse_smi(text[text.index("GPU 00000000:C1:00.0") :], "h"))
+    assert "cut at its start" in str(absent.memory)
+    assert alone == second
 
 
 def test_a_row_that_the_end_of_a_csv_cuts_is_not_left_out() -> None:
@@ -158,3 +169,10 @@ def test_a_lost_gpu_is_named_above_an_empty_line_too() -> None:
             "\n", "\n\n" if between else "\n"
         )
         assert len(gpus_of(parse_smi(text, "h"))) == 3
+
+
+@pytest.mark.parametrize("key", ["log", "message"])
+def test_lines_that_docker_or_a_logger_keeps_as_json_are_lines(key: str) -> None:
+    table = _recorded("2xl40s-busy.table.txt")
+    lines = [json.dumps({key: line + "\n", "stream": "stdout"}) for line in table.split("\n")]
+    assert _whole(parse_smi("\n".join(lines), "h")) == _whole(parse_smi(table, "h"))
