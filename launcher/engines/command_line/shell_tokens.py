@@ -28,6 +28,7 @@ _QUOTED_PLACEHOLDER = re.compile(
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_PATH = re.compile(r"(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])", re.ASCII)
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
+_HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 """Of `$'...'`; others stay as they are written."""
 
@@ -236,8 +237,7 @@ class _WordReader:
         self._check_typographic(char)
         is_assigned = self.current is not None and _ASSIGNED.fullmatch(self.current) is not None
         home = self.values.get("HOME")
-        following = self.text[self.at + 1 : self.at + 2]
-        if char == "~" and (self.current is None or is_assigned) and following in ("", "/", *_SPACE, "\n"):
+        if (self.current is None or is_assigned) and _HOME.match(self.text, self.at):
             self._add(home if isinstance(home, str) else char)
         else:
             self._add(char)
