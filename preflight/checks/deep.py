@@ -289,12 +289,9 @@ def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[P
     """Yield once which ranks reported nothing of a step, and why."""
     hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
     if hosts:
-        why = (
-            f"the run ended in the step {find_hung_step(deep)}"
-            if deep.ended
-            else "the ranks reported nothing"
-        )
-        fix = "repair that, then measure again" if deep.ended else "see the ranks' logs"
+        why, fix = "the ranks reported nothing", "see the ranks' logs"
+        if deep.ended:
+            why, fix = f"the run ended in the step {find_hung_step(deep)}", "repair that, then measure again"
         yield Problem(f"{step} not measured: {why}", fix, "", Severity.UNKNOWN, hosts=hosts)
 
 

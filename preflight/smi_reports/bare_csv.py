@@ -25,7 +25,7 @@ _KINDS = (
     (re.compile(r"\d{3}\.\d{1,3}(?:\.\d{1,3})?"), "driver_version"),
     (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
 )
-ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}}, ?){{0,12}}(?:{NAME}|{_UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
+ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{_UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
 _TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
 

@@ -51,8 +51,7 @@ def _entry(it: "Interpreter", part: ast.FunctionDef | ast.Call, name: str) -> Va
         return (
             it.evaluate(words[name]) if name in words else held.get(name) if isinstance(held, Map) else None
         )
-    for statement in part.body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if isinstance(statement, ast.Assign) and any(getattr(each, "id", "") == name for each in targets):
+    for statement in (each for each in reversed(part.body) if isinstance(each, ast.Assign)):
+        if any(getattr(target, "id", "") == name for target in statement.targets):
             return it.evaluate(statement.value)
     return None

@@ -60,9 +60,8 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
         yield RuleHit(event.place, message, fix, level)
         return
-    beside = re.search(
-        _PLAIN_BESIDE_SCALED, "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
-    )
+    above = "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
+    beside = re.search(_PLAIN_BESIDE_SCALED, above)
     prepared = not beside and len(set(it.notes.get("prepared", ()))) > 1  # more than a loader of data
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
     if (

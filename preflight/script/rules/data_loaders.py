@@ -22,7 +22,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.data_loaders import divides
 from preflight.script.rules.certainty import doubted, doubts_of
-from preflight.script.rules.method_calls import called_of_the_unknown, note_call, owners_of
+from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -208,18 +208,16 @@ def same_order_in_every_epoch(it: "Interpreter", event: ScriptEvent) -> Iterator
 
 
 def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
+    message = "set_epoch is never called: this sampler shuffles every epoch alike"
+    fix = "sampler.set_epoch(epoch) at the start of each epoch"
     for level in (Level.WARNING, Level.INFO):
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
-        if not samplers or called_of_the_unknown(it, "set_epoch", _SET_EPOCH):
-            continue
-        for place in sorted(samplers, key=str):
-            message = "set_epoch is never called: this sampler shuffles every epoch alike"
-            fix = "sampler.set_epoch(epoch) at the start of each epoch"
-            yield RuleHit(place, message, fix, level)
+        if samplers and not has_unknown_call(it, "set_epoch", r"\bset_epoch\b"):
+            for place in sorted(samplers, key=str):
+                yield RuleHit(place, message, fix, level)
 
 
 _ALIKE = "shuffles alike"
-_SET_EPOCH = r"\bset_epoch\b"
 
 
 def _goes_over_again(drawn: Draw) -> bool:

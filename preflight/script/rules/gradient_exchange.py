@@ -33,10 +33,10 @@ def exchanges_gradients(it: "Interpreter") -> bool:
     own = set(_own_names(it))
     for source in it.sources.files():
         nodes = it.sources.parser.nodes(source.tree)
-        passed = set(_asked_of(nodes))
+        ignored = set(_ignored_ids(nodes))
         for node in nodes:
             name = _used_name(node)
-            if name and name not in own and id(node) not in passed and _NAMED.search(name):
+            if name and name not in own and id(node) not in ignored and _NAMED.search(name):
                 return True  # of a collective that is handed on it is not known what it is called with
             if isinstance(node, ast.Call) and _may_exchange(node, own):
                 return True
@@ -62,7 +62,7 @@ def _own_names(it: "Interpreter") -> Iterator[str]:
             yield cls.node.name
 
 
-def _asked_of(nodes: Iterable[ast.AST]) -> Iterator[int]:
+def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """Yield the parts of annotations and of isinstance(), and collectives, which are judged as calls."""
     for node in nodes:
         if isinstance(node, ast.Call):

@@ -29,7 +29,7 @@ def owners_of(it: "Interpreter", method: str) -> set[CodeLocation]:
     return set(it.notes.get(f"owner of {method}", ()))
 
 
-def called_of_the_unknown(it: "Interpreter", method: str, form: str) -> bool:
+def has_unknown_call(it: "Interpreter", method: str, form: str) -> bool:
     """Whether a text of such a form may be another call of a method, whose owner reading does not know.
 
     `form` is compiled where it is needed, which is seldom, and not at each start.

@@ -9,8 +9,8 @@ from preflight.script.interpreter.values import TRUE, Const, Ref, alternatives, 
 from preflight.script.rules.certainty import doubts_of
 from preflight.script.rules.method_calls import (
     UNSEEN,
-    called_of_the_unknown,
     calls_by_owner,
+    has_unknown_call,
     note_call,
     owners_of,
 )
@@ -41,7 +41,7 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
             note_call(it, f"{prefix}{_STEPPED}", scaler.place, event.place)
     elif event.name == "end":
         sure, doubtful = (_left_out(it, f"{prefix}{_STEPPED}", "scale") for prefix in ("", "perhaps "))
-        if (sure or doubtful) and not called_of_the_unknown(it, "scale", _SCALES):
+        if (sure or doubtful) and not has_unknown_call(it, "scale", _SCALES):
             message = "this scaler steps an optimizer, and scale(loss) is never called"
             fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
             yield from _unless_elsewhere(it, sure, doubtful, message, fix)
@@ -92,7 +92,7 @@ def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
             note_call(it, f"{prefix}{_LEFT}", scaler.place, event.place)
     elif event.name == "end":
         sure, doubtful = (_left_out(it, f"{prefix}{_LEFT}", "update") for prefix in ("", "perhaps "))
-        if (sure or doubtful) and not called_of_the_unknown(it, "update", _UPDATES):
+        if (sure or doubtful) and not has_unknown_call(it, "update", _UPDATES):
             message = "this scaler steps an optimizer in a loop, and update() is never called"
             yield from _unless_elsewhere(it, sure, doubtful, message, "scaler.update() after it")
 
@@ -131,7 +131,7 @@ def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
     Where some loss is not scaled, which of the optimizers steps its gradients is not known.
     """
     stepped = owners_of(it, "step")
-    if UNSEEN in stepped or called_of_the_unknown(it, "step", _STEPS):
+    if UNSEEN in stepped or has_unknown_call(it, "step", _STEPS):
         return
     if stepped and it.notes.get("backward of no scaler"):
         return

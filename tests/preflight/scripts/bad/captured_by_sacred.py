@@ -9,6 +9,7 @@ experiment.add_config({"name": "gpt2", "half": False}, precision="fp16")
 
 @experiment.config
 def settings():
+    half = False
     half = True
     lr = 1e-5
 
