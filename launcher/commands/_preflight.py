@@ -66,6 +66,8 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         return run_prolog(hosts, options, read_codes(options.ignore))
     if options.page is not None:
         _check_page(options.page, options)
+    if options.recordings or options.smi_files:
+        options, hosts = _with_further_files(hosts, options), ()
     request = _request(hosts, options)
     preflight_options = PreflightOptions(
         ignore=read_codes(options.ignore) | request.ignore,
@@ -186,18 +188,40 @@ def _answers(
     return None if quiet else TextAnswers()
 
 
-def _saved_outputs(path: Path) -> "tuple[HostFacts, ...]":
-    """Return the facts of each host of a saved output of nvidia-smi. Raises BadInput naming the file."""
+def _labels(paths: tuple[Path, ...]) -> list[str]:
+    """Return a name for each file's host: the file's own, or its directory's where several are alike."""
+    names = [path.stem for path in paths]
+    places = [path.absolute().parent.name for path in paths]
+    return places if len(set(names)) < len(names) and len(set(places)) == len(places) else names
+
+
+def _saved_outputs(path: Path, name: str = "") -> "tuple[HostFacts, ...]":
+    """Return the facts of each host of a saved output of nvidia-smi, of one that it does not name as `name`.
+
+    Raises BadInput naming the file.
+    """
     from preflight.smi_reports import decoded, parse_hosts  # noqa: PLC0415 - only for saved files
 
     piped = str(path) == "-"
-    data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), path.stem)
+    data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), name or path.stem)
     try:
         return parse_hosts(decoded(unpacked(data)), name)
     except DamagedGzipError as damage:
         raise BadInput(f"{name if piped else path}: {damage}", "copy it again, or unpack it first") from None
     except BadInput as refused:
         raise BadInput(f"{name if piped else path}: {refused.message}", refused.fix) from None
+
+
+def _with_further_files(names: tuple[str, ...], options: PreflightCommandOptions) -> PreflightCommandOptions:
+    """Return options with the files that a shell put behind the first (`--from *.json`). Raises BadInput."""
+    option = "--from" if options.recordings else "--from-smi"
+    for name in names:
+        if not Path(name).is_file():
+            raise BadInput(f"{option} judges files, and {name} is none", "leave it out")
+    further = tuple(map(Path, names))
+    if options.recordings:
+        return replace(options, recordings=(*options.recordings, *further))
+    return replace(options, smi_files=(*options.smi_files, *further))
 
 
 def _from_files(
@@ -208,7 +232,8 @@ def _from_files(
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options.smi_files:
-        facts = [host for path in options.smi_files for host in _saved_outputs(path)]
+        files = zip(options.smi_files, _labels(options.smi_files), strict=True)
+        facts = [host for path, name in files for host in _saved_outputs(path, name)]
     else:
         from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 

@@ -83,9 +83,11 @@ def _text(data: bytes) -> str:
         data = unpacked(data)
     except DamagedGzipError as damage:
         raise _UnreadableError(str(damage)) from None
-    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    if encoding != "utf-16" and b"\0" in data[:2]:  # of JSON the first character is one of ASCII
+        encoding = "utf-16-be" if data.startswith(b"\0") else "utf-16-le"
     try:
-        return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+        return data.decode(encoding)
     except UnicodeDecodeError:
         raise _UnreadableError("not a text") from None
 
@@ -100,6 +102,10 @@ def _document(text: str) -> Any:
         if _SMI.search(text):
             fix = "gpulaunch preflight --from-smi FILE"
             raise _UnreadableError("what nvidia-smi printed, and no recording", fix) from None
+        if failure.msg == "Extra data" and text[failure.pos :].lstrip().startswith("{"):
+            raise _UnreadableError(
+                "holds several recordings", f"give each a file of its own; {_FIX}"
+            ) from None
         opened = text.lstrip().startswith("{")
         at_end = text[failure.pos :].count("\n") <= 1 and not text.rstrip().endswith("}")
         if opened and at_end:

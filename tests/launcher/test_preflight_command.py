@@ -1,5 +1,6 @@
 """`gpulaunch preflight`, explain, checks and record as a user types them."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -125,6 +126,29 @@ def test_what_nvidia_smi_prints_can_be_piped() -> None:
         cli, ["preflight", "--from-smi", "-"], input=path.read_bytes(), standalone_mode=False
     )
     assert (result.return_value, words in result.output) == (code, True), result.output
+
+
+def test_files_that_a_shell_puts_behind_the_first_are_judged_too(tmp_path: Path) -> None:
+    first, second = saved(tmp_path), saved(tmp_path, name="other")
+    result = gpulaunch("preflight", "--from", first, second)
+    assert "2 hosts: ok" in result.output
+    refused = gpulaunch("preflight", "--from", first, "node7").exception
+    assert isinstance(refused, BadInput)
+    assert "--from judges files, and node7 is none" in refused.message
+
+
+def test_files_of_one_name_are_hosts_by_their_directories(tmp_path: Path) -> None:
+    packed = gzip.compress(next(path for path, code, _ in FILES if code == 0).read_bytes())
+    paths = [tmp_path / name / "smi.txt.gz" for name in ("node1", "node2")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(packed)
+    result = gpulaunch("preflight", "--from-smi", *map(str, paths))
+    assert result.output.startswith("OK        node[1-2]: 1x"), result.output
+    paths[0].write_bytes(packed[:-20])
+    refused = gpulaunch("preflight", "--from-smi", str(paths[0])).exception
+    assert isinstance(refused, BadInput)
+    assert "gzip, and cut" in refused.message
 
 
 def test_codes_of_every_kind_are_explained_as_json() -> None:

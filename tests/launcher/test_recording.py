@@ -83,7 +83,8 @@ def test_a_recording_is_read_back_whole(tmp_path: Path) -> None:
     [
         ("", "empty"),
         ('{"schema": "gpulaunch.record/1", "facts": {"host": "ti', "cut: it ends"),
-        ('{"a": 1} {"b": 2}', "not JSON"),
+        ('{"a": 1} {"b": 2}', "several recordings"),
+        ('{"a": 1}\n{"b": 2', "several recordings"),
         ("| NVIDIA-SMI 550.90.07   Driver Version: 550.90.07 |\n", "what nvidia-smi printed"),
         ("[1]", "expected an object"),
         ('{"schema": "other/1"}', "schema 'other/1'"),
@@ -102,7 +103,7 @@ def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, text: str, word
     assert "--from-smi FILE" in refusal.value.fix
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-16-le"])
 def test_the_encodings_of_windows_are_read(tmp_path: Path, encoding: str) -> None:
     facts = host(STORY)
     path = tmp_path / "titan.json"
