@@ -90,10 +90,12 @@ def _is_unprepared(it: Interpreter, call: Call) -> bool:
 
 
 def note_forward(it: Interpreter, model: int, call: Call) -> None:
-    """Note that the ranks gather the weights of a model layer by layer, if FSDP shards it."""
+    """Note that all ranks take part: FSDP gathers weights layer by layer, DDP broadcasts buffers."""
     thing = it.thing(model)
     if thing is not None and thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
+    elif thing is not None and thing.get("buffers_of_all") == TRUE:
+        it.emit(ScriptEvent("buffers", call.place, model, call))
 
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:

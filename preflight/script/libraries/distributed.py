@@ -1,5 +1,6 @@
 """torch.distributed: process groups, wrappers around a model, spawned ranks."""
 
+import re
 from collections.abc import Callable
 
 from preflight.script.interpreter.calls import invoke
@@ -20,6 +21,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     text_of,
 )
+from preflight.script.libraries.casts import members
 
 
 def init_process_group(it: Interpreter, call: Call) -> Value:
@@ -50,10 +52,29 @@ def ddp(it: Interpreter, call: Call) -> Value:
     for item in alternatives(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, wrapped=TRUE, inside=TRUE)
+            if (
+                call.get("broadcast_buffers", 4) in (None, TRUE)
+                and not call.open
+                and _normalizes(it, item.id)
+            ):
+                it.change(item.id, buffers_of_all=TRUE)
     it.emit(
         ScriptEvent("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids})
     )
     return model
+
+
+_NORMALIZED = (
+    r"^torch\.nn\.(?:\w*BatchNorm)|^torchvision\.models\.(?:resne[tx]t?\d|wide_resnet|densenet|efficientnet|mobilenet"
+    r"|regnet|shufflenet|mnasnet|googlenet|inception|vgg\d+_bn)"
+)
+"""Layers that keep running means in buffers, and networks of torchvision that have them."""
+
+
+def _normalizes(it: Interpreter, model: int) -> bool:
+    """Whether a model holds batch normalization, whose buffers forward() of DDP broadcasts."""
+    things = [thing for number in members(it, model) if (thing := it.thing(number)) is not None]
+    return any(re.match(_NORMALIZED, text_of(thing.get("__name__")) or "") for thing in things)
 
 
 def fsdp(it: Interpreter, call: Call) -> Value:

@@ -381,7 +381,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
         it.state.wrapped = it.state.wrapped or last == "DistributedDataParallel"
         return call.args[0] if call.args else UNKNOWN
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
-        return it.new(new_model(call.place, Dtype("float32", call.place)))
+        return it.new(new_model(call.place, Dtype("float32", call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
         return _optimizer_of_timm(it, name, call)
     if (

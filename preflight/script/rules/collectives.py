@@ -1,5 +1,6 @@
 """Rule R404: what all ranks must do together, and only rank 0 does."""
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,23 +16,26 @@ if TYPE_CHECKING:
 
 _ALONE = "alone in "
 _OTHERS = "others take part"
+_BESIDE = "named beside its wrapper"
 _OF_ALL = {
     "train": "trainer.train()",
     "evaluate": "trainer.evaluate()",
+    "buffers": "forward() of a model that DDP wraps, which broadcasts its buffers",
     **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP or FSDP wraps"),
 }
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
 """Methods of DeepSpeed's engine that wait for all ranks where ZeRO-3 parts the weights, and not before."""
 
 
-@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "end")
+@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "ddp", "buffers", "end")
 def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
     The others never come: rank 0 waits until the time-out of the process group (10 to 30 minutes), or meets
     them in another operation. So do state_dict() and forward of an FSDP model, accelerator.gather(),
     trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
-    ranks must call. A branch of the other ranks that takes part in one is taken for the counterpart.
+    ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
+    its buffers. A branch of the other ranks that takes part in one is taken for the counterpart.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
@@ -40,12 +44,23 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if event.name == "end":
         yield from () if it.notes.get(_OTHERS) else _waiting(it)
         return
+    if event.name == "ddp" and event.call is not None:
+        it.notes.setdefault(_BESIDE, []).extend(
+            () if _takes_the_name(it, event.call.node) else (event.place,)
+        )
+        return
     if event.name in ("step", "scaler step") and not _is_shared(it, event):
+        return
+    if event.name == "buffers" and (it.notes.get(_BESIDE) or _uses_unwrapped(it)):
         return
     if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
     elif RANK_0 in it.contexts:
-        level = Level.ERROR if it.target.processes and event.what not in _OF_ZERO_3 else Level.WARNING
+        level = (
+            Level.ERROR
+            if it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
+            else Level.WARNING
+        )
         hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
@@ -61,6 +76,31 @@ def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
     return any(thing.get(word) == TRUE for thing in things for word in ("wrapped", "forward_of_all"))
 
 
+def _takes_the_name(it: "Interpreter", wrapping: ast.Call) -> bool:
+    """Whether `model = DDP(model)` or `DDP(Net())` leaves no name for the model as it was."""
+    wrapped = wrapping.args[0] if wrapping.args else wrapping
+    if isinstance(wrapped, ast.Call):
+        return True
+    made = ast.unparse(wrapped)
+    nodes = it.sources.parser.nodes(it.source.tree)
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    named = (node.value for node in assigned if isinstance(node.value, (ast.Name, ast.Attribute)))
+    if made in map(ast.unparse, named):
+        return False  # raw = model
+    return any(node.value is wrapping and made in map(ast.unparse, node.targets) for node in assigned)
+
+
+def _uses_unwrapped(it: "Interpreter") -> bool:
+    """Whether a script takes `.module` out of a model for more than an attribute of it."""
+    trees = [it.sources.parser.nodes(source.tree) for source in it.sources.files()]
+    inner = {id(node.value) for nodes in trees for node in nodes if isinstance(node, ast.Attribute)}
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "module" and id(node) not in inner
+        for nodes in trees
+        for node in nodes
+    )
+
+
 def _waiting(it: "Interpreter") -> Iterator[RuleHit]:
     for name, places in list(it.notes.items()):
         if not name.startswith(_ALONE):
@@ -70,5 +110,6 @@ def _waiting(it: "Interpreter") -> Iterator[RuleHit]:
             when = " under ZeRO-3" if what.removesuffix("()") in _OF_ZERO_3 else ""
             message = f"only rank 0 comes to this {what}, and waits for the others{when}"
             fix = f"call {what} on every rank: move it out of the branch of rank 0"
+            fix = "model.module(batch), which no rank waits for" if what == _OF_ALL["buffers"] else fix
             guards = tuple(dict.fromkeys(it.notes.get(f"guard of {place}", ())))
             yield RuleHit(place, message, fix, Level(level), guards)
