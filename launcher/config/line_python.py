@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from launcher.engines.command_line.records import Environment, ParsedCommand
 from launcher.local.home import at_home
+from launcher.onhost.find_interpreters import CONDAS
 
 
 def find_python_of_line(parsed: ParsedCommand) -> str:
@@ -46,5 +47,6 @@ def _conda_folders(name: str, path: str) -> Iterator[str]:
         yield os.environ["CONDA_PREFIX"]
     roots = [os.environ.get("MAMBA_ROOT_PREFIX", "")]
     roots.append(posixpath.dirname(posixpath.dirname(os.environ.get("CONDA_EXE", ""))))
+    roots += (f"~/{folder}" for folder in CONDAS)  # of a shell that has not run `conda init`
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"

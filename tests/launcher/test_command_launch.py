@@ -159,12 +159,19 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
         ("uv run --project env python train.py", "env/.venv/bin/python"),
         ("pixi run -e gpu python train.py", ".pixi/envs/gpu/bin/python"),
         ("conda activate none && python train.py", ""),
+        ("source miniforge3/bin/activate && python train.py", "miniforge3/bin/python"),
+        ("source miniforge3/bin/activate base && python train.py", "miniforge3/bin/python"),
+        ("source miniforge3/bin/activate llm && python train.py", "miniforge3/envs/llm/bin/python"),
+        ("source miniforge3/bin/activate none && python train.py", ""),
+        ("conda activate llm && python train.py", "miniforge3/envs/llm/bin/python"),
+        ("conda run -n llm python train.py", "miniforge3/envs/llm/bin/python"),
     ],
 )
 def test_a_command_runs_locally_with_the_interpreter_that_it_enters(
     home: Path, line: str, python: str
 ) -> None:
-    for folder in ("env/bin", "env/.venv/bin", ".pixi/envs/gpu/bin"):
+    conda = ("miniforge3/bin", "miniforge3/envs/llm/bin")
+    for folder in ("env/bin", "env/.venv/bin", ".pixi/envs/gpu/bin", *conda):
         (home / folder).mkdir(parents=True)
         (home / folder / "python").touch()
     parsed = build_command_config([line]).command

@@ -154,13 +154,21 @@ def find_environment(words: tuple[Word, ...]) -> Environment | None:
     if name in ("source", ".") and rest:
         target = rest[0].text
         if target.endswith("bin/activate"):
-            return Environment("venv", path=posixpath.dirname(posixpath.dirname(target)) or ".")
+            named = rest[1].text if len(rest) > 1 else "base"
+            return _activated(posixpath.dirname(posixpath.dirname(target)) or ".", named)
         if target == "activate" or posixpath.basename(target) == "activate":
             return Environment("conda", rest[1].text if len(rest) > 1 else "base")
     if name in _CONDAS and rest and rest[0].text in ("activate", "shell"):
         named = rest[1].text if len(rest) > 1 else "base"
         return Environment(name, path=named) if "/" in named else Environment(name, named)
     return None
+
+
+def _activated(prefix: str, named: str) -> Environment:
+    """Return what PREFIX/bin/activate NAME enters: a venv reads no name, conda's own script does."""
+    if named == "base":
+        return Environment("venv", path=prefix)
+    return Environment("conda", path=named if "/" in named else f"{prefix}/envs/{named}")
 
 
 def explain_needless(value: Word) -> str:
