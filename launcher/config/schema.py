@@ -264,7 +264,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     Field(
         "main_port",
         Integer(1, 65535),
-        "Port that ranks meet on; another is used when it is taken.",
+        "Port that ranks meet on; another is used when it is taken, or for a single rank.",
         "29500",
         str(DEFAULT_MAIN_PORT),
     ),

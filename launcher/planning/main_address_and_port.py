@@ -9,6 +9,7 @@ from preflight.decide.decision import DecisionReason
 from preflight.facts.host import HostFacts, Interface, Network, Ports
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
+from preflight.job import DEFAULT_MAIN_PORT
 
 Host = tuple[HostEntry, HostFacts]
 
@@ -116,6 +117,22 @@ def choose_main_port(facts: HostFacts, requested: int, *, needed: bool, avoid: f
             "--port N with a port that is free on it",
         )
     return MainPort(free, f"port {requested} on {facts.host}: {trouble}")
+
+
+def choose_port_of_one_rank(facts: HostFacts, requested: int, *, avoid: frozenset[int]) -> MainPort:
+    """Return a port for a rank that has no launcher and opens the port itself, if its script asks for that.
+
+    Minutes of imports and data may pass before, in which no process holds the port: with the default one, two
+    such runs on a host would meet on it. So it is one of the random free ports of this preflight, unless
+    the user names one. Raises LaunchRefused when no free port is known.
+    """
+    free = () if isinstance(facts.ports, Missing) else facts.ports.free
+    own = next((port for port in free if port not in avoid), None)
+    if requested != DEFAULT_MAIN_PORT or own is None:
+        return choose_main_port(facts, requested, needed=True, avoid=avoid)
+    return MainPort(
+        own, "one rank opens its port when its script asks for it, and another run may do so before"
+    )
 
 
 def _trouble(facts: HostFacts, ports: Ports, port: int) -> str:

@@ -9,6 +9,7 @@ from launcher.engines.base import (
     OWNED_ENV,
     RENDEZVOUS_TIMEOUT_S,
     RUN_DIR,
+    SELECTABLE,
     UNSET,
     Engine,
     NodeSetup,
@@ -26,6 +27,7 @@ from launcher.planning.main_address_and_port import (
     choose_interface,
     choose_main_address,
     choose_main_port,
+    choose_port_of_one_rank,
 )
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
@@ -90,7 +92,7 @@ def decide_launch(
     decision = replace(decision, script_args=edit.args)
     size = sum(len(node.slots) for node in ranks.values())
     address, why_address = choose_main_address(hosts)
-    port = choose_main_port(hosts[0][1], job.main_port, needed=opens_port(engine, size), avoid=avoid_ports)
+    port = _choose_port(hosts[0][1], job, engine, size, avoid_ports)
     world = World(
         run_id=run_id,
         nodes=len(hosts),
@@ -116,6 +118,13 @@ def decide_launch(
     because = (*because, *why_config, *describe_effect_on_cpu(job, ranks.values()), *notes, why_address)
     because = tuple(dict.fromkeys((*because, *port.reasons)))
     return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
+
+
+def _choose_port(facts: HostFacts, job: Job, engine: str, size: int, avoid: frozenset[int]) -> MainPort:
+    needed = opens_port(engine, size)
+    if needed and size == 1 and engine in SELECTABLE:
+        return choose_port_of_one_rank(facts, job.main_port, avoid=avoid)
+    return choose_main_port(facts, job.main_port, needed=needed, avoid=avoid)
 
 
 def build_plan(

@@ -140,6 +140,12 @@ def test_torchrun_is_given_the_real_number_of_ranks_of_each_host() -> None:
         assert not {"PET_RDZV_ID", "PET_*"} - {"PET_*"} & set(node.env)
 
 
+def test_one_rank_has_a_port_of_its_own_unless_the_user_names_one() -> None:
+    assert plan(DDP, titan(1)).main_port == 43210, "other runs of the host are given the default one"
+    assert plan(DDP, titan(1), main_port=29600).main_port == 29600
+    assert plan(DDP, titan(2)).main_port == 29500
+
+
 def test_a_world_of_one_under_torchrun_meets_on_a_port_that_is_free() -> None:
     taken = titan(1)
     assert not isinstance(taken.ports, Missing)
