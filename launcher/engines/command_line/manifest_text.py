@@ -12,7 +12,7 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _KEY = re.compile(
-    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|entrypoint|cmd|env|environment)"
+    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd|env|environment)"
     r"[ \t]*:(?:[ \t]+(?P<value>.*?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
@@ -23,7 +23,7 @@ _PAIR = re.compile(r"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>.*?
 _BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s][^,\]\"]*?)[ \t]*(?=[,\]])")
 _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
-_TEXT_KEYS = ("run", "script", "commands", "cmd")
+_TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _MOST_LINES = 5_000
 _MOST_COMMANDS = 4
 """Of one manifest, whose variables are compared: a master and its workers have the same."""

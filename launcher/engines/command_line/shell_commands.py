@@ -121,7 +121,7 @@ class CommandReader:
             if operator == ")":
                 shell.blocks.take_pattern(self._taken(), shell.values)
         elif words and words[0].text == "[[" and words[-1].text != "]]" and not operator.startswith("<<"):
-            words.append(Word(operator))
+            words += [Word(operator)] if operator != "\n" else []  # a test may continue below
         elif operator == "(" and words and _ARRAY.fullmatch(words[-1].text):
             shell.assign_array(words.pop().text, redirections.array(self.tokens))
             self.has_array = not words
@@ -350,7 +350,8 @@ class CommandReader:
     def _call(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command]:
         """Yield the commands of a function; where the call may not run, what it sets has no value."""
         shell = self.shell
-        is_of_text = "@" not in shell.values and _ARGUMENTS.search(self.text, self.start, self.tokens.at)
+        has_words = any(word.text for word in words[1:]) or "@" in shell.values
+        is_of_text = not has_words and _ARGUMENTS.search(self.text, self.start, self.tokens.at)
         shell.enter_function(None if is_of_text else words[1:])
         shell.returns += 1
         yield from self._replay(shell.functions[words[0].text], shell.blocks.kind, is_certain=runs is True)
