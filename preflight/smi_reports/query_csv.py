@@ -94,8 +94,24 @@ def _rows_tree(lines: list[str], absent: Tree) -> Tree:
         _complete_memory(gpu.get("fb_memory_usage", {}))
         tree["gpu"].append(gpu)
     indexes = [row[names.index("index")].strip() for row in rows[1:]] if "index" in names else []
+    if names[-1] == "memory.total":
+        _mark_cut_total(tree["gpu"])
     tree["gpu"] = _numbered(*_newest(tree["gpu"], indexes), absent)
     return tree
+
+
+def _mark_cut_total(gpus: list[Tree]) -> None:
+    """Mark the memory of the last GPU as cut where it is the start of that of another of its name.
+
+    Without units a number that the end of the file cuts looks like a whole one.
+    """
+    last = gpus[-1] if gpus else {}
+    total, name = str(last.get("fb_memory_usage", {}).get("total", "")), last.get("product_name")
+    for gpu in gpus[:-1]:
+        other = str(gpu.get("fb_memory_usage", {}).get("total", ""))
+        if total and other != total and other.startswith(total) and gpu.get("product_name") == name:
+            last["fb_memory_usage"] = dict.fromkeys(last["fb_memory_usage"], CUT)
+            return
 
 
 def _numbered(gpus: list[Tree], indexes: list[str], absent: Tree) -> list[Tree]:

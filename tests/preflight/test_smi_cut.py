@@ -303,3 +303,13 @@ def test_a_pending_change_of_mig_is_said() -> None:
         (table.replace("Disabled*", "Disabled ") + _EDGE, "False"),
     ):
         assert words in str(gpus_of(parse_smi(text, "h"))[0].mig_enabled)
+
+
+@pytest.mark.parametrize(("end", "total"), [("46068", 46068), ("4606", None), ("4", None)])
+def test_a_total_without_unit_that_is_the_start_of_anothers_is_cut(end: str, total: int | None) -> None:
+    names = "index, name, memory.used, memory.total\n"
+    first, last = gpus_of(parse_smi(f"{names}0, NVIDIA A40, 5, 46068\n1, NVIDIA A40, 3, {end}", "h"))
+    assert not isinstance(first.memory, Missing)
+    assert (None if isinstance(last.memory, Missing) else last.memory.total_mib) == total
+    if total is None:
+        assert "cut" in str(last.memory)
