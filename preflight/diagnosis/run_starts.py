@@ -13,6 +13,7 @@ _TRACKED = re.compile(r"^wandb: Run data is saved locally in \S*?\brun-(\d+_\d+-
 _PROMPT = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?(?:\[[\w.-]{1,40}@[\w.-]{1,60} [^\]]{1,200}\]|[\w.-]{1,40}@[\w.-]{1,60}:[^\s$#]{1,200}) ?[$#] (?!\w+: )\S"
 )
+_TRACED = re.compile(r"\+{1,3} \S.{0,400}?[\s/]([\w.-]{1,80}\.py)\b")
 _USAGE = re.compile(r"^\S+\.py: error: ")
 _LAUNCHED = re.compile(
     r"ChildFailedError|sigkill_handler|local_rank|^srun: |ProcessRaisedException|\bray\b|NCCL|DistBackend|c10d|CalledProcessError"
@@ -52,6 +53,7 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     if len(lines) > _SHORTEST_RUN and of_one:
         start = max(start, _started_alike(lines, failing), _after_ended_process(failing))
     start = start if len(lines) - start >= _SHORTEST_RUN else 0
+    start = max(start, _after_traced_command(lines, failing))
     return max(start, _after_whole_traceback(lines, failing)) if of_one else start
 
 
@@ -89,6 +91,27 @@ def _after_prompt(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         and _PROMPT.match(line.text)
     ]
     return max(typed, default=0)
+
+
+def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return where a shell (`set -x`) shows that it starts a script again that had failed before, 0 where it does not.
+
+    Another script than before may fail because the first one did.
+    """
+    traced = [
+        (line.order, found[1])
+        for line in lines
+        if line.text.startswith("+") and (found := _TRACED.match(line.text))
+    ]
+    before = {script for order, script in traced if order < failing[0].order}
+    return max(
+        (
+            order
+            for order, script in traced
+            if script in before and failing[0].order < order < failing[-1].order
+        ),
+        default=0,
+    )
 
 
 def _after_ended_process(failing: Sequence[Line]) -> int:
