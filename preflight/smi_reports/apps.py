@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections.abc import Iterable
 from typing import Any
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
@@ -23,7 +24,7 @@ def app_rows(text: str) -> list[dict[str, str]] | None:
         asked = _ASKED.search(line)
         if re.match(HEADER, line) or asked:
             names = column_names((asked[1] if asked else line).split(","))
-            rows = _rows(names, lines[at + 1 :]) or rows or []
+            rows = _rows(names, (lines[below] for below in range(at + 1, len(lines)))) or rows or []
     return rows
 
 
@@ -49,12 +50,10 @@ def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:
     return found
 
 
-def _rows(names: list[str], lines: list[str]) -> list[dict[str, str]]:
+def _rows(names: list[str], lines: Iterable[str]) -> list[dict[str, str]]:
     """Return the rows below a line of names, to the first line that is none."""
     found = []
     for line in lines:
-        if re.match(HEADER, line):
-            continue
         values = next(csv.reader([line], skipinitialspace=True), [])
         row = dict(zip(names, map(str.strip, values), strict=False))
         if len(values) != len(names) or not row.get("pid", "").isdigit():

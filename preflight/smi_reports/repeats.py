@@ -23,14 +23,14 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
     A recording that is cut has fewer GPUs than those before it. Raises DifferentHostsError where a GPU of one
     recording is not that of another, by UUID, bus, name or memory; `texts` are those of the trees.
     """
-    ids = [[_identity(gpu) for gpu in _gpus(tree)] for tree in trees]
-    groups = list[list[int]]()
+    ids = [tuple(map(_identity, _gpus(tree))) for tree in trees]
+    groups, group_of = list[list[int]](), dict[tuple[tuple[str, ...], ...], list[int]]()
     for place, each in enumerate(ids):
-        known = next((group for group in groups if all(_are_one(ids[at], each) for at in group)), None)
-        if known is None:
-            groups.append([place])
-        else:
-            known.append(place)
+        if each not in group_of:  # and no list that a loop printed thousands of times
+            known = (group for group in groups if all(_are_one(ids[at], each) for at in group))
+            group_of[each] = next(known, [])
+            groups += [] if group_of[each] else [group_of[each]]
+        group_of[each].append(place)
     if len(groups) > 1:
         raise DifferentHostsError(len(trees), ["\n".join(texts[at] for at in group) for group in groups])
     longest = max(map(len, ids))
@@ -63,7 +63,7 @@ def _mib(holder: Tree) -> int:
     return int(number[0]) if number else 0
 
 
-def _are_one(left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> bool:
+def _are_one(left: tuple[tuple[str, ...], ...], right: tuple[tuple[str, ...], ...]) -> bool:
     """Whether two lists may be of the same GPUs."""
     pairs = zip(left, right, strict=False)
     return not any(_differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
