@@ -51,8 +51,9 @@ def _inner_command(words: Sequence[Word]) -> str:
     if any(text in _SHELLS for text in texts) and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
         return "" if "\n" in text else _short(shlex.quote(text))
-    starts = (at for at, text in enumerate(texts) if _PROGRAM.fullmatch(text) and is_launch(words[at:]))
-    at = next((at for at in starts if is_python(words[at]) or has_launcher(words[at : at + 1])), None)
+    named = (at for at, text in enumerate(texts) if _PROGRAM.fullmatch(text))
+    starts = (at for at in named if is_python(words[at]) or has_launcher(words[at : at + 1]))
+    at = next((at for at in starts if is_launch(words[at : at + 3])), None)
     return _short(" ".join(map(_typed, words[at:]))) if at is not None else ""
 
 
