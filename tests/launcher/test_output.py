@@ -367,8 +367,8 @@ def test_a_line_is_a_line_whatever_a_name_holds(capsys: pytest.CaptureFixture[st
 HIDDEN = """
 import threading
 from launcher.terminal.output import ask_secret
-threading.Thread(target=ask_secret, args=("Passphrase?",), daemon=True).start()
-try:
+try:  # Ctrl-C may come before start() returns
+    threading.Thread(target=ask_secret, args=("Passphrase?",), daemon=True).start()
     threading.Event().wait()
 except KeyboardInterrupt:
     pass
