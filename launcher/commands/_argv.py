@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,9 @@ def _is_script_path(text: str) -> bool:
     """Return whether a text is a script's path with a blank, behind which no program is named."""
     if not _SCRIPT_PATH.fullmatch(text):
         return False
-    from launcher.engines.command_line.parse import names_program  # noqa: PLC0415 - only for such a text
+    import shutil  # noqa: PLC0415 - only for such a text, and so is the next
+
+    from launcher.engines.command_line.parse import names_program  # noqa: PLC0415
 
     first = text.split(maxsplit=1)[0]
     return shutil.which(first) is None and not names_program(first)

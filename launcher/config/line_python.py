@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from launcher.engines.command_line.records import Environment, ParsedCommand
 from launcher.local.home import at_home
-from launcher.onhost.find_interpreters import CONDAS
 
 
 def find_python_of_line(parsed: ParsedCommand) -> str:
@@ -45,6 +44,8 @@ def _conda_folders(name: str, path: str) -> Iterator[str]:
         return
     if name and os.environ.get("CONDA_DEFAULT_ENV") == name and "CONDA_PREFIX" in os.environ:
         yield os.environ["CONDA_PREFIX"]
+    from launcher.onhost.find_interpreters import CONDAS  # noqa: PLC0415 - a program of its own, with what it imports
+
     roots = [os.environ.get("MAMBA_ROOT_PREFIX", "")]
     roots.append(posixpath.dirname(posixpath.dirname(os.environ.get("CONDA_EXE", ""))))
     roots += (f"~/{folder}" for folder in CONDAS)  # of a shell that has not run `conda init`

@@ -33,8 +33,10 @@ ONLY_SOME_RUNS = (
     "preflight.diagnosis.lines",  # a failure
     "preflight.diagnosis.stack_analysis",  # a hang
     "preflight.diagnosis.signatures.table",
+    "concurrent.futures",  # programs of hosts, which gpulaunch takes constants from
     "difflib",  # a mistake
     "preflight.script.interpreter",  # a script to read
+    "shutil",
     "statistics",
     "yaml",  # a run config or a hosts.yaml
 )
