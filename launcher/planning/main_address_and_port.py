@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class MainPort:
-    """The port chosen on the main host; `why` says why it is not the one that was asked for."""
+    """The port chosen on the main host; `reason` says why it is not the one that was asked for."""
 
     port: int
     reason: str = ""
@@ -130,9 +130,8 @@ def choose_port_of_one_rank(facts: HostFacts, requested: int, *, avoid: frozense
     own = next((port for port in free if port not in avoid), None)
     if requested != DEFAULT_MAIN_PORT or own is None:
         return choose_main_port(facts, requested, needed=True, avoid=avoid)
-    return MainPort(
-        own, "one rank opens its port when its script asks for it, and another run may do so before"
-    )
+    why = f"main port {own}, of this run alone: one rank opens its port only when its script asks for that"
+    return MainPort(own, reasons=(DecisionReason(why, facts.host),))
 
 
 def _trouble(facts: HostFacts, ports: Ports, port: int) -> str:

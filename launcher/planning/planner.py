@@ -328,7 +328,7 @@ def _count_changes(job: Job, ranks: dict[str, NodeRanks]) -> Iterator[Change]:
 
 
 def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
-    if port.port == job.main_port:
+    if not port.reason:
         return ()
     return (
         Change(

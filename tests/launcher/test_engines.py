@@ -141,7 +141,10 @@ def test_torchrun_is_given_the_real_number_of_ranks_of_each_host() -> None:
 
 
 def test_one_rank_has_a_port_of_its_own_unless_the_user_names_one() -> None:
-    assert plan(DDP, titan(1)).main_port == 43210, "other runs of the host are given the default one"
+    alone = plan(DDP, titan(1))
+    assert alone.main_port == 43210, "other runs of the host are given the default one"
+    assert not any("port" in change.field for change in alone.changes), "nobody asked for one"
+    assert any(reason.text.startswith("main port 43210, of this run alone") for reason in alone.reasons)
     assert plan(DDP, titan(1), main_port=29600).main_port == 29600
     assert plan(DDP, titan(2)).main_port == 29500
 
