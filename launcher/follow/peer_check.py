@@ -36,13 +36,13 @@ class PeerCheck:
     def __init__(
         self,
         targets: Mapping[str, PeerAddress],
-        knock: ProbePeers,
+        probe: ProbePeers,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`targets` has an address of every host that has one the others may reach, the main host first."""
         self._targets = dict(targets)
-        self._knock = knock
+        self._probe = probe
         self._clock = clock
         self._answers: queue.SimpleQueue[tuple[str, Mapping[str, bool]]] = queue.SimpleQueue()
         self._reaches: set[tuple[str, str]] = set()  # (who asks, whom) when all was well
@@ -104,5 +104,5 @@ class PeerCheck:
 
     def _answer(self, asker: str, hosts: tuple[str, ...]) -> None:
         with suppress(HostError):  # who cannot be asked has said nothing
-            answers = self._knock(asker, tuple(self._targets[host] for host in hosts))
+            answers = self._probe(asker, tuple(self._targets[host] for host in hosts))
             self._answers.put((asker, dict(zip(hosts, answers, strict=True))))
