@@ -44,7 +44,7 @@ ROWS: tuple[Signature, ...] = (
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
     Signature("S73", "terminated", VICTIM, r"^Terminated\b(?! at )|(?<!closing signal )(?<!via )\bSIGTERM\b|" + ended_by_signal(15, "SIGTERM"),
-              "the launcher stopped this rank because another one failed", "look at the rank that failed first", "run", definitive=False),
+              "SIGTERM ended this rank: its launcher, because another one failed, or a scheduler or a person", "look at the rank that failed first; if none did, find who stopped the run (sacct, journalctl)", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
               r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:exited unexpectedly|is killed by signal)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died|background workers are no longer alive|training due to lack of heartbeats"
               r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorUnavailableError|[Aa] worker died or was killed while executing a task|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",
