@@ -188,8 +188,8 @@ def _setting(option: str) -> str:
     """Return `KEY=EXAMPLE` for the key of a run config, holding one value, that an option is named like."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-    from launcher.config.fields import ListOf, MapOf  # noqa: PLC0415 - only for a mistake
     from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415 - only for a mistake
+    from launcher.config.value_types import ListOf, MapOf  # noqa: PLC0415 - only for a mistake
 
     fields = [field for field in CONFIG_KEYS if not isinstance(field.kind, (ListOf, MapOf))]
     names = {field.name.partition("_")[0]: field for field in fields if "_" in field.name}

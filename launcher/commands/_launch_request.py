@@ -8,9 +8,8 @@ from launcher.commands._host_options import SSH, HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.command_config import settle_command
 from launcher.config.disconnect_options import bound_to_step
-from launcher.config.inventory import HostEntry
+from launcher.config.inventory import HostEntry, resolve_rank_counts
 from launcher.config.local_entries import resolve_local_entries
-from launcher.config.rank_counts import resolve_rank_counts
 from launcher.config.restart_options import RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import (

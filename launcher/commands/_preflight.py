@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.commands._preflight_options import PreflightCommandOptions
-from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.config.inventory import LOCALHOST, HostEntry, resolve_rank_counts
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
-from launcher.config.rank_counts import resolve_rank_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
 from launcher.host_checks.fact_cache import FactCache

@@ -29,7 +29,7 @@ from launcher.top.fleet import Fleet
 from launcher.top.frame import summary
 from launcher.top.full_screen import FullScreen, TerminalClosed, can_take_terminal
 from launcher.top.prometheus import write_metrics
-from launcher.top.rows import RowOptions, build_rows, count_totals
+from launcher.top.row_order import RowOptions, build_rows, count_totals
 from launcher.top.table import render_gpu_table, render_run_table
 from launcher.top.views import FleetView
 from preflight.frozen import dataclass

@@ -1,6 +1,6 @@
 """`before_stop:` of a run config: what ranks get, and how long they have, before a run is stopped."""
 
-from launcher.config.fields import Duration, Field, Keyword, Record
+from launcher.config.value_types import Duration, Field, Keyword, Record
 from preflight.frozen import dataclass
 
 SIGNALS = ("TERM", "USR1", "USR2", "INT", "HUP")

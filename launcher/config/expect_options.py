@@ -1,7 +1,7 @@
 """`expect:` of a host in hosts.yaml: what a healthy host has."""
 
-from launcher.config.fields import Duration, Field, FieldType, Integer, ListOf, Number
 from launcher.config.host_fields import MAX_GPUS, VERSIONS
+from launcher.config.value_types import Duration, Field, FieldType, Integer, ListOf, Number
 from preflight.job import Expect
 
 _XIDS = ListOf(Integer(1, 1000))

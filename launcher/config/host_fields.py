@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from launcher.config.fields import MAX_TEXT, Custom, Schema, Text
 from launcher.config.host_ranges import parse_ssh_target
+from launcher.config.value_types import MAX_TEXT, Custom, Schema, Text
 from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
 from launcher.local.home import at_home

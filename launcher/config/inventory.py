@@ -11,9 +11,9 @@ from launcher.config import host_ranges
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_ip, is_plain_host, is_user
 from launcher.config.via_options import Via, check_via
 from launcher.config.yaml_tree import hint_nearest
-from launcher.errors import BadInput
+from launcher.errors import BadInput, ConfigError
 from preflight.frozen import dataclass
-from preflight.job import Expect, GpuRequest
+from preflight.job import Expect, GpuRequest, Job
 
 FILE_NAME = "hosts.yaml"
 LOCALHOST = "localhost"
@@ -183,3 +183,21 @@ def check_entry(entry: HostEntry, *, sent: bool = False) -> str:
 def find_local_python() -> str:
     """Return localhost's interpreter: ours where torch is beside us, else python3 on the PATH."""
     return sys.executable if find_spec("torch") else "python3"
+
+
+def resolve_rank_counts(job: Job, inventory: Inventory) -> Job:
+    """Return the job with `processes_per_host` by host name, where it was given by ranges and groups.
+
+    Raises BadInput for a word that names nothing, and ConfigError for a host that two words give two numbers.
+    """
+    if not isinstance(job.processes_per_host, dict):
+        return job
+    counts: dict[str, int] = {}
+    for word, count in job.processes_per_host.items():
+        for entry in inventory.resolve([word]):
+            if counts.setdefault(entry.name, count) != count:
+                raise ConfigError(
+                    f"processes_per_host: {entry.name} gets {counts[entry.name]} ranks, {count} by {word}",
+                    "name each host once",
+                )
+    return replace(job, processes_per_host=counts)

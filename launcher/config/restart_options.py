@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from launcher.config.fields import (
+from launcher.config.value_types import (
     HOST_WORDS,
     Boolean,
     Duration,

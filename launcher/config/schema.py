@@ -9,7 +9,14 @@ from collections.abc import Callable
 from launcher.config.before_stop_options import BEFORE_STOP
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, MIN_TIMEOUT_S, POLICIES
 from launcher.config.expect_options import EXPECT_KEYS
-from launcher.config.fields import (
+from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
+from launcher.config.host_names import USER_PATTERN
+from launcher.config.on_end_options import END_COMMAND
+from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
+from launcher.config.restart_options import RESTART
+from launcher.config.slurm_options import SLURM
+from launcher.config.sync_options import SyncField
+from launcher.config.value_types import (
     HOST_WORD,
     HOST_WORDS,
     Boolean,
@@ -26,13 +33,6 @@ from launcher.config.fields import (
     Section,
     Text,
 )
-from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
-from launcher.config.host_names import USER_PATTERN
-from launcher.config.on_end_options import END_COMMAND
-from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
-from launcher.config.restart_options import RESTART
-from launcher.config.slurm_options import SLURM
-from launcher.config.sync_options import SyncField
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, hint_nearest
 from launcher.engines.base import SELECTABLE

@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from launcher.config.fields import Duration, Field, Integer, MapOf, Record, Scalar, Text
+from launcher.config.value_types import Duration, Field, Integer, MapOf, Record, Scalar, Text
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
 

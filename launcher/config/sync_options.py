@@ -1,6 +1,6 @@
 """`sync:` of a run config: which tree goes where."""
 
-from launcher.config.fields import Boolean, Field, Integer, ListOf, Record, Schema, Text
+from launcher.config.value_types import Boolean, Field, Integer, ListOf, Record, Schema, Text
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
 

@@ -4,7 +4,7 @@ import posixpath
 import re
 from dataclasses import field
 
-from launcher.config.fields import Custom, Schema
+from launcher.config.value_types import Custom, Schema
 from launcher.config.yaml_tree import YamlNode, hint_nearest
 from preflight.frozen import dataclass
 

@@ -11,7 +11,7 @@ is the script's command line as `python` itself would take it (`SCRIPT args...`,
 `--exec PROGRAM args...` for a program that is not a Python script), so what follows the first word is the
 script's, whatever it looks like.
 - `expected.json` in the run directory is what the ranks must find (see `expected`).
-- GPULAUNCH_MASK=1: rank.py narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
+- GPULAUNCH_MASK=1: rank/ narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 """
 
 import json

@@ -13,7 +13,7 @@ from launcher.top.fleet import Fleet
 from launcher.top.frame import HELP, calculate_table_height, render_frame, render_processes, render_text_page
 from launcher.top.full_screen import FullScreen
 from launcher.top.key_actions import Action, Position, press, settle
-from launcher.top.rows import Row, build_rows
+from launcher.top.row_order import Row, build_rows
 from launcher.top.views import FleetView
 
 _FIRST_S, _FIRST_REFRESH_S = 5.0, 0.3

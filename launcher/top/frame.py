@@ -9,7 +9,7 @@ from launcher.terminal.cell_width import Span, truncate
 from launcher.text import count_noun, format_memory
 from launcher.top.host_monitor import HostState
 from launcher.top.key_actions import Position
-from launcher.top.rows import Row, Totals, count_totals
+from launcher.top.row_order import Row, Totals, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from launcher.top.views import FleetView
 from preflight.leftovers.selection import CleanFilter

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from launcher.top.rows import SORT_KEYS, Row, RowOptions
+from launcher.top.row_order import SORT_KEYS, Row, RowOptions
 from launcher.top.views import HostView
 from preflight.frozen import dataclass
 

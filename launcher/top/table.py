@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from launcher.terminal.cell_width import Span, text_width, truncate
 from launcher.text import one_line, open_console
 from launcher.top import cells
-from launcher.top.rows import Row, RowOptions
+from launcher.top.row_order import Row, RowOptions
 from launcher.top.views import HostView, RunView
 from preflight.frozen import dataclass
 

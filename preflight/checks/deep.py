@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import deep_check
-from preflight.deep.culprits import Culprit, find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.digests import judge_digests
+from preflight.deep.hung_ranks import Culprit, find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.margins import FADE
 from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
 from preflight.deep.measurements import STEP_CODES, DeepRun, RankDeep

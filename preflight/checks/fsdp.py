@@ -24,7 +24,7 @@ def fsdp_wraps_classes_that_exist(job: Job, script: ScriptAnalysis | None) -> It
     named = tuple(_named(job))
     if not named:
         return
-    from preflight.checks.layer_classes import LAYER_CLASSES  # noqa: PLC0415 - only where FSDP wraps by name
+    from preflight.checks.layer_class_names import LAYER_CLASSES  # noqa: PLC0415 - only where FSDP wraps by name
 
     own = () if script is None else script.classes
     for source, name in named:

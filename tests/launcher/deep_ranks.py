@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from launcher.onhost.deep import context, local_steps
+from launcher.onhost.deep import context, single_rank_steps
 from launcher.onhost.deep.devices import CpuDevice
 from launcher.onhost.deep.link_steps import PairMeter
 from launcher.onhost.deep.main import DeepScript
@@ -83,12 +83,12 @@ def _multiplies(said: str, rank: int) -> bool:
 def break_rank(rank: int, faults: dict[str, Any]) -> None:
     """Give this rank its fault."""
     if faults.get("wrong") == rank:
-        true = local_steps.product_digest
+        true = single_rank_steps.product_digest
 
         def wrong(device: Any, seed: int) -> str:
             return hashlib.sha256(true(device, seed).encode()).hexdigest()[:16]
 
-        local_steps.product_digest = wrong
+        single_rank_steps.product_digest = wrong
     if rank in faults.get("link", ()):
         _pace(next(other for other in faults["link"] if other != rank))
     if "silent" in faults:

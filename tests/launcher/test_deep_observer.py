@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from launcher.onhost.deep import observer
+from launcher.onhost.deep.clocks import throttled_s
 from launcher.onhost.deep.context import EVENTS
-from launcher.onhost.deep.processor import throttled_s
 from launcher.rundir.event_schema import validate_event
 
 

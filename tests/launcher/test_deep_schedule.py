@@ -5,8 +5,8 @@ import pytest
 from launcher.deep.targets import DeepOptions
 from launcher.onhost.deep.devices import GIB, GpuDevice
 from launcher.onhost.deep.link_steps import EXCHANGES, FEWEST, PAIR_S, PINGS, REDUCTIONS, REPEATS
-from launcher.onhost.deep.local_steps import COPIES
 from launcher.onhost.deep.schedule import MOST_SUSPECTS, MOST_WITNESSES, pair_rounds
+from launcher.onhost.deep.single_rank_steps import COPIES
 
 # Bytes per second: memory below an A100's, PCIe Gen4 with four GPUs to a switch, no NVLink, 100 Gbit/s.
 MEMORY, HOST_ALONE, HOST_SHARED, WITHIN, BETWEEN = 1.2e12, 20e9, 5e9, 20e9, 10e9

@@ -11,8 +11,8 @@ import yaml
 from click.testing import CliRunner
 
 from launcher.commands.schema import command
-from launcher.config import fields as kinds
 from launcher.config import schema
+from launcher.config import value_types as kinds
 from launcher.config.before_stop_options import BEFORE_STOP_KEYS, BeforeStop
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.inventory import HostEntry

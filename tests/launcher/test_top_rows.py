@@ -8,7 +8,7 @@ from launcher.terminal.cell_width import paint_line, text_width
 from launcher.top.frame import calculate_table_height, render_frame, render_text_page
 from launcher.top.key_actions import Position, press, settle
 from launcher.top.key_decoder import decode_keys
-from launcher.top.rows import RowOptions, build_rows, count_totals
+from launcher.top.row_order import RowOptions, build_rows, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from preflight.leftovers.classify import ProcessClass
 from tests.launcher.test_output import HOSTILE, assert_harmless

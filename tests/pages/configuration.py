@@ -2,11 +2,11 @@
 
 from launcher.config.before_stop_options import BEFORE_STOP_KEYS
 from launcher.config.expect_options import EXPECT_KEYS
-from launcher.config.fields import Field, FieldType
 from launcher.config.restart_options import RESTART_KEYS
 from launcher.config.schema import CONFIG_KEYS, HOST_KEYS, INVENTORY_KEYS
 from launcher.config.slurm_options import SLURM_KEYS
 from launcher.config.sync_options import SYNC_KEYS
+from launcher.config.value_types import Field, FieldType
 
 
 def render_reference() -> str:

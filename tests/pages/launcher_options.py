@@ -13,7 +13,7 @@ from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.composer import VERSION as COMPOSER_VERSION
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED, VERSION
 from launcher.engines.command_line.tables.fabric import FABRIC
-from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
+from launcher.engines.command_line.tables.mpirun_srun import HOROVODRUN, MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 from preflight.frozen import dataclass
 

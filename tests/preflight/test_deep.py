@@ -18,7 +18,7 @@ from launcher.onhost.deep.schedule import (
 )
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
-from preflight.deep.culprits import find_culprits
+from preflight.deep.hung_ranks import find_culprits
 from preflight.deep.measurements import DeviceFacts, RankDeep
 from preflight.deep.pairs import PairVerdict, judge_pairs
 from preflight.deep.peak import compute_gbs, compute_tflops

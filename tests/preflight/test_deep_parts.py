@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from preflight.deep.culprits import find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.digests import judge_digests
+from preflight.deep.hung_ranks import find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.measurements import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
 from preflight.deep.pairs import judge_pairs
 from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, compute_gbs, compute_tflops, is_power_bound

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Callable
 
-from .processor import ProcessorClock, Reading, WallClock
+from .clocks import ProcessorClock, Reading, WallClock
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from .clocks import WallClock
 from .devices import time_once
-from .processor import WallClock
 from .schedule import Pair, pair_rounds, pairs_to_repeat, partner_of
 
 REDUCTIONS = 20

@@ -18,7 +18,9 @@ from typing import Any, Callable
 from .context import ControlGroup, RankPlace, Reporter, StepWatchdog
 from .devices import find_device
 from .link_steps import PairMeter, Pairs, measure_all_reduce
-from .local_steps import (
+from .observer import OPTION, Observer, observe
+from .sensors import Sensors
+from .single_rank_steps import (
     digest_products,
     host_buffers,
     measure_copies,
@@ -26,8 +28,6 @@ from .local_steps import (
     measure_products,
     verify_memory,
 )
-from .observer import OPTION, Observer, observe
-from .sensors import Sensors
 
 JOIN_S = 120.0  # torch's import, the rendezvous and the first communicator
 

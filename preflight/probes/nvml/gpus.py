@@ -6,7 +6,7 @@ from typing import Any
 from ..earlier_facts import Known
 from ..fact import Emit, Json, exception_reason, missing
 from .answers import as_text, fact_nvml, nvml_missing
-from .fields import FIXED_FIELDS, GPU_FIELDS
+from .gpu_fields import FIXED_FIELDS, GPU_FIELDS
 from .library import driver_file_hint
 
 

@@ -5,7 +5,7 @@ import posixpath
 from launcher.engines.command_line import values
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
-from launcher.engines.command_line.tables.prefixes import PREFIXES
+from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.words import Word, require_known
 from launcher.errors import CommandRefused
 
