@@ -74,6 +74,10 @@ class ReplayedConnection(Closing):
         self.name = name
         self._fleet = fleet
 
+    def command_line(self, argv: Iterable[str]) -> str:
+        """See base.Connection."""
+        return " ".join(argv)
+
     def start(self, argv: Iterable[str]) -> "ReplayedSupervisor":
         """See base.Connection."""
         words = tuple(argv)

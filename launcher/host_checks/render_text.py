@@ -34,6 +34,7 @@ _SUBJECTS_SHOWN = 8
 _WIDTH = 9  # of the verdict column
 _FIX_INDENT = _WIDTH + 3
 _WORD = re.compile(r"[\w.-]+")
+_SSH = re.compile(r"\bssh(?:-copy-id)? ")
 _MOST_ROWS = 48  # two screens of a terminal
 _COLUMNS = 120
 _QUIET_SHOWN = 4
@@ -72,7 +73,10 @@ def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
 
 
 def _words(finding: Finding, *, unread: bool) -> tuple[str, str, str]:
-    fix = "" if unread else _without_name(finding.fix, finding.hosts)
+    typed = _SSH.search(finding.fix)  # the options and the address of each host are its own
+    fix = (
+        "" if unread else _without_name(finding.fix[: typed.start()] if typed else finding.fix, finding.hosts)
+    )
     return finding.subject, _without_name(finding.message, finding.hosts), fix
 
 
@@ -94,7 +98,7 @@ def _merge(group: list[Finding]) -> FindingGroup:
     elif len(hosts) > 1 and len(first.hosts) == 1:
         message = _without_name(message, first.hosts, fold_hosts(hosts))
         # ssh takes one host, our commands a range; they cannot read one that was cut
-        takes_range = "ssh -" not in fix and "..." not in fold_hosts(hosts)
+        takes_range = not _SSH.search(fix) and "..." not in fold_hosts(hosts)
         fix = _without_name(fix, first.hosts, fold_hosts(hosts) if takes_range else hosts[0])
     return FindingGroup(
         severity=first.severity,

@@ -30,7 +30,6 @@ from launcher.remote.programs import build_bootstrap_argv, compress_program, rea
 from launcher.remote.shell_errors import explain_no_answer, explain_no_python
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
-from preflight.checks.message_text import ssh_command
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
@@ -135,7 +134,7 @@ def gather_facts(
             deadline = send_agent(stream, request, stay=stay)
             with suppress(IndexError):
                 idle.pop()()
-            document = read_document(stream, connection.name, entry.python, deadline)
+            document = read_document(stream, connection, entry.python, deadline)
             known = None if how.earlier is None else how.earlier(entry)
             facts = decode_document(connection.name, document, request.host, known)
             if how.waiting is not None and stay:
@@ -167,7 +166,7 @@ def query_agent(connection: Connection, python: str, request: AgentRequest) -> H
     Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
     """
     with closing(start_agent(connection, python)) as stream:
-        document = read_document(stream, connection.name, python, send_agent(stream, request))
+        document = read_document(stream, connection, python, send_agent(stream, request))
         return decode_document(connection.name, document, request.host)
 
 
@@ -193,14 +192,14 @@ def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> 
     return deadline
 
 
-def read_document(stream: Stream, host: str, python: str, deadline: float) -> bytes:
+def read_document(stream: Stream, connection: Connection, python: str, deadline: float) -> bytes:
     """Return the answer of an agent that was sent, undecoded. Raises as `query_agent`."""
-    answer, stderr = _Answer(host), bytearray()
+    answer, stderr = _Answer(connection.name), bytearray()
     with released_place(PROGRAM) as wait:
         while True:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise _too_slow(host, answer, bytes(stderr))
+                raise _too_slow(connection, answer, bytes(stderr))
             data = stream.read(min(left_s, _STDERR_TURN_S))
             said = stream.read_stderr()
             answer.pass_over(len(said))
@@ -208,7 +207,7 @@ def read_document(stream: Stream, host: str, python: str, deadline: float) -> by
             if data == b"":
                 status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
                 stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
-                raise _ended_early(host, python, answer, status, bytes(stderr))
+                raise _ended_early(connection, python, answer, status, bytes(stderr))
             document = answer.add(data) if data else None
             if document is not None:
                 wait.note_answer()
@@ -343,18 +342,21 @@ def _decode(host: str, document: bytes, earlier: EarlierFacts | None = None) -> 
         ) from None
 
 
-def _ended_early(host: str, python: str, answer: _Answer, status: int | None, stderr: bytes) -> HostError:
-    refusal = (
-        None if answer.begun else explain_no_answer(host, python, status, stderr=stderr, noise=answer.last)
-    )
-    if refusal is not None:
-        return refusal
+def _ended_early(
+    connection: Connection, python: str, answer: _Answer, status: int | None, stderr: bytes
+) -> HostError:
+    host = connection.name
+    if not answer.begun:
+        noise = answer.last
+        refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise, connection=connection)
+        if refusal is not None:
+            return refusal
     said = last_lines(stderr)
     if status == 0 and not answer.begun:
         message = f"{python} ran nothing of gpulaunch" + (f", but: {answer.noise}" if answer.noise else "")
         fix = (
-            f"{ssh_command(host, python, '-V')} must print a version and ask nothing: a start-up file that"
-            " asks, or a forced command, takes what gpulaunch sends"
+            f"{connection.command_line((python, '-V'))} must print a version and ask nothing:"
+            " a start-up file that asks, or a forced command, takes what gpulaunch sends"
         )
         return AgentProtocolError(host, message, fix)
     if status == _EXIT_BAD_PAYLOAD:
@@ -366,14 +368,14 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
     )
 
 
-def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTimedOut:
+def _too_slow(connection: Connection, answer: _Answer, stderr: bytes) -> AgentTimedOut:
     said = last_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
     load = "is its load or its disk (NFS) the cause? Log in and look"
     # The shell that is to start the agent may wait for ever without a word.
     shell = (
-        f"`{ssh_command(host, 'true')}`: if that is as slow, look at the start-up files of its login shell"
-        " (conda, pyenv, modules) and at the home (NFS); else at load and disks"
+        f"`{connection.command_line(('true',))}`: if that is as slow, look at the start-up files of its"
+        " login shell (conda, pyenv, modules) and at the home (NFS); else at load and disks"
     )
     fix = shell if what == "nothing" else load
-    return AgentTimedOut(host, f"the agent did not answer in time; it sent {what}", fix)
+    return AgentTimedOut(connection.name, f"the agent did not answer in time; it sent {what}", fix)

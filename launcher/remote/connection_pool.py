@@ -59,6 +59,10 @@ class _PooledConnection(Closing):
         """The host's name as the user typed it."""
         return self._name
 
+    def command_line(self, argv: Iterable[str]) -> str:
+        """See base.Connection."""
+        return self._own().command_line(argv)
+
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
     ) -> CommandResult:

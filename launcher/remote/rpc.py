@@ -45,7 +45,7 @@ def call(
         python, read_program_source(program), line_of(request), name=f"{program}.py"
     )
     done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_OUTPUT)
-    return find_answer(done, connection.name, python, name)
+    return find_answer(done, connection.name, python, name, connection)
 
 
 def line_of(document: Mapping[str, Any]) -> bytes:
@@ -53,13 +53,15 @@ def line_of(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document).encode() + b"\n"
 
 
-def find_answer(done: CommandResult, host: str, python: str, name: str) -> dict[str, Any]:
+def find_answer(
+    done: CommandResult, host: str, python: str, name: str, connection: Connection | None = None
+) -> dict[str, Any]:
     """Return the answer of a program that has ended. Raises as `call`."""
     noise, marker, rest = done.stdout.rpartition(_MARKER)
     line, end, _ = rest.partition(b"\n")
     if marker and end:
         return _parsed(line, host, name)
-    raise _unanswered(host, python, name, done.exit_status, done.stderr, noise or done.stdout)
+    raise _unanswered(host, python, name, done.exit_status, done.stderr, noise or done.stdout, connection)
 
 
 class Answers:
@@ -125,9 +127,15 @@ class Answers:
 
 
 def _unanswered(
-    host: str, python: str, name: str, status: int | None, stderr: bytes, noise: bytes
+    host: str,
+    python: str,
+    name: str,
+    status: int | None,
+    stderr: bytes,
+    noise: bytes,
+    connection: Connection | None = None,
 ) -> HostError:
-    refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise)
+    refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise, connection=connection)
     said = last_lines(stderr or noise) or "it said nothing"
     return refusal or AgentProtocolError(host, f"{name} ended without an answer: {said}")
 

@@ -8,7 +8,8 @@ import shlex
 from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
 from launcher.text import last_lines, one_line
-from preflight.checks.message_text import ssh_command
+from launcher.transports.base import Connection
+from preflight.checks.message_text import quote_path
 
 _CANNOT_START = (126, 127)
 _WRONG_USAGE = 2
@@ -16,9 +17,18 @@ _NO_SUCH_OPTION = f"Unknown option: {ISOLATED}"
 
 
 def explain_no_answer(
-    host: str, python: str, status: int | None, *, stderr: bytes, noise: bytes = b""
+    host: str,
+    python: str,
+    status: int | None,
+    *,
+    stderr: bytes,
+    noise: bytes = b"",
+    connection: Connection | None = None,
 ) -> HostError | None:
-    """Return why nothing of ours ran, None where something did; `noise` is what came in its place."""
+    """Return why nothing of ours ran, None where something did; `noise` is what came in its place.
+
+    `connection` is the one to the host, for a command to type.
+    """
     said = last_lines(stderr)
     if status in _CANNOT_START:
         return explain_no_python(host, python, said or f"exit status {status}")
@@ -29,11 +39,15 @@ def explain_no_answer(
     # Every program of ours that fails says why on stderr.
     if status is not None and 0 < status < _CANNOT_START[0] and not said:
         words = last_lines(noise) or "it said nothing"
+        line = (
+            f"{quote_path(python)} -V on {host}"
+            if connection is None
+            else connection.command_line((python, "-V"))
+        )
         return LoginShellDisabled(
             host,
             f"{python} ran nothing of gpulaunch (exit status {status}): {words}",
-            f"check with: {ssh_command(host, python, '-V')};"
-            " an account whose login shell is nologin runs no programs",
+            f"check with: {line}; an account whose login shell is nologin runs no programs",
         )
     return None
 

@@ -36,7 +36,12 @@ def send_request(
     except protocol.ProtocolError as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None
     refusal = explain_no_answer(
-        connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.preamble
+        connection.name,
+        python,
+        done.exit_status,
+        stderr=done.stderr,
+        noise=reader.preamble,
+        connection=connection,
     )
     said = last_lines(done.stderr or reader.preamble)
     words = f"{python} gave no answer (exit status {done.exit_status})"

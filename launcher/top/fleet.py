@@ -94,6 +94,7 @@ class _HeldConnection(Closing):
 
     def __init__(self, held: Connection) -> None:
         self.name = held.name
+        self.command_line = held.command_line
         self.run = held.run
         self.start = held.start
 

@@ -41,6 +41,7 @@ class Endpoint:
     via: Via | None = None
     base: "Endpoint | None" = None
     own_command: bool = False  # the words of `via` are from the user's own hosts.yaml
+    ssh_words: tuple[str, ...] = ()  # options and destination by which OpenSSH reaches it
 
 
 Prompt = Callable[[str], str]
@@ -123,6 +124,9 @@ class Connection(Protocol):
     @property
     def name(self) -> str:
         """The host's name as the user typed it."""
+
+    def command_line(self, argv: Iterable[str]) -> str:
+        """Return what a person types into a local shell to run argv on the host, for messages."""
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.local.fanout_patience import PROGRAM, released_place
 from launcher.transports.base import Closing, CommandResult, Stream
+from preflight.checks.message_text import quote_path
 
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
@@ -33,6 +34,10 @@ class KillableConnection(Closing):
     def name(self) -> str:
         """The host's name as the user typed it."""
         return self._name
+
+    def command_line(self, argv: Iterable[str]) -> str:
+        """Return the words themselves; see the contract."""
+        return " ".join(map(quote_path, argv))
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20

@@ -59,6 +59,11 @@ class Prefix:
             return tuple(fill_places(word, "", text) for word in self.words)
         return (*self.words, program, *rest)
 
+    def plain_argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the argv as a person writes it, without a shell where none is needed."""
+        needs_shell = command[0].startswith("~/") or any("{command}" in word for word in self.words)
+        return self.argv(command) if needs_shell else (*self.words, *command)
+
 
 class PrefixConnection(Closing):
     """A host behind a prefix; see `base.Connection` for the contract. It owns the connection it runs over."""
@@ -72,6 +77,10 @@ class PrefixConnection(Closing):
     def name(self) -> str:
         """The host's name as the user typed it."""
         return self._name
+
+    def command_line(self, argv: Iterable[str]) -> str:
+        """Return the prefix with the command; see the contract."""
+        return self._base.command_line(self._prefix.plain_argv(tuple(argv)))
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20

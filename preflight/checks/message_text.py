@@ -11,13 +11,6 @@ def quote_path(path: str) -> str:
     return home + (shlex.quote(path) if path else "")
 
 
-def ssh_command(host: str, *words: str) -> str:
-    """Return `ssh HOST WORDS`; two shells read it, the local one and the one of the host."""
-    there = " ".join(map(quote_path, words))
-    plain = all(quote_path(word) == word for word in words)
-    return f"ssh {shlex.quote(host)} {there if plain else shlex.quote(there)}"
-
-
 def round_duration(seconds: float) -> str:
     """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):

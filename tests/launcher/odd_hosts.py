@@ -76,6 +76,9 @@ class Host(Connection):
     def name(self) -> str:
         return "a"
 
+    def command_line(self, argv: Any) -> str:
+        return " ".join(argv)
+
     def run(self, argv: Any, **options: Any) -> CommandResult:
         del argv, options
         return CommandResult(0, self._data, b"")

@@ -136,7 +136,12 @@ def test_megabytes_of_noise_before_the_answer_are_not_kept() -> None:
             return b""
 
     tracemalloc.start()
-    document = read_document(cast("Stream", Noisy()), "titan", "python3", time.monotonic() + 60)
+    document = read_document(
+        cast("Stream", Noisy()),
+        LocalConnection(Endpoint("titan", "local", "")),
+        "python3",
+        time.monotonic() + 60,
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert document == b"{...}"

@@ -10,7 +10,13 @@ import pytest
 from launcher.commands._preflight_report import shorten_error
 from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
-from launcher.errors import ConnectionTimedOut, HostError, LaunchRefused, NameNotResolved
+from launcher.errors import (
+    AuthenticationFailed,
+    ConnectionTimedOut,
+    HostError,
+    LaunchRefused,
+    NameNotResolved,
+)
 from launcher.host_checks.evaluation import LaunchPreview, PreflightResult, evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
@@ -51,6 +57,16 @@ def test_equal_hosts_that_are_well_are_one_line() -> None:
     lines = text(result_of({f"l40s-{i:02}": {} for i in range(1, 8)})).splitlines()
     assert lines[0].startswith("OK        l40s-[01-07]: 2x NVIDIA L40S, driver 595.80, torch 2.13.0+cu130")
     assert lines[-1] == "7 hosts: ok"
+
+
+def test_hosts_with_an_ssh_command_each_are_one_finding_with_the_command_of_the_first() -> None:
+    fix = "is root the right user? Else: ssh-copy-id -p {} root@192.0.2.1"
+    errors: dict[str, HostError] = {
+        f"n{i}": AuthenticationFailed(f"n{i}", "not let in", fix.format(40000 + i)) for i in range(1, 5)
+    }
+    said = text(result_of({}, errors))
+    assert "HOST007 on n[1-4]: not let in" in said
+    assert said.count("ssh-copy-id") == said.count("ssh-copy-id -p 40001 root@") == 1
 
 
 def test_equal_findings_are_folded_over_hosts() -> None:

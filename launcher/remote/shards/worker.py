@@ -104,7 +104,7 @@ def _ask(
         connection = held.enter_context(opener(entry))
         stream = held.enter_context(closing(start_agent(connection, entry.python)))
         deadline = send_agent(stream, request_of_host, stay=targets is not None)
-        document = read_document(stream, connection.name, entry.python, deadline)
+        document = read_document(stream, connection, entry.python, deadline)
         answered = time.time()
         reach = () if targets is None else probe_from(entry, _next_program(stream), targets)
         return HostAnswer(number, document, answered, reach)

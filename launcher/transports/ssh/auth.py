@@ -23,6 +23,7 @@ from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts
 from launcher.transports.ssh.certificates import certified_key
 from launcher.transports.ssh.key_agent import AGENT_TIMEOUT_S, KeyAgent
+from launcher.transports.ssh.ssh_command import ssh_copy_id
 from preflight.frozen import dataclass
 
 DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
@@ -364,7 +365,7 @@ def _add_key(endpoint: Endpoint, attempts: _Attempts) -> str:
     """Return what adds a key to the account; ssh-copy-id itself logs in, by a password."""
     if attempts.methods and not set(_BY_SECRET).intersection(attempts.methods):
         return f"have yours added to ~{endpoint.user}/.ssh/authorized_keys on the host"
-    return f"add yours: ssh-copy-id -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+    return f"add yours: {ssh_copy_id(endpoint)}"
 
 
 def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:

@@ -21,6 +21,7 @@ from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
 from launcher.transports.ssh.jump_hosts import Opened, SharedJumps, do_nothing, jump_error, open_through
 from launcher.transports.ssh.known_hosts import HostKeys
+from launcher.transports.ssh.ssh_command import ssh_line
 from launcher.transports.ssh.transport import ChannelSocket, SshTransport, connection_lost
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError.
@@ -41,6 +42,10 @@ class SshConnection(Closing):
     def name(self) -> str:
         """The host's name as the user typed it."""
         return self._endpoint.name
+
+    def command_line(self, argv: Iterable[str]) -> str:
+        """Return `ssh HOST COMMAND`; see the contract."""
+        return ssh_line(self._endpoint.ssh_words, argv)
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20

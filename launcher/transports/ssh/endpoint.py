@@ -19,6 +19,7 @@ from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOpti
 from launcher.transports.command_consent import is_users_own
 from launcher.transports.ssh.config_parser import ConfigLine, lookup
 from launcher.transports.ssh.config_values import Tokens, seconds
+from launcher.transports.ssh.ssh_command import ssh_words
 
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
 
@@ -108,6 +109,8 @@ def _endpoint(
     tokens = Tokens(alias, address, str(port), user, _text(values, "hostkeyalias"))
     jump = entry.jump or _jump(values, tokens)
     agent = _paths(values, "identityagent", tokens)
+    hops = _hops(jump, entry, inventory, ssh_config, (*behind, entry.name))
+    key = inventory.identity_file or entry.identity_file
     return Endpoint(
         name=entry.name,
         transport="ssh",
@@ -116,7 +119,7 @@ def _endpoint(
         user=user,
         identity_files=_identity_files(entry, inventory, values, tokens),
         certificate_files=_every_path(values, "certificatefile", tokens),
-        jumps=_jumps(jump, entry, inventory, ssh_config, (*behind, entry.name)),
+        jumps=_in_order(hops),
         proxy_command="" if jump else _proxy_command(values, tokens),
         known_hosts_files=_known_hosts_files(values, "userknownhostsfile", tokens),
         system_known_hosts_files=_known_hosts_files(values, "globalknownhostsfile", tokens),
@@ -126,6 +129,7 @@ def _endpoint(
         hash_known_hosts=_text(values, "hashknownhosts").lower() in ("yes", "true"),
         host_key_alias=tokens.in_text(tokens.key_alias),
         connect_timeout_s=_connect_timeout_s(values),
+        ssh_words=ssh_words(entry, key, hops if entry.jump else (), in_config=bool(values)),
     )
 
 
@@ -147,14 +151,14 @@ def _new_host_keys(values: _Values) -> NewHostKeys:
     return _STRICT[word]
 
 
-def _jumps(
+def _hops(
     jump: tuple[str, ...],
     entry: HostEntry,
     inventory: Inventory,
     ssh_config: Path | None,
     behind: tuple[str, ...],
 ) -> tuple[Endpoint, ...]:
-    """Resolve each hop as a host of its own; the first hop's own jumps, if it has any, come before it."""
+    """Resolve each hop as a host of its own."""
     if not jump or jump[0].lower() == "none":
         return ()
     if len(behind) > _DEEPEST_JUMP:
@@ -167,9 +171,13 @@ def _jumps(
             raise ConfigError(f"{entry.name}: jump host {word!r}: {failure.message}") from None
         if hop_entry.name in behind:
             continue  # `Host * / ProxyJump bastion` names the bastion for itself too; ssh passes over that
-        hop = _endpoint(hop_entry, inventory, ssh_config, behind)
-        hops += (*(hop.jumps if not hops else ()), replace(hop, jumps=()))
+        hops.append(_endpoint(hop_entry, inventory, ssh_config, behind))
     return tuple(hops)
+
+
+def _in_order(hops: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """Return the hops as they are dialled; the first hop's own jumps, if it has any, come before it."""
+    return (*(hops[0].jumps if hops else ()), *(replace(hop, jumps=()) for hop in hops))
 
 
 def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:

@@ -18,6 +18,10 @@ class StepConnection(KillableConnection):
         self._step = step
         self._node = node
 
+    def command_line(self, argv: Iterable[str]) -> str:
+        """Return `srun` on the node, for a shell of the job; see the contract."""
+        return f"srun --overlap -N1 -n1 -w {self._node} {super().command_line(argv)}"
+
     def start(self, argv: Iterable[str]) -> StepStream:
         """Start in a session of its own and stream."""
         words = tuple(argv)
