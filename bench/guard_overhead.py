@@ -1,15 +1,17 @@
 """What the guard costs on the CPU, on a step of templates/paper_r64.py.
 
-    OMP_NUM_THREADS=1 python bench/guard_overhead.py [--steps 200]
+    python -m bench.guard_overhead [--steps 200]
 
 Two answers, both in CPU time, so that a busy machine changes little. *Inside*: what is spent in the guard's
 own code per step, from a guard whose every entry is timed. *Side by side*: the same training with the guard
-switched on and off in turns, medians of the steps.
+switched on and off in turns, medians of the steps. Torch takes one thread: two that share a busy core spin
+while they wait for each other, which took twelve times the CPU of a step and hid the guard in it.
 """
 
 import argparse
 import importlib.util
 import json
+import os
 import runpy
 import statistics
 import sys
@@ -98,6 +100,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--switch-every", type=int, default=1, help="steps with, then without the guard")
     options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"  # torch reads it when it is imported
     reports: list[Any] = []
     with tempfile.TemporaryDirectory() as run_dir:
         module = load_guard(Path(run_dir))

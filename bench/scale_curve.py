@@ -1,12 +1,13 @@
 """The curve of many hosts: CPU, wall time and memory of a preflight, of pdsh, clush, ansible and pyinfra.
 
     python -m bench.scale_curve [--hosts 100 300 1000 3000 10000] [--others-up-to 1000] [--tools DIR]
+        [--plot docs/scale.svg]
 
 All reach one sshd of this machine under many names, 64 at a time. The others run `true`; gpulaunch sends its
 agent, reads the facts of 8 GPUs, lets each host connect to the main host, judges and reports (bench/fleet.py
 answers for the hosts). A tool that is in neither PATH nor --tools has a row of its own. CPU is user + system
 of the client with its own processes (ssh, shards). Memory is the greatest sum of proportional set sizes over
-these processes. Writes docs/scale.svg and prints a table.
+these processes. Prints a table; with --plot it draws the curve, too.
 """
 
 import argparse
@@ -21,12 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.common import ROOT, as_installed
+from bench.common import as_installed
 from bench.fleet import fleet
 from bench.loopback import Loopback
 from bench.plot import Series, chart
 
-PLOT = ROOT / "docs" / "scale.svg"
 _POLL_S = 0.2
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -59,8 +59,8 @@ def main() -> int:
                     print(_row(rows[-1]), flush=True)
                 else:
                     print(f"| {tool} | {hosts} | not measured (--others-up-to) |", flush=True)
-    PLOT.write_text(draw(rows))
-    print(f"written: {PLOT}")
+    if arguments.plot:
+        arguments.plot.write_text(draw(rows))
     return 0
 
 
@@ -188,6 +188,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--others-up-to", type=int, default=1000, help="hosts, for all tools but gpulaunch")
     parser.add_argument("--width", type=int, default=64, help="hosts at once; 0: gpulaunch's own default")
     parser.add_argument("--tools", type=Path, help="a directory with ansible and pyinfra, before PATH")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="where to draw the curve, as SVG")
     return parser.parse_args()
 
 
