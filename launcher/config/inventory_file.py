@@ -11,7 +11,7 @@ from typing import Any
 from launcher.config import host_ranges
 from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, is_host
-from launcher.config.inventory import ALL, FILE_NAME, LOCALHOST, HostEntry, Inventory
+from launcher.config.inventory import ALL, FILE_NAME, LOCALHOST, HostEntry, Inventory, find_local_python
 from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
@@ -102,6 +102,8 @@ class _Reader:
         if "via" in values and values["via"].kind == NO_VIA:
             values["via"] = None
         entry = HostEntry(name, **values, alias=name)
+        if entry.is_local and "python" not in values:
+            entry = replace(entry, python=find_local_python())
         expected = local_interpreter_expected(entry.python) if entry.is_on_this_machine else ""
         if expected:
             self._mistake(

@@ -135,6 +135,22 @@ def test_localhost_needs_no_ssh_and_takes_no_defaults(cluster: Inventory) -> Non
     assert entry.python in (sys.executable, "python3")
 
 
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        ("hosts: {localhost: {}}", sys.executable),  # torch is beside us
+        ("hosts: {localhost: }", sys.executable),
+        ("defaults: {python: /d}\nhosts: {localhost: {python: /usr/bin/python3}}", "/usr/bin/python3"),
+        ("hosts: {localhost: {via: {docker: train}}}", "python3"),
+    ],
+)
+def test_localhost_that_is_listed_has_the_interpreter_of_one_that_is_not(
+    tmp_path: Path, text: str, python: str
+) -> None:
+    (entry,) = load(tmp_path, text).resolve(["localhost"])
+    assert entry.python == python
+
+
 def test_localhost_with_an_address_is_a_host_like_others(tmp_path: Path) -> None:
     (entry,) = load(tmp_path, "hosts: {localhost: {address: 127.0.0.1, port: 2200}}").resolve(["localhost"])
     assert not entry.is_local

@@ -89,6 +89,16 @@ def test_a_name_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path:
     assert caught.value.fix == 'did you mean "titan" of hosts.yaml?'
 
 
+def test_a_jump_host_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("")
+    entry = HostEntry("titan", "127.0.0.1", jump=("ada@bastoin.invalid",))
+    bastion = HostEntry("bastion.invalid", "127.0.0.1")
+    inventory = Inventory(hosts={one.name: one for one in (entry, bastion)})
+    with pytest.raises(NameNotResolved) as caught:
+        opener_for(inventory, OpenOptions(), tmp_path / "config")(entry)
+    assert caught.value.fix == 'did you mean "bastion.invalid" of hosts.yaml?'
+
+
 def test_localhost_needs_no_ssh(tmp_path: Path) -> None:
     assert merged(tmp_path, "", HostEntry("localhost")).transport == "local"
 

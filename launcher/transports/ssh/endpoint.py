@@ -45,8 +45,8 @@ def opener_for(
         try:
             return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
         except NameNotResolved as error:
-            guesses = not entry.in_inventory and next(unresolved) < _MOST_GUESSES
-            near = inventory.suggest(entry.alias) if guesses else ""
+            name = _unlisted_name(entry, inventory, error)
+            near = inventory.suggest(name) if name and next(unresolved) < _MOST_GUESSES else ""
             if not near:
                 raise
             raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
@@ -56,6 +56,15 @@ def opener_for(
             raise DescriptorsExhausted(entry.name) from None
 
     return opener
+
+
+def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolved) -> str:
+    """Return the name that was not found, where hosts.yaml does not list it: a jump host's or the host's."""
+    for word in entry.jump:
+        if error.detail.startswith(f"jump host {word}:"):
+            hop = inventory.lookup(word.removeprefix("ssh://"))
+            return "" if hop.in_inventory else hop.alias
+    return "" if entry.in_inventory else entry.alias
 
 
 def build_endpoint(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:
