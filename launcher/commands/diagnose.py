@@ -6,6 +6,7 @@ import click
 
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
+from launcher.follow.failure_diagnosis import with_run_commands
 from launcher.local.own_modules import own_modules
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
 from launcher.rundir.log_files import LAST, find_local_run, list_runs_without_end, read_logs
@@ -43,6 +44,8 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     open_ended = list_runs_without_end(logs, runs)
     found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))
+    if all(not Path(word).exists() and is_run_name(word) for word in logs):
+        found = with_run_commands(found)
     if as_json:
         echo_json({**encode_diagnosis(found, read), "without_end": open_ended, "exit_code": int(ExitCode.OK)})
         return

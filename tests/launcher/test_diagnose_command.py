@@ -140,6 +140,16 @@ def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert cause["evidence"][0]["source"] == "titan/rank-3.log"
 
 
+def test_a_run_is_started_again_by_gpulaunch_and_what_another_log_ran_by_python(tmp_path: Path) -> None:
+    runs = a_run(tmp_path)
+    log = runs / "paper-20260301-100000-ab12cd" / "titan" / "rank-3.log"
+    log.write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    of_run = json.loads(gpulaunch("diagnose", "paper-2026", "--logs", str(runs), "--json").output)
+    of_file = json.loads(gpulaunch("diagnose", str(log), "--json").output)
+    assert of_run["causes"][0]["command"] == "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"
+    assert of_file["causes"][0]["command"] == "CUDA_LAUNCH_BLOCKING=1 python train.py"
+
+
 def test_the_name_of_runs_is_the_newest_of_them(tmp_path: Path) -> None:
     runs = a_run(a_run(tmp_path), newest := "paper-20260302-100000-ab12ce")
     printed = gpulaunch("diagnose", "paper", "--logs", str(runs)).output.splitlines()

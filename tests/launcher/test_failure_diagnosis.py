@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
-from launcher.follow.failure_diagnosis import add_diagnosis
+import pytest
+
+from launcher.follow.failure_diagnosis import add_diagnosis, with_run_commands
 from launcher.follow.outcome import Outcome
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore
+from preflight.diagnosis.result import Cause, Diagnosis, Evidence
 from tests.launcher.run_events import GOOD, failed, over
 
 OOM = b"""Traceback (most recent call last):
@@ -49,3 +52,24 @@ def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
     outcome = diagnosed(tmp_path, OOM, over(*GOOD))
     assert outcome.cause.diagnosis is None
     assert encode_outcome(outcome)["diagnosis"] is None
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("CUDA_LAUNCH_BLOCKING=1 python train.py", "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"),
+        ("python -X faulthandler train.py", "gpulaunch run ... --set env.PYTHONFAULTHANDLER=1"),
+        ("python -m pip install ninja", "python -m pip install ninja"),
+    ],
+)
+def test_variables_for_a_script_are_variables_of_the_run(command: str, expected: str) -> None:
+    evidence = (Evidence(1, 0, "x", "", "b"),)
+    cause = Cause("S38", "slug", "certain", "cause", "fix", evidence, "", 0, "b", command)
+    (got,) = with_run_commands(Diagnosis("slug", (cause,), ())).causes
+    assert got.command == expected
+
+
+def test_a_failed_run_names_the_option_that_sets_a_variable_for_its_ranks(tmp_path: Path) -> None:
+    log = b"RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    document = encode_outcome(diagnosed(tmp_path, log, failed()))["diagnosis"]
+    assert document["causes"][0]["command"] == "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"
