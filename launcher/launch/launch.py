@@ -15,6 +15,7 @@ from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
+from launcher.planning.run_record import list_run_ids
 from launcher.rundir.run_id import make_run_id
 from launcher.terminal.screen import Screen
 from preflight.checks.finding import Finding, Severity, blocks_launch
@@ -43,7 +44,7 @@ class CheckedLaunch:
         plan = build_plan(
             hosts,
             self.launch.job,
-            run_id=make_run_id(self.launch.job.name),
+            run_id=make_run_id(self.launch.job.name, list_run_ids()),
             script=self.script,
             sent=self.launch.sent,
             findings=self.result.findings,

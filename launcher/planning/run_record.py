@@ -269,6 +269,11 @@ def delete_run_record(run_id: str) -> None:
     path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
+def list_run_ids() -> tuple[str, ...]:
+    """Return the ids of the launches that this machine remembers, without a look at them."""
+    return tuple(path.stem for path in records_dir().glob("*.json")) if records_dir().is_dir() else ()
+
+
 def read_run_records() -> dict[str, RunRecord]:
     """Return the launches that this machine remembers, by run id."""
     found: dict[str, RunRecord] = {}

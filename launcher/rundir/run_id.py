@@ -3,11 +3,14 @@
 import os
 import re
 import time
+from collections.abc import Iterable
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _CHANCE = re.compile(r"[0-9a-f]{6}", re.ASCII)
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}"
 _FORM = re.compile(_NAME + r"-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
+_STAMP = "%Y%m%d-%H%M%S"
+_DAY_S = 86400.0
 RUN_NAME_RULE = "at most 40 letters, digits and _ . - that neither start nor end with . or -"
 
 
@@ -16,13 +19,28 @@ def is_run_name(word: str) -> bool:
     return re.fullmatch(_NAME, word, re.ASCII) is not None and word == word.rstrip("-.")
 
 
-def make_run_id(name: str) -> str:
-    """Return a name for a run: what, when, and enough chance for two in one second."""
+def make_run_id(name: str, earlier: Iterable[str] = ()) -> str:
+    """Return a name for a run: what, when, and enough chance for two in one second.
+
+    It sorts behind the `earlier` ids of the last day, also after the clock was set back, as in autumn.
+    """
     safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
     chance = os.urandom(3).hex()
     while chance.isdecimal():  # it names the run too, and digits alone are the id of a Slurm job
         chance = os.urandom(3).hex()
-    return f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{chance}"
+    return f"{safe}-{_stamp(time.time(), earlier)}-{chance}"
+
+
+def _stamp(now: float, earlier: Iterable[str]) -> str:
+    stamp, tomorrow = (time.strftime(_STAMP, time.localtime(at)) for at in (now, now + _DAY_S))
+    latest = max((each for each in map(format_start, earlier) if stamp <= each < tomorrow), default="")
+    if not latest:
+        return stamp
+    try:
+        following = time.mktime(time.strptime(latest, _STAMP)) + 1.0
+    except (ValueError, OverflowError):
+        return stamp
+    return time.strftime(_STAMP, time.localtime(following))
 
 
 def is_run_id(word: object) -> bool:

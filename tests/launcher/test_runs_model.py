@@ -1,6 +1,7 @@
 """What hosts tell of runs, put together: conditions, progress, choosing, the record of a launch."""
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.planning.run_record import build_run_record, read_record
-from launcher.rundir.run_id import make_run_id, names_run
+from launcher.rundir.run_id import format_start, make_run_id, names_run
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.logs import LogSelection, parse_since
 from launcher.runs.progress import PrintedProgress, read_progress
@@ -153,6 +154,22 @@ def test_a_run_is_named_by_its_first_characters_or_its_last_part(word: str, mean
 
 def test_the_last_part_of_a_run_is_never_the_id_of_a_slurm_job() -> None:
     assert not any(make_run_id("job").rpartition("-")[2].isdecimal() for _ in range(300))
+
+
+def test_a_run_sorts_behind_those_that_a_clock_which_was_set_back_has_named() -> None:
+    def stamp(ahead_s: float) -> str:
+        return time.strftime("%Y%m%d-%H%M%S", time.localtime(time.time() + ahead_s))
+
+    earlier = [
+        f"b-{stamp(3000.0)}-4fc2de",
+        f"a-{stamp(3600.0)}-4fc2de",
+        "other",
+        "job-99999999-999999-4fc2de",
+    ]
+    named = make_run_id("job", earlier)
+    assert format_start(earlier[1]) < format_start(named) < stamp(3602.0 + 60.0)
+    behind_a_year = [f"a-{stamp(366 * 86400.0)}-4fc2de", f"a-{stamp(-3600.0)}-4fc2de"]
+    assert format_start(make_run_id("job", behind_a_year)) <= stamp(0.0)
 
 
 def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
