@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from bench.fleet import Recorded, fleet
-from bench.scale_curve import client_environment
+from bench.scale_curve import client_environment, compile_client
 from launcher.errors import NameNotResolved
 from launcher.host_checks import collection
 from launcher.remote.shards import client
@@ -44,11 +44,13 @@ def main() -> int:
     if arguments.role == "client":
         return _be_client(arguments.kind, arguments.options)
     print("| hosts | exit code | CPU, s | CPU for each host, ms | memory, MiB | threads | descriptors |")
-    for hosts in sorted(arguments.hosts):
-        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
-            env = client_environment(Path(folder), loopback, None)
-            command = ["preflight", "-i", str(loopback.inventory), *arguments.options, "all"]
-            print(_measure(hosts, arguments.kind, command, env, arguments.keep), flush=True)
+    with tempfile.TemporaryDirectory() as bytecode:
+        compile_client(Path(bytecode))
+        for hosts in sorted(arguments.hosts):
+            with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
+                env = client_environment(Path(folder), loopback, Path(bytecode))
+                command = ["preflight", "-i", str(loopback.inventory), *arguments.options, "all"]
+                print(_measure(hosts, arguments.kind, command, env, arguments.keep), flush=True)
     return 0
 
 

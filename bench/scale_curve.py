@@ -7,7 +7,8 @@ All reach one sshd of this machine under many names, 64 at a time. The others ru
 agent, reads the facts of 8 GPUs, lets each host connect to the main host, judges and reports (bench/fleet.py
 answers for the hosts). A tool that is in neither PATH nor --tools has a row of its own. CPU is user + system
 of the client with its own processes (ssh, shards). Memory is the greatest sum of proportional set sizes over
-these processes. Prints a table; with --plot it draws the curve, too.
+these processes, threads and descriptors are the most at one time. Prints a table; with --plot it draws the
+curve, too.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,7 @@ class Measured:
     wall_s: float
     memory_mib: float
     threads: int
+    descriptors: int
 
 
 def main() -> int:
@@ -48,20 +50,36 @@ def main() -> int:
     arguments = _arguments()
     rows: list[Measured] = []
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before the first row")
-    for hosts in sorted(arguments.hosts):
-        with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
-            env = client_environment(Path(folder), loopback, arguments.tools)
-            for tool, argv in _commands(loopback, env, arguments.width).items():
-                if argv is None:
-                    print(f"| {tool} | {hosts} | not installed, not measured |", flush=True)
-                elif tool == "gpulaunch" or hosts <= arguments.others_up_to:
-                    rows.append(_measure(tool, hosts, argv, env))
-                    print(_row(rows[-1]), flush=True)
-                else:
-                    print(f"| {tool} | {hosts} | not measured (--others-up-to) |", flush=True)
+    print("| tool | hosts | CPU, s | for each host, ms | wall, s | memory, MiB | threads | descriptors |")
+    with tempfile.TemporaryDirectory() as bytecode:
+        compile_client(Path(bytecode))
+        for hosts in sorted(arguments.hosts):
+            rows += _rows(hosts, arguments, Path(bytecode))
     if arguments.plot:
         arguments.plot.write_text(draw(rows))
     return 0
+
+
+def compile_client(bytecode: Path) -> None:
+    """Check one host, which leaves in `bytecode` what a client imports, for none to compile it again."""
+    with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), 1) as loopback:
+        env = client_environment(Path(folder), loopback, bytecode)
+        _measure("gpulaunch", 1, _preflight(loopback, ""), env)
+
+
+def _rows(hosts: int, arguments: argparse.Namespace, bytecode: Path) -> Iterator[Measured]:
+    """Measure each tool on so many hosts, and print its row."""
+    with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), hosts) as loopback:
+        env = client_environment(Path(folder), loopback, bytecode, arguments.tools)
+        for tool, argv in _commands(loopback, env, arguments.width).items():
+            if argv is None:
+                print(f"| {tool} | {hosts} | not installed, not measured |", flush=True)
+            elif tool == "gpulaunch" or hosts <= arguments.others_up_to:
+                row = _measure(tool, hosts, argv, env)
+                print(_row(row), flush=True)
+                yield row
+            else:
+                print(f"| {tool} | {hosts} | not measured (--others-up-to) |", flush=True)
 
 
 def draw(rows: Sequence[Measured]) -> str:
@@ -92,23 +110,29 @@ def _commands(loopback: Loopback, env: Mapping[str, str], at_once: int) -> dict[
     module.write_text(f"hosts = {loopback.names!r}\n")
     true = ["-m", "raw", "-a", "true", "--ssh-common-args", f"-F {config}"]
     commands = {
-        "gpulaunch": [sys.executable, "-m", "launcher.cli", "preflight", "-i", str(loopback.inventory)],
+        "gpulaunch": _preflight(loopback, width if at_once else ""),
         "pdsh": ["pdsh", "-S", "-R", "ssh", "-f", width, "-w", names, "true"],
         "clush": ["clush", "-S", "-f", width, "-o", f"-F {config}", "-w", names, "true"],
         "ansible": ["ansible", "all", "-i", str(inventory), "-f", width, *true],
         "pyinfra": ["pyinfra", "-y", "--parallel", width, str(module), "exec", "--", "true"],
     }
-    commands["gpulaunch"] += [*(["--parallel", width] if at_once else []), "--json", "all"]
     found = {tool: shutil.which(argv[0], path=env["PATH"]) for tool, argv in commands.items()}
     return {tool: [path, *commands[tool][1:]] if path else None for tool, path in found.items()}
 
 
-def client_environment(folder: Path, loopback: Loopback, tools: Path | None) -> dict[str, str]:
+def _preflight(loopback: Loopback, width: str) -> list[str]:
+    argv = [sys.executable, "-m", "launcher.cli", "preflight", "-i", str(loopback.inventory)]
+    return [*argv, *(["--parallel", width] if width else []), "--json", "all"]
+
+
+def client_environment(
+    folder: Path, loopback: Loopback, bytecode: Path, tools: Path | None = None
+) -> dict[str, str]:
     home = folder / "home"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     (home / ".ssh" / "config").write_bytes(loopback.ssh_config.read_bytes())
     path = os.environ["PATH"] if tools is None else f"{tools}:{os.environ['PATH']}"
-    ours = as_installed(folder / "bytecode")
+    ours = as_installed(bytecode)
     pdsh = f"-F {loopback.ssh_config}"
     return {
         **ours,
@@ -133,20 +157,23 @@ def _measure(tool: str, hosts: int, argv: list[str], env: Mapping[str, str]) -> 
     if client.returncode and tool != "gpulaunch":  # which is to find fault with a simulated host
         sys.exit(f"{tool} ended with {client.returncode}: {errors.decode('utf-8', 'replace')[-1000:]}")
     cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return Measured(tool, hosts, cpu_s, time.monotonic() - started, peak.memory_mib, peak.threads)
+    wall_s = time.monotonic() - started
+    return Measured(tool, hosts, cpu_s, wall_s, peak.memory_mib, peak.threads, peak.descriptors)
 
 
 @dataclass(slots=True)
 class _Peak:
     memory_mib: float = 0.0
     threads: int = 0
+    descriptors: int = 0
 
 
 def _watch(client: "subprocess.Popen[bytes]", peak: _Peak) -> None:
     while client.poll() is None:
         family = _family(client.pid)
         peak.memory_mib = max(peak.memory_mib, sum(map(_memory_mib, family)))
-        peak.threads = max(peak.threads, sum(map(_thread_count, family)))
+        peak.threads = max(peak.threads, sum(_entries(pid, "task") for pid in family))
+        peak.descriptors = max(peak.descriptors, sum(_entries(pid, "fd") for pid in family))
         time.sleep(_POLL_S)
 
 
@@ -168,9 +195,10 @@ def _memory_mib(pid: int) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
-def _thread_count(pid: int) -> int:
+def _entries(pid: int, kind: str) -> int:
+    """Return how many threads ("task") or descriptors ("fd") a process has."""
     try:
-        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - five times faster than Path.iterdir
+        return len(os.listdir(f"/proc/{pid}/{kind}"))  # noqa: PTH208 - five times faster than Path.iterdir
     except OSError:
         return 0
 
@@ -178,7 +206,7 @@ def _thread_count(pid: int) -> int:
 def _row(row: Measured) -> str:
     return (
         f"| {row.tool} | {row.hosts} | {row.cpu_s:.1f} | {1000 * row.cpu_s / row.hosts:.1f} "
-        f"| {row.wall_s:.1f} | {row.memory_mib:.0f} | {row.threads} |"
+        f"| {row.wall_s:.1f} | {row.memory_mib:.0f} | {row.threads} | {row.descriptors} |"
     )
 
 
