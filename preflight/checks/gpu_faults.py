@@ -6,10 +6,10 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu
-from preflight.checks.xid_table import explain_xid
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
+from preflight.facts.xid_table import explain_xid
 from preflight.job import Expect
 
 _RECOVERY_FIX: dict[str, str] = {

@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.own_exceptions import LAUNCHER_ERRORS, is_known, user_exceptions
+from preflight.diagnosis.own_exceptions import (
+    LAUNCHER_ERRORS,
+    is_known,
+    row_of_type,
+    user_exceptions,
+    wrapped_type,
+)
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
@@ -25,8 +31,7 @@ _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERRO
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
-_TYPE_IN_WRAPPER = re.compile(r"\bRayTaskError\((\w{1,80})\)")
-_STUCK, _UNSTUCK = "may be stuck. Expected", "Thread is unstuck"  # of XLA's rendezvous
+_STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"  # of XLA's rendezvous
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
@@ -141,10 +146,8 @@ def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[Signa
 
 def _of_wrapped(raised: ParsedException, others: Sequence[ParsedException]) -> list[SignatureHit]:
     """Return the hit of an exception in another process of which the log shows the type alone."""
-    named = _TYPE_IN_WRAPPER.search(raised.line.text)
-    if named is None or any(other.name == named[1] for other in others):
-        return []
-    row = first_match(f"{named[1]}: ")
+    name = wrapped_type(raised, others)
+    row = row_of_type(name) if name else None
     return [SignatureHit(replace(row, broad=True), raised.line)] if row is not None else []
 
 

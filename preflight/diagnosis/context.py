@@ -10,13 +10,9 @@ from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts, KernelLog, Limits
 from preflight.facts.missing import Missing
+from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, GPU_FAILED_XIDS
 from preflight.frozen import dataclass
 
-# Xids that say that the GPU or its link failed (NVIDIA's Xid catalogue); 13, 31, 43 and 45 are a program's.
-BROKEN_XIDS = frozenset(
-    {46, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 109, 110, 119, 120, 121, 136, 140, 143, 145, 149}
-)
-FAULT_XIDS = frozenset({13, 31})
 _FULL = 0.9
 _EMPTY = 0.6
 _SHM_LITTLE_MIB = 256
@@ -102,7 +98,7 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
         if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_explains(number)}
     ]
     broken = [
-        (xid.text, xid.code) for log in context.kernel_logs for xid in log.xids if xid.code in BROKEN_XIDS
+        (xid.text, xid.code) for log in context.kernel_logs for xid in log.xids if xid.code in GPU_FAILED_XIDS
     ]
     if broken and "S40" not in codes and (codes & _CUDA_CODES):
         found.insert(0, _made("S40", "likely", [text for text, _ in broken]))
@@ -155,7 +151,9 @@ def _weighed(cause: Cause, context: Context) -> Cause:
         return replace(cause, slug="cuda-oom", confidence="likely")
     if cause.code == "S74" and context.shm_free_mib is not None and context.shm_free_mib < _SHM_LITTLE_MIB:
         return replace(cause, confidence="certain")
-    if cause.code == "S38" and any(xid.code in FAULT_XIDS for log in context.kernel_logs for xid in log.xids):
+    if cause.code == "S38" and any(
+        xid.code in ADDRESS_FAULT_XIDS for log in context.kernel_logs for xid in log.xids
+    ):
         return replace(cause, confidence="certain")
     return cause
 

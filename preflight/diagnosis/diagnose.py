@@ -26,7 +26,7 @@ from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warn
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import find_hits, shape
-from preflight.diagnosis.signatures.table import NOTICES
+from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import (
     is_quoted,
     parse_exceptions,
@@ -71,6 +71,8 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:
         causes = apply_context(causes, context)
+    if causes and course.start:
+        causes = _beside_earlier(causes, lines[: course.start])
     if not causes and (said := _as_logged(lines)) is not lines:
         return diagnose_lines(said, context)
     failed = (
@@ -80,6 +82,22 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     )
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
+
+
+def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple[Cause, ...]:
+    """Return the causes with that of the run before in the same log, where it failed otherwise.
+
+    It comes last, but first where the last run only lost a process: what it says is more than nothing.
+    """
+    before = diagnose_lines(earlier).causes[:1]
+    if not before or before[0].slug in {cause.slug for cause in causes}:
+        return causes
+    row, rows = signature(before[0].code), [signature(cause.code) for cause in causes]
+    said = f"an earlier run in this log (up to line {earlier[-1].number}) ended otherwise: {before[0].cause}"
+    found = (replace(before[0], cause=said, confidence="possible"),)
+    lost = all(each is not None and each.depth is CausalDepth.VICTIM for each in rows)
+    firm = row is None or row.depth is not CausalDepth.VICTIM
+    return (*found, *causes) if lost and firm else (*causes, *found)
 
 
 def _as_logged(lines: Sequence[Line]) -> Sequence[Line]:

@@ -8,6 +8,7 @@ from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.tracebacks import ParsedException
+from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
 _ENDED_WELL = re.compile(
     r"\b(?:exit(?:ed)?|return(?:ed)?|finished)(?:[ _]with)?(?:[ _](?:code|status))?[ :=]+0(?![\d.])(?!:[1-9])|\breturncode[ :=]+0\b"
@@ -21,12 +22,8 @@ _PEER_MAY_HAVE_DIED = re.compile(
     r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
 )
 _GPU_LOST = "S40"
-# Xids by which a GPU, its memory or its link is out of work (NVIDIA's Xid catalogue). Others are also a program's, the
-# driver's, or only recorded.
 _XID = "NVRM: Xid "
-_GPU_FAILED = re.compile(
-    r"NVRM: Xid .{0,60}: (?:46|48|6[124]|74|79|9[45]|1(?:09|10|19|20|21|36|40|43|45|49|54))\b"
-)
+_GPU_FAILED = re.compile(rf"NVRM: Xid .{{0,60}}: {any_xid(GPU_FAILED_XIDS)}")
 _END = 6
 """Lines at a log's end in which an exit code is the run's."""
 

@@ -62,6 +62,7 @@ PERMANENT: tuple[FailureCategoryName, ...] = tuple(
 _OF: dict[str, FailureCategoryName] = {
     # one row of a class that is otherwise of another nature
     "S66": "environment",  # no usable interface, closed ports
+    "S116": "external",  # processes of another launch
     "S70": "external",  # SIGKILL by another process; `certain` only when the kernel says that memory was why
     "S94": "environment",  # no permission
     # the network, the other ranks
@@ -123,6 +124,7 @@ _OF: dict[str, FailureCategoryName] = {
     "disk-full": "environment",
     "driver-mismatch": "environment",
     "hf-hub-auth": "environment",
+    "experiment-tracker": "environment",
     "inductor-compile": "environment",
     "missing-file": "environment",
     "missing-module": "environment",

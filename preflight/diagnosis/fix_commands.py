@@ -34,7 +34,6 @@ _SCRIPT = re.compile(r"([\w./-]+\.py): error: ")
 _HOST_AND_PORT = re.compile(
     r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
 )
-_TRACKER = r"\b[Ww]andb\b"
 _RAY = re.compile(r"\bray\b|Actor|raylet")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
 _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
@@ -72,9 +71,10 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S75": (("", "ulimit -n 65536"),),
     "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
     "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
-    "S80": ((_TRACKER, "wandb login"),),
-    "S81": ((_TRACKER, "wandb login"),),
-    "S82": ((_TRACKER, "export WANDB_MODE=offline"),),
+    "S115": (
+        (r"[Ww]andb.{0,200}(?:[Kk]ey|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|\b40[13]\b)", "wandb login"),
+        (r"[Ww]andb", "export WANDB_MODE=offline"),
+    ),
     "S91": (("", "python -m pip install -U bitsandbytes"),),
     "S98": (
         (r"\b(?:hydra|omegaconf)\.errors\.", "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"),

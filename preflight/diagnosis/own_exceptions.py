@@ -1,6 +1,8 @@
 """Exceptions that no row's wording names: by where they were raised, or as the user's own. Pure."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
 from preflight.diagnosis.fix_commands import command_for
@@ -9,13 +11,16 @@ from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
-from preflight.diagnosis.tracebacks import ParsedException, wraps_another
+from preflight.diagnosis.tracebacks import ParsedException, frames_below, wraps_another
 
 # They only report that a child ended, or that the end was requested.
 LAUNCHER_ERRORS = frozenset({
     "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
     "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException",
 })  # fmt: skip
+_DIED = "S97"
+_TYPE_IN_WRAPPER = re.compile(r"\bRayTaskError\((\w{1,80})\)")
+_TASK = re.compile(r"\bray::([\w.]{1,120}\(\))")
 
 
 def user_exceptions(
@@ -24,6 +29,12 @@ def user_exceptions(
     """Return the exceptions that are in no row: the user's own errors, with their places."""
     matched = {hit.line.order for hit in hits}
     found: dict[str, Candidate] = {}
+    raised = [each for chain in chains for each in chain]
+    for each in raised:
+        name = wrapped_type(each, raised)
+        died = any(hit.row.code == _DIED and hit.line.order != each.line.order for hit in hits)
+        if name and not died and row_of_type(name) is None:
+            found.setdefault(each.text, _of_cut_report(each, name, course))
     for chain in chains:
         members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
         last = max((index for index, each in enumerate(chain) if each.follows == "context"), default=0)
@@ -44,6 +55,19 @@ def user_exceptions(
         )
         found.setdefault(root.text, made)
     return list(found.values())
+
+
+def wrapped_type(raised: ParsedException, others: Sequence[ParsedException]) -> str:
+    """Return the type of an exception in another process of which the log shows no more, "" where it does."""
+    named = _TYPE_IN_WRAPPER.search(raised.line.text)
+    if named is None or named[1] in LAUNCHER_ERRORS or any(other.name == named[1] for other in others):
+        return ""
+    return named[1]
+
+
+def row_of_type(name: str) -> Signature | None:
+    """Return the row that an exception's type alone names."""
+    return first_match(f"{name}: ") or first_match(f"torch.{name}: ")
 
 
 def is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
@@ -75,6 +99,24 @@ def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
     while last > 0 and chain[last].follows == "cause":
         last -= 1
     return chain[last]
+
+
+def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> Candidate:
+    """Return the cause that a report of another process's exception names by its type alone."""
+    below = replace(raised, frames=frames_below(course.lines, raised.line.order))
+    task = _TASK.search(raised.message)
+    cause = Cause(
+        code=USER_CODE,
+        slug=USER_EXCEPTION,
+        confidence="likely",
+        cause=f"{task[1] if task else 'a task of Ray'} raised {name}; what it said is not in this log",
+        fix="read the message in the whole log, or in that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host",
+        evidence=evidence_of([raised.line]),
+        location=place_of([below]),
+        rank=raised.line.rank,
+        host=raised.line.host,
+    )
+    return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=raised.line)
 
 
 def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> Candidate:

@@ -26,6 +26,18 @@ _IN_SCRIPT = re.compile(
 _OF_ANOTHER = re.compile(
     r"During handling of|The above exception|Exception (?:in thread|ignored)|Original Traceback|^Process \S+:|Logging error|RemoteTraceback"
 )
+# What a loop of a script, a launcher or a scheduler says when it starts a run again that has ended.
+_RETRIED = re.compile(
+    r"\W*(?:[\d: T.,-]{8,30}\W+)?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?)?:? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
+    r"|.{0,120}\b(?:[Ee]xit(?:ed)?|[Ff]ailed|FAILED|[Cc]rashed|[Dd]ied|[Ee]nded)\b(?!.{0,160}(?:[Cc]onnect|[Dd]ownload|[Rr]equest|[Ff]etch|[Ss]ocket|http)).{0,80}\b(?:[Rr]etrying|[Rr]estarting|[Rr]elaunching|[Rr]esubmitting|[Rr]unning again|[Tt]rying again|will (?:restart|retry|relaunch))\b"
+    r"|.{0,120}\b(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b"
+)
+_AGAIN = re.compile(
+    r"[Aa]ttempt|ATTEMPT|[Rr]etry|RETRY|[Rr]estart|RESTART|relaunch|again|[Rr]un |RUN |[Tt]ry |ubmit"
+)
+_TABLE_OF_RANKS = re.compile(r"Root Cause \(first observed failure\)")
+_HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
+_ROWS_OF_TABLE = 8
 _ANOTHER_RUN = 100
 _SHORTEST_RUN = 15
 _SHORTEST_LINE = 8
@@ -53,7 +65,9 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     if len(lines) > _SHORTEST_RUN and of_one:
         start = max(start, _started_alike(lines, failing), _after_ended_process(failing))
     start = start if len(lines) - start >= _SHORTEST_RUN else 0
-    start = max(start, _after_traced_command(lines, failing))
+    start = max(
+        start, *(after(lines, failing) for after in (_after_traced_command, _after_retry, _after_launcher))
+    )
     return max(start, _after_whole_traceback(lines, failing)) if of_one else start
 
 
@@ -112,6 +126,31 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
         ),
         default=0,
     )
+
+
+def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return the place behind the last word that a failed run is started again, where something failed behind it, too."""
+    between = lines[failing[0].order + 1 : failing[-1].order]
+    return max(
+        (line.order + 1 for line in between if _AGAIN.search(line.text) and _RETRIED.match(line.text)),
+        default=0,
+    )
+
+
+def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return the place behind torch's table of failed ranks where its host writes a later one: one launch is over then."""
+    last: dict[str, tuple[str, int]] = {}
+    start = 0
+    for line in failing:
+        if not _TABLE_OF_RANKS.search(line.text):
+            continue
+        rows = [each.text for each in lines[line.order : line.order + _ROWS_OF_TABLE]]
+        host = next((found[1] for row in rows if (found := _HOST_IN_TABLE.match(row))), "")
+        time = next((found[1] for row in rows if (found := _TIME_IN_TABLE.match(row))), "")
+        before, end = last.get(host, (time, 0))
+        start = end if time != before else start
+        last[host] = (time, line.order + len(rows))
+    return start
 
 
 def _after_ended_process(failing: Sequence[Line]) -> int:

@@ -39,7 +39,7 @@ _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
-_BARE = re.compile(r"^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
+_BARE = re.compile(r"^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception)(?:\(\w+\))?: (?![-+\d.naif%\s]+$)\S")
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
@@ -195,6 +195,18 @@ def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
         yield index
 
 
+def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...]:
+    """Return the frames right below a line (`lines[order]`): of an exception that another one reports, and is cut off."""
+    found: list[TracebackFrame] = []
+    for line in lines[order + 1 : order + _LONGEST]:
+        frame = _FRAME.match(line.text)
+        if frame:
+            found.append(_frame_of(frame))
+        elif not line.text[:1].isspace():
+            break
+    return tuple(found)
+
+
 def wraps_another(raised: ParsedException) -> bool:
     """Whether it only reports an exception in another process or thread."""
     return _WRAPS.search(raised.text) is not None
@@ -235,6 +247,7 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
 def _bare(lines: Sequence[Line], index: int) -> ParsedException:
     """Return an exception with no traceback above it, or with the frames of one whose start is cut off."""
     kind, _, message = lines[index].text.lstrip("`*").partition(": ")
+    kind = kind.partition("(")[0]
     frames: list[TracebackFrame] = []
     for line in reversed(lines[max(0, index - _LONGEST) : index]):
         frame = _FRAME.match(line.text)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from preflight.diagnosis.condensed_log import LogCondenser, condense
-from preflight.diagnosis.context import BROKEN_XIDS, Context, context_of
+from preflight.diagnosis.context import Context, context_of
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
@@ -15,6 +15,7 @@ from preflight.diagnosis.tracebacks import parse_exceptions
 from preflight.diagnosis.trends import detect_anomalies
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
+from preflight.facts.xid_table import GPU_FAILED_XIDS
 from tests.preflight.diagnosis_logs import name
 
 # --- series ---
@@ -168,7 +169,7 @@ def kernel(*xids: int) -> KernelLog:
 
 def test_of_a_broken_gpus_xids_five_are_shown() -> None:
     error = "RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error, NCCL version 2.20\n"
-    broken = sorted(BROKEN_XIDS)[:6]
+    broken = sorted(GPU_FAILED_XIDS)[:6]
     (first, *_) = diagnose(error, Context(kernel_logs=(kernel(*broken[:3]), kernel(13, *broken[3:])))).causes
     assert (first.code, first.confidence) == ("S40", "likely")
     assert [each.text for each in first.evidence] == [f"Xid {x}" for x in broken[:5]]

@@ -13,13 +13,18 @@ ROWS: tuple[Signature, ...] = (
     Signature("S63", "nccl-p2p-unsupported", ROOT, r"RTX (?:3000|4000|5000|6000) series doesn't support faster|peer access is not supported between these two|peer mapping resources exhausted|cudaErrorPeerAccessUnsupported|cudaErrorTooManyPeers",
               "these GPUs have no peer-to-peer over PCIe with this driver, or one process opens it to more than eight others",
               "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1; one process per GPU instead of DataParallel", "source"),
+    Signature("S116", "nccl-system-error", ROOT,
+              r"Bootstrap Root : (?:mismatch in rank count|rank \d+ of \d+ ranks has already checked in)",
+              "processes of two launches, or started for different numbers of ranks, meet at one main port",
+              "end what an earlier launch left (gpulaunch clean-zombies HOSTS); the same number of nodes and ranks on every host, a rank of its own for"
+              " each, and another port for a second run", "source", broad=True),
     Signature("S66", "nccl-system-error", ROOT,
-              r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found|NET/Socket : no interface found"
-              r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|mismatch in rank count|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
+              r"Bootstrap ?: no socket interface found|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found|NET/Socket : no interface found"
+              r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
               r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|gloo.{0,120}(?:ifaddr|interface)"
               r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN(?!.{0,60}\bibv_).{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
               r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found",
-              "NCCL has no usable network interface, its ports are closed, or processes of two launches, or of different rank counts, meet at one port",
+              "NCCL has no usable network interface, or its ports are closed",
               "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
               " between the hosts", "thread"),
     Signature("S67", "nccl-network", ROOT,
@@ -75,7 +80,7 @@ ROWS: tuple[Signature, ...] = (
               "a socket, shared memory or network interface failed NCCL",
               "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,
-              r"Watchdog caught collective operation timeout|Expected \d+ threads to join the rendezvous, but not all|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
+              r"Watchdog caught collective operation timeout|Expected \d+ threads to join the rendezvous, but (?:not all|only \d)|This thread has been waiting for .{0,400}may be stuck|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
               r"|Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"

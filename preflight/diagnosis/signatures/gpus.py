@@ -1,6 +1,7 @@
 """Which GPU, the driver, the wheel, the hardware."""
 
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
+from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, PROGRAM_XIDS, any_xid
 
 
 def cuda_status(*numbers: int) -> str:
@@ -117,7 +118,7 @@ ROWS: tuple[Signature, ...] = (
               "this process sees no GPU: no driver, a CPU wheel, an empty CUDA_VISIBLE_DEVICES, or a container without GPUs",
               "gpulaunch preflight HOST; install a CUDA wheel; start the container with --gpus all", "run"),
     Signature("S40", "gpu-lost", ROOT,
-              r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!(?:13|31|43|45)\b)\d+"
+              r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!" + any_xid(PROGRAM_XIDS) + r")\d+"
               r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|" + cuda_status(39, 214, 220, 226, 714)
               + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|Detected Critical Xid Error|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
@@ -138,7 +139,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S38", "illegal-memory-access", ROOT,
               r"an illegal memory access was encountered|misaligned address|illegal instruction was encountered|cudaErrorIllegalAddress"
               r"|CUDA error: unspecified launch failure|CUDA_ERROR_ILLEGAL_ADDRESS|CUDA_ERROR_LAUNCH_FAILED|CUDA error: invalid program counter"
-              r"|" + cuda_status(4, 73, 74, 77, 700, 715, 716, 717, 718, 719) + r"|NVRM: Xid .{0,40}: (?:13|31)\b|invalid address space|CUDA error: operation not supported on"
+              r"|" + cuda_status(4, 73, 74, 77, 700, 715, 716, 717, 718, 719) + r"|NVRM: Xid .{0,40}: " + any_xid(ADDRESS_FAULT_XIDS) + r"|invalid address space|CUDA error: operation not supported on"
               r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal|Misaligned|Out-of-range) |unspecified launch failure"
               r"|Memory access fault by GPU node|HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote out of bounds (its own bug, a bad index, or failing hardware)",

@@ -1,7 +1,9 @@
-"""NVIDIA's Xid error codes that decide something: what they mean and what to do. A table.
+"""NVIDIA's Xid error codes that decide something: what they mean, and whose failure they are. A table.
 
 Source: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors). Others are reported by their number.
 """
+
+from preflight.job import Expect
 
 XIDS: dict[int, str] = {
     13: "graphics engine exception: usually a program's out-of-bounds access",
@@ -28,6 +30,21 @@ XIDS: dict[int, str] = {
     143: "GPU initialisation failed",
     154: "the driver asks for a recovery action",
 }
+
+PROGRAM_XIDS = Expect().program_xids
+"""Usually a program's own fault, or its end."""
+ADDRESS_FAULT_XIDS = (13, 31)
+"""Of those, what a program does by an illegal address."""
+GPU_FAILED_XIDS = (46, 48, 61, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 121, 136, 140, 143, 145, 149, 154)
+"""By which a GPU, its memory or its link is out of work.
+
+Others are also a program's or the driver's, or only recorded.
+"""
+
+
+def any_xid(codes: tuple[int, ...]) -> str:
+    """Return the pattern of one of these numbers."""
+    return rf"(?:{'|'.join(map(str, codes))})\b"
 
 
 def explain_xid(code: int) -> str:
