@@ -74,6 +74,9 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("M=/d/x.yaml\nX=$(basename $M .yaml)-$(dirname $M)", ["x-/d"]),
         ("X=$(realpath $(dirname $0)/..)", [".."]),
         ('X="$( cd -- "$( dirname -- "$0" )" &> /dev/null && pwd )"', ["/w"]),
+        ("A=1 python3 -u - b <<'E'\nprint(\"it's\")\nE\nX=1", ["1"]),
+        ("X=\"$(cat <<'E'\ndon't \")\nE\n)\"", ["don't", '")']),
+        ("if accelerate env || deepspeed --version; then echo; fi\nX=$((1 + 1))", ["2"]),
     ],
 )
 def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str]) -> None:
@@ -124,6 +127,15 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
             "write the value",
         ),
         ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
+        (
+            "until torchrun a.py; do sleep 9; done\ntorchrun b.py",
+            "launch again until it ends",
+            "--restarts N",
+        ),
+        ("if torchrun a.py && torchrun b.py; then echo; fi", "loop or condition (if)", "bash SCRIPT"),
+        ("if ! srun torchrun a.py; then exit 1; fi\ntorchrun b.py", "2 commands, 1: srun", "--launch 1"),
+        ("if x\n" * 20_000 + LAUNCH, "more than 100 conditions within each other", "launch alone"),
+        ("torchrun a.py <<EOF\ny\nEOF", "gives torchrun its input in place", "launch alone"),
         (
             "cat > c.yaml <<EOF\na: 1\nEOF\ntorchrun a.py --c=c.yaml",
             "reads c.yaml, which the text writes, and it is not written yet",
@@ -265,6 +277,14 @@ print("done")
     assert parsed.env == {"HF_HOME": "/data/hf"}
     with pytest.raises(CommandRefused, match="other"):
         require_values(parse_line(cell))
+
+
+def test_a_launch_that_a_condition_asks_for_its_exit_code_is_one() -> None:
+    parsed = parse_line(
+        "A=4\nif ! torchrun --nproc_per_node $A a.py; then\n  exit 1\nelse\n  python b.py\nfi"
+    )
+    assert (parsed.program, parsed.request.per_node) == ("a.py", 4)
+    assert f"python b.py: {AFTER}" in parsed.dropped
 
 
 def test_a_function_that_launches_nothing_is_left_out_with_its_calls() -> None:

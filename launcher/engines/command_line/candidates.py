@@ -128,7 +128,9 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
 
 def _is_inline(words: Sequence[Word]) -> bool:
     """Whether a command is `python -c TEXT`, which prepares or shows something."""
-    return len(words) > 1 and posixpath.basename(words[0].text).startswith("python") and words[1].text == "-c"
+    at = next((at for at, word in enumerate(words) if "=" not in word.text), 0)
+    is_text = [word.text for word in words[at + 1 : at + 2]] == ["-c"]
+    return is_text and posixpath.basename(words[at].text).startswith("python")
 
 
 def _two(words: Sequence[Word]) -> str:

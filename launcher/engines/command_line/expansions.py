@@ -8,11 +8,10 @@ import re
 
 from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.parameters import expand_parameter, expand_value
+from launcher.engines.command_line.shell_extents import OPENERS, closing
 from launcher.engines.command_line.substitutions import substitute
 from launcher.engines.command_line.variables import Expansion, Split, Values, arguments, given_argument
-from launcher.errors import CommandRefused
 
-_OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
@@ -22,7 +21,7 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
 
     Raises CommandRefused for one that does not end.
     """
-    if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in _OPENERS):
+    if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in OPENERS):
         end = closing(text, at)
         return _bracketed(text[at:end], end, values, split, depth)
     simple = _SIMPLE.match(text, at)
@@ -38,33 +37,6 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
     return expand_value(values.get(simple["name"]), simple[0], simple.end())
 
 
-def closing(text: str, at: int) -> int:
-    """Return the place behind the expansion or double quote that starts at `at`. Raises CommandRefused."""
-    open_: list[str] = []
-    here = at
-    while here < len(text):
-        char, pair = text[here], text[here : here + 2]
-        top = open_[-1] if open_ else ""
-        here += 1
-        if char == "\\":
-            here += 1
-        elif open_ and char == top:
-            open_.pop()
-            if not open_:
-                return here
-        elif pair in _OPENERS:
-            open_.append(_OPENERS[pair])
-            here += 1
-        elif char in '`"':
-            open_.append(char)
-        elif char == "(" and top == ")":
-            open_.append(")")
-        elif char == "'" and top not in ('"', ""):
-            end = text.find("'", here)
-            here = len(text) if end < 0 else end + 1
-    raise no_end(text[at : at + 2].strip("\n"), text[at : at + 20])
-
-
 def with_quotes(body: str) -> str:
     """Return a text in place as it is within double quotes: its own are characters, but in `$(...)`."""
     parts: list[str] = []
@@ -74,11 +46,6 @@ def with_quotes(body: str) -> str:
         parts += [body[at : found.start()], r"\"" if found[0] == '"' else body[found.start() : end]]
         at = end
     return "".join((*parts, body[at:]))
-
-
-def no_end(quote: str, start: str) -> CommandRefused:
-    """Return the error for a quote or bracket that is open where the text ends."""
-    return CommandRefused(f"the quote {quote} at {start!r} has no end", "close it, or paste the whole line")
 
 
 def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -> Expansion:

@@ -1,32 +1,125 @@
-"""The recipe of a Makefile as a shell would get it. Pure."""
+"""The recipes of a Makefile as a shell would get them. Pure."""
 
 import re
+from collections.abc import Mapping
 
-TARGET = re.compile(r"^[\w./%-]+[ \t]*:(?![=:])[^=\n]*\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)", re.MULTILINE)
+from launcher.engines.command_line.records import Task
+
+TARGET = re.compile(
+    r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=\n]*)\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)", re.MULTILINE
+)
+_BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
     r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*?)[ \t]*$",
     re.MULTILINE | re.ASCII,
 )
 _SILENT = re.compile(r"^\t[@-]{1,2}[ \t]*", re.MULTILINE)
+_CONDITION = re.compile(
+    r"^[ ]*(?:(?P<else>else[ \t]+)?(?P<kind>ifn?def|ifn?eq)\b[ \t]*(?P<rest>[^\n]*)"
+    r"|(?P<end>else|endif)[ \t]*(?:#.*)?)$",
+    re.MULTILINE,
+)
+_PAIR = re.compile(
+    r"\((?P<left>[^,\n]*),(?P<right>[^\n]*)\)"
+    r"|[\"'](?P<first>[^\"'\n]*)[\"'][ \t]+[\"'](?P<second>[^\"'\n]*)[\"']"
+)
+_CONTINUED = re.compile(r"\\\n[ \t]*")
+_PROGRAM = re.compile(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)\b")
 _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
+
+
+def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
+    """Return the targets of a Makefile that has several; None for any other text."""
+    targets = list(TARGET.finditer(text))
+    if len(targets) < 2:
+        return None
+    bodies: list[tuple[re.Match[str], str]] = []
+    around: list[str] = []
+    at = 0
+    for target in targets:
+        body = _BODY.match(text, target.end())
+        if target.start() < at or body is None:
+            continue
+        around.append(text[at : target.start()])
+        bodies.append((target, body[0]))
+        at = body.end()
+    head = "".join((*around, text[at:]))
+    variables = "\n".join(line for line in _joined(head) if _VARIABLE.match(line) or _CONDITION.match(line))
+    programs = {
+        found["name"]: found["value"] for found in _VARIABLE.finditer(head) if "$" not in found["value"]
+    }
+    return tuple(
+        Task(
+            target["name"],
+            _as_shell(_with_programs(body, programs)),
+            tuple(target["needs"].split()),
+            head=_head(variables),
+            is_certain=False,
+        )
+        for target, body in bodies
+    )
 
 
 def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
     if not TARGET.search(text):
         return text
-    text = _SILENT.sub("\t", TARGET.sub("", _SPECIAL.sub("", text)))
-    text = _VARIABLE.sub(_assignment, text)
-    return _NAME.sub(r"${\g<name>}", text).replace("$$", "$")
+    return _head(TARGET.sub("", _SPECIAL.sub("", text)))
+
+
+def _joined(text: str) -> list[str]:
+    return _CONTINUED.sub(" ", text).split("\n")
+
+
+def _head(text: str) -> str:
+    """Return variables, and the conditions around them, as a shell has them."""
+    names = (
+        dict.fromkeys(found["name"] for found in _VARIABLE.finditer(text)) if _CONDITION.search(text) else ()
+    )
+    nothing = "".join(f'{name}="${{{name}:-}}"\n' for name in names)  # where no branch sets it
+    return nothing + _as_shell(_VARIABLE.sub(_assignment, _CONDITION.sub(_condition, text)))
+
+
+def _condition(found: re.Match[str]) -> str:
+    """Return a condition of make; what `ifdef` asks for is set where it is not empty."""
+    kind = found["kind"]
+    if kind is None:
+        return "fi" if found["end"] == "endif" else "else"
+    negated, word = kind.startswith("ifn"), "elif" if found["else"] else "if"
+    if kind in ("ifdef", "ifndef"):
+        return f'{word} [ -{"z" if negated else "n"} "${{{found["rest"].strip()}:-}}" ]; then'
+    pair = _PAIR.fullmatch(found["rest"].strip())
+    if pair is None:
+        return f"{word} condition-of-make; then"
+    left, right = (pair["left"] or pair["first"] or ""), (pair["right"] or pair["second"] or "")
+    return f'{word} [ "{left.strip()}" {"!=" if negated else "="} "{right.strip()}" ]; then'
+
+
+def _as_shell(body: str) -> str:
+    return _NAME.sub(r"${\g<name>}", _SILENT.sub("\t", body)).replace("$$", "$")
+
+
+def _with_programs(body: str, programs: Mapping[str, str]) -> str:
+    """Return a recipe with the programs that variables name in their places: `$(PYTHON) train.py`."""
+
+    def filled(found: re.Match[str]) -> str:
+        value = programs.get(found["name"], "")
+        return value if _PROGRAM.search(value) else found[0]
+
+    return _NAME.sub(filled, body)
 
 
 def _assignment(found: re.Match[str]) -> str:
     value = found["value"].split(" #")[0].rstrip()
     if found["mark"] == "=" and found[0].startswith(f"{found['name']}={value}") and " " not in value:
         return found[0]
-    name = found["name"]
+    is_exported = found[0].startswith("export")
+    return f"{'export ' if is_exported else ''}{_assigned(found['name'], found['mark'], value)}"
+
+
+def _assigned(name: str, mark: str, value: str) -> str:
     quoted = '"' + value.replace('"', r"\"") + '"'
-    if found["mark"] == "?=":
+    if mark == "?=":
         return f"{name}={quoted}" if '"' in value else f'{name}="${{{name}:-{value}}}"'
-    return f'{name}="${name} {value}"' if found["mark"] == "+=" else f"{name}={quoted}"
+    return f'{name}="${name} {value}"' if mark == "+=" else f"{name}={quoted}"

@@ -15,7 +15,7 @@ from launcher.engines.command_line.expansions import with_quotes
 from launcher.engines.command_line.makefile_text import recipe
 from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
-from launcher.engines.command_line.other_shells import with_posix_assignments
+from launcher.engines.command_line.other_shells import with_posix_syntax
 
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
@@ -50,6 +50,11 @@ _INVISIBLE = {
     **dict.fromkeys((*range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
 }
 """Characters that a page puts between words, and no person types."""
+
+_TASKS = re.compile(
+    r"^(?:\[[^\n]*\][ \t]*$|[^\s#][^\n]*:[^\n]*\n\s|[ \t]*FROM[ \t])|\A\s*\{", re.MULTILINE | re.IGNORECASE
+)
+"""What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 
 _LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE)
 _LABEL = re.compile(
@@ -86,7 +91,7 @@ _MAGICS = (
 def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = text.translate(_INVISIBLE)
-    document = command_of_editor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
+    document = _document(text)
     text = recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
     code = _CODE.fullmatch(text) or _QUOTES.fullmatch(text)
@@ -97,10 +102,20 @@ def commands_text(text: str) -> str:
         text = typed  # else the first line is a comment: `# srun ... \`, and the launch below it
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
-    text = with_posix_assignments(text)
+    text = with_posix_syntax(text)
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _document(text: str) -> str | None:
+    """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
+    command = command_of_editor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
+    if command is not None or not _TASKS.search(text):
+        return command
+    from launcher.engines.command_line.task_files import launches_of_tasks  # noqa: PLC0415 - few texts are one
+
+    return launches_of_tasks(text, _LAUNCH_INSIDE)
 
 
 def _argv_text(text: str) -> str:

@@ -65,6 +65,17 @@ class HostFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """One task of a project's file, as commands of a shell."""
+
+    name: str
+    text: str
+    needs: tuple[str, ...] = ()  # names of the tasks that run before it
+    head: str = ""  # what sets the variables of the file
+    is_certain: bool = True  # the file is surely one of tasks
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """The Python environment that a wrapper enters (`uv run`, `conda run -n X`)."""
 

@@ -47,3 +47,13 @@ def undecided_block(kind: str) -> CommandRefused:
         f"the line is a shell loop or condition ({kind})",
         "paste one launch of it, or launch the whole script: gpulaunch run ... -- bash SCRIPT",
     )
+
+
+def asked_launch(kind: str) -> CommandRefused:
+    """Return the error for a launch that is itself the condition of a block."""
+    if kind not in ("while", "until"):
+        return undecided_block(kind)
+    return CommandRefused(
+        f"the text starts its launch again until it ends as it should ({kind})",
+        "paste the launch alone, and write --restarts N: gpulaunch starts a failed run again",
+    )

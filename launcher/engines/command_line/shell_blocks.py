@@ -20,6 +20,7 @@ from launcher.engines.command_line.shell_tests import (
 )
 from launcher.engines.command_line.variables import Values
 from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
 
 _TESTS = ("[", "[[", "test", "((")
 _OPENING = ("if", "while", "until", "for", "select", "case", "{")
@@ -29,6 +30,9 @@ _ALONE = ("if", "elif", "then", "else", "while", "until", "do", "{")
 
 _ANSWERS: Mapping[str, Answer] = {"true": True, ":": True, "false": False, "getopts": False}
 """Of commands; `getopts` finds no argument in a text that has none."""
+
+_DEEPEST = 100
+"""Of blocks within blocks: each command asks all that are around it."""
 
 _ARGUMENT = re.compile(r"\$(?:[1-9@*]|\{[1-9@*])")
 
@@ -119,6 +123,15 @@ class ShellBlocks:
         return bool(self.open) and self.open[-1].in_condition
 
     @property
+    def asks_next(self) -> Answer:
+        """Whether the next command runs, which is the condition of a block; a loop may ask it again."""
+        if not self.in_condition:
+            return False
+        block = self.open[-1]
+        is_once = block.kind == "if" and not block.operator
+        return both(self.runs, opposite(block.taken)) if is_once else None
+
+    @property
     def of_arguments(self) -> bool:
         """Whether a condition around the next command asks for arguments of the text."""
         return self.asked or self.list.of_arguments or any(block.of_arguments for block in self.open)
@@ -191,6 +204,10 @@ class ShellBlocks:
         return leave
 
     def _begin(self, kind: str, *, is_empty: bool = False) -> None:
+        if len(self.open) == _DEEPEST:
+            raise CommandRefused(
+                f"the text has more than {_DEEPEST} conditions within each other", "paste the launch alone"
+            )
         is_condition = kind in ("if", "while", "until")
         guard = self.list.guard
         block = _Block(kind, self.list, in_condition=is_condition)

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Collection
 
-from launcher.engines.command_line.expansions import closing, no_end
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
+
+OPENERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
+"""Of expansions, and what closes each."""
 
 _CLOSERS = {
     "if": "fi",
@@ -13,6 +15,9 @@ _CLOSERS = {
     "{": "}",
     **dict.fromkeys(("for", "while", "until", "select"), "done"),
 }
+_MOST_TEXTS = 50
+"""In place, within one expansion: each is a search to the end of the text."""
+
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "{", "!", "time"))
 _PLAIN = re.compile(r"[^\s;&|()<>\\'\"`$]+")
 _BLANK = re.compile(r"(?:[ \t\r\u00a0]|\\\r?\n)+")
@@ -49,6 +54,49 @@ def here_text(text: str, at: int, after: int = 0) -> HereText | None:
     body = re.sub(r"^\t+", "", body, flags=re.MULTILINE) if found["tabs"] else body
     is_quoted = bool(found["quote"]) or "\\" in found[0]
     return HereText(body, is_quoted, found.end(), start, last.end())
+
+
+def closing(text: str, at: int) -> int:
+    """Return the place behind the expansion or double quote that starts at `at`. Raises CommandRefused."""
+    open_: list[str] = []
+    here = at
+    skip = (0, 0)  # a text in place, whose quotes are characters
+    texts = 0
+    while here < len(text):
+        char, pair = text[here], text[here : here + 2]
+        top = open_[-1] if open_ else ""
+        here += 1
+        if char == "\\":
+            here += 1
+        elif char == "\n" and skip[0] == here:
+            here = skip[1]
+        elif pair == "<<" and top == ")" and skip[0] < here and texts < _MOST_TEXTS:
+            skip, texts = _skipped_text(text, here - 1), texts + 1
+            here += 1
+        elif open_ and char == top:
+            open_.pop()
+            if not open_:
+                return here
+        elif pair in OPENERS:
+            open_.append(OPENERS[pair])
+            here += 1
+        elif char in '`"':
+            open_.append(char)
+        elif char == "(" and top == ")":
+            open_.append(")")
+        elif char == "'" and top not in ('"', ""):
+            end = text.find("'", here)
+            here = len(text) if end < 0 else end + 1
+    raise no_end(text[at : at + 2].strip("\n"), text[at : at + 20])
+
+
+def _skipped_text(text: str, at: int) -> tuple[int, int]:
+    """Return the lines of a text in place whose `<<` is at `at`; two equal places for a shift of numbers."""
+    try:
+        here = here_text(text, at)
+    except CommandRefused:
+        return at, at
+    return (at, at) if here is None else (here.start, here.end)
 
 
 def find_keyword(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None:
@@ -130,3 +178,8 @@ def _array_end(text: str, at: int) -> int:
         else:
             at = word_end(text, at)
     return at + 1
+
+
+def no_end(quote: str, start: str) -> CommandRefused:
+    """Return the error for a quote or bracket that is open where the text ends."""
+    return CommandRefused(f"the quote {quote} at {start!r} has no end", "close it, or paste the whole line")

@@ -17,9 +17,10 @@ from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import MissingValue
 from launcher.engines.command_line.shell_commands import CommandReader, Replays
 from launcher.engines.command_line.shell_state import LEAVES, ShellState
-from launcher.engines.command_line.shell_tests import Files
+from launcher.engines.command_line.shell_tests import Answer, Files
 from launcher.engines.command_line.variables import Value
 from launcher.engines.command_line.words import Word
+from launcher.engines.command_line.wrappers import strips_program
 from launcher.errors import CommandRefused
 
 _COMMENT_INSIDE = re.compile(r"\\[ \t]*\n[ \t]*#[^\n]*\n[ \t]*[^\s#]")
@@ -63,6 +64,7 @@ class _Launches:
         self.found: list[FoundCommand] = []
         self.is_behind = False  # a command that may be the launch
         self.behind: list[tuple[int, str, str]] = []  # how many are in front; what is said after, and before
+        self.late: list[int] = []  # of the commands that may run, those behind such a one
         self.ended = ""  # what is in front of the next command
         self.is_left_out = False  # the command in front of a pipe
 
@@ -78,17 +80,31 @@ class _Launches:
         reader = CommandReader(commands_text(text), shell, Replays(commands_text))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
+            asks = shell.blocks.asks_next
             if shell.blocks.take(words, end, shell.values):
+                self._take_asked(words, asks)
                 self.ended = end.replace("|&", "|") if end in ("|", "|&") else ";"
                 continue
             self._take(words)
             shell.blocks.after(end)
             self.ended = end.replace("|&", "|")
 
+    def _take_asked(self, words: tuple[Word, ...], asks: Answer) -> None:
+        """Take a launch that a condition asks for its exit code: `if torchrun train.py; then`."""
+        words = words[1:] if words[0].text == "!" else words
+        if asks is False or not words or not _starts_launch(words):
+            return
+        if asks:
+            self._take(words)
+        else:
+            self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
+
     def _take(self, words: tuple[Word, ...]) -> None:
         shell, runs = self.shell, self.shell.blocks.runs
         if runs is None:
+            count = len(shell.doubtful)
             shell.leave_out(words)
+            self.late += range(count, len(shell.doubtful)) if self.is_behind else ()
         elif runs is False:
             pass
         elif self.ended == "|" and self.is_left_out:
@@ -173,11 +189,11 @@ class _Launches:
         shell.dropped += choice.said
         shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
         unknown = (*line.unknown, *_unwritten(line, shell))
-        for words, error in shell.doubtful:
+        for at, (words, error) in enumerate(shell.doubtful):
             if not preparations.is_preparation(words, line.words):
                 raise error
             shown = " ".join(word.text for word in words[:3])
-            shell.dropped.append(f"{shown}: {_IN_CONDITION}")
+            shell.dropped.append(f"{shown}: {_BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
 
@@ -216,6 +232,18 @@ def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:
             continue
         lacking.append(MissingValue(f"the launch reads {name}, which the text writes, and it {message}", fix))
     return tuple(lacking)
+
+
+def _starts_launch(words: tuple[Word, ...]) -> bool:
+    """Whether a command is a launcher that starts something, or a program in front of one."""
+    at = next((at for at, word in enumerate(words) if "=" not in word.text), 0)
+    names_one = strips_program(words[at].text) and preparations.has_launcher(words[at + 1 :])
+    starts = any(not word.text.startswith("-") for word in words[at + 1 :])
+    return (
+        starts
+        and (names_one or preparations.has_launcher(words[at : at + 1]))
+        and (not preparations.explain_drop(words, after=False) and preparations.is_launch(words))
+    )
 
 
 def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:

@@ -9,11 +9,13 @@ from launcher.errors import CommandRefused
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 
 
 def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
-    """Take a text in place: of `read` a variable, of `cat` a file or what the screen shows.
+    """Take a text in place: a variable of `read`, a file or the screen of `cat`, a program of python.
 
     Raises CommandRefused for any other command that reads it.
     """
@@ -28,11 +30,21 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
         shell.body = text
         shell.writing += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
         shell.written |= dict.fromkeys(shell.writing, text)
+    elif at := _program_in_place(names):
+        words[at:] = [Word("-c"), text]
     elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
         raise CommandRefused(
             f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
             "write what it does into a file first, and paste the launch alone",
         )
+
+
+def _program_in_place(names: list[str]) -> int:
+    """Return how many words are in front of a program that python reads from its input; 0 for others."""
+    at = next((at for at, name in enumerate(names) if not _ASSIGNED.match(name)), 0)
+    rest = names[at + 1 :]
+    is_program = "-" in rest or all(name.startswith("-") for name in rest)
+    return at + 1 if names[at:] and is_program and _PYTHON.fullmatch(names[at]) else 0
 
 
 def read_text(shell: ShellState, words: list[Word], text: Word) -> None:

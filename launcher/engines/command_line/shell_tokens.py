@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from launcher.engines.command_line.braces import expand_braces
-from launcher.engines.command_line.expansions import closing, expand, no_end, with_quotes
-from launcher.engines.command_line.shell_extents import HereText, here_text, word_end
+from launcher.engines.command_line.expansions import expand, with_quotes
+from launcher.engines.command_line.shell_extents import HereText, closing, here_text, no_end, word_end
 from launcher.engines.command_line.variables import Values
 from launcher.engines.command_line.words import Operator, Word, split_open
 from launcher.errors import CommandRefused

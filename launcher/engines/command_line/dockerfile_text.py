@@ -1,0 +1,66 @@
+"""What the container of a Dockerfile starts. Pure."""
+
+import json
+import re
+import shlex
+
+from launcher.engines.command_line.records import Task
+
+_IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)
+_CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#[^\n]*\n)*")
+_STEP = re.compile(r"^[ \t]*(?P<name>[A-Z]+)[ \t]+(?P<rest>[^\n]*?)[ \t]*$", re.MULTILINE)
+_TRAINING = re.compile(
+    r"(?:NCCL|TORCH|PYTORCH|CUDA_VISIBLE|CUDA_DEVICE|OMP|WANDB|TOKENIZERS|MASTER|ACCELERATE)_\w+"
+)
+
+
+def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
+    """Return what ENTRYPOINT and CMD start; None for any other text, and for one without both.
+
+    Directories and PATH are those of the image; variables that a training reads are taken.
+    """
+    if not _IS_ONE.match(text):
+        return None
+    started = {"ENTRYPOINT": "", "CMD": ""}
+    exports: list[str] = []
+    for step in _STEP.finditer(_CONTINUED.sub(" ", text)):
+        if step["name"] == "FROM":
+            started, exports = {"ENTRYPOINT": "", "CMD": ""}, []
+        elif step["name"] == "ENV":
+            exports += _variables(step["rest"])
+        elif step["name"] in started:
+            started[step["name"]] = step["rest"]
+            if step["name"] == "ENTRYPOINT":
+                started["CMD"] = ""
+    words = [_words(started[name]) for name in ("ENTRYPOINT", "CMD")]
+    shells = [text for text, given in zip(started.values(), words, strict=True) if text and not given]
+    command = shells[0] if shells else _joined(words[0], words[1])
+    return (Task("CMD", "\n".join((*exports, command))),) if command else None
+
+
+def _joined(entry: list[str], words: list[str]) -> str:
+    """Return one command; a script in front of a launcher prepares the container."""
+    if entry and words and entry[0].endswith(".sh"):
+        entry = []
+    given = [*entry, *words]
+    is_text = len(given) == 3 and re.fullmatch(r"-\w*c", given[1])
+    return given[2] if is_text else shlex.join(given)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of `["torchrun", "a.py"]`; [] for a text of a shell."""
+    try:
+        words = json.loads(text) if text.startswith("[") else []
+    except (ValueError, RecursionError):
+        return []
+    return words if all(isinstance(word, str) for word in words) else []
+
+
+def _variables(text: str) -> list[str]:
+    name, _, value = text.partition(" ")
+    try:
+        pairs = [f"{name}={value}"] if "=" not in name else shlex.split(text)
+    except ValueError:
+        return []
+    found = (pair.partition("=") for pair in pairs)
+    return [f"export {name}={shlex.quote(value)}" for name, _, value in found if _TRAINING.fullmatch(name)]

@@ -1,0 +1,88 @@
+"""The recipes of a justfile as a shell would get them. Pure."""
+
+import re
+import textwrap
+from collections.abc import Mapping
+
+from launcher.engines.command_line.records import Task
+
+_HEAD = re.compile(
+    r"@?(?P<name>[A-Za-z_][\w-]*)"
+    r"(?P<given>(?:[ \t]+[+*$]*[A-Za-z_]\w*(?:=(?:\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+))?){0,20})"
+    r"[ \t]*:(?!=)(?P<needs>(?:[ \t]+(?:&&|[A-Za-z_][\w-]*|\([^()\n]*\))){0,20})[ \t]*"
+)
+_VARIABLE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][\w-]*)[ \t]*:=[ \t]*(?P<value>.+)")
+_SETTING = re.compile(r"(?:set|alias|import\??|mod\??|unexport)[ \t]+\S.*|\[[\w-]+(?:\(.*\)|:.*)?\]")
+_GIVEN = re.compile(
+    r"(?P<mark>[+*$]*)(?P<name>[A-Za-z_]\w*)(?:=(?P<default>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+))?"
+)
+_FILLED = re.compile(r"\{\{[ \t]*(?P<inside>[^{}\n]+?)[ \t]*\}\}")
+_FROM_ENVIRONMENT = re.compile(
+    r"env(?:_var_or_default)?\([ \t]*([\"'])(?P<name>\w+)\1[ \t]*,"
+    r"[ \t]*([\"'])(?P<default>[^\"'\n]*)\3[ \t]*\)"
+)
+_QUOTED = re.compile(r"([\"'])(?P<text>[^\"'\n]*)\1")
+_COMMAND = re.compile(r"`(?P<text>[^`\n]+)`")
+_SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
+
+
+def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
+    """Return the recipes of a text that has only recipes, variables and settings; None for others."""
+    values: dict[str, str] = {}
+    found: list[tuple[re.Match[str], list[str]]] = []
+    exports: list[str] = []
+    for line in text.split("\n"):
+        if not line.strip() or line.startswith("#"):
+            if found:
+                found[-1][1].append("")
+            continue
+        head, variable = _HEAD.fullmatch(line), _VARIABLE.fullmatch(line)
+        if line[0].isspace():
+            if not found:
+                return None
+            found[-1][1].append(line)
+        elif variable is not None:
+            values[variable["name"]] = _value(variable["value"].strip(), values)
+            if line.startswith("export"):
+                exports.append(f'export {variable["name"]}="{values[variable["name"]]}"')
+        elif head is not None:
+            found.append((head, []))
+        elif not _SETTING.fullmatch(line):
+            return None
+    if not any(body for _, body in found):
+        return None
+    return tuple(task for head, body in found if (task := _task(head, body, values, exports)) is not None)
+
+
+def _task(head: re.Match[str], body: list[str], values: Mapping[str, str], exports: list[str]) -> Task | None:
+    lines = textwrap.dedent("\n".join(body)).strip("\n").split("\n")
+    if lines[0].startswith("#!") and not _SHEBANG.match(lines[0]):
+        return None
+    known = {**values, **_arguments(head["given"])}
+    filled = (_FILLED.sub(lambda one: _value(one["inside"], known), line.lstrip("@-")) for line in lines)
+    needs = tuple(re.findall(r"[A-Za-z_][\w-]*", head["needs"]))
+    is_certain = bool(values) or any("{{" in line for line in body)
+    return Task(head["name"], "\n".join((*exports, *filled)), needs, is_certain=is_certain)
+
+
+def _arguments(given: str) -> Mapping[str, str]:
+    """Return what the arguments of a recipe are where none is given."""
+    values: dict[str, str] = {}
+    for one in _GIVEN.finditer(given):
+        default = one["default"]
+        nothing = "" if "*" in one["mark"] else f"<{one['name']}>"
+        values[one["name"]] = nothing if default is None else default.strip("\"'")
+    return values
+
+
+def _value(expression: str, values: Mapping[str, str]) -> str:
+    """Return what an expression is to a shell: a text, a variable, a command; else one without a value."""
+    quoted, command = _QUOTED.fullmatch(expression), _COMMAND.fullmatch(expression)
+    from_environment = _FROM_ENVIRONMENT.fullmatch(expression)
+    if quoted is not None:
+        return quoted["text"]
+    if command is not None:
+        return f"$({command['text']})"
+    if from_environment is not None:
+        return f"${{{from_environment['name']}:-{from_environment['default']}}}"
+    return values.get(expression, f"{{{{{expression}}}}}")

@@ -1,0 +1,54 @@
+"""Assignments and calls of PowerShell as a POSIX shell writes them. Pure.
+
+Only forms that no script of a POSIX shell has are taken: `$lr = 1`, `$a = @("x", "y")` with `@a`,
+`& python a.py`.
+"""
+
+import re
+
+from launcher.engines.command_line.shell_lists import VALUE, VALUE_END
+
+_ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*")
+_ASSIGNED = re.compile(  # not within `[[ ... &&`, where it compares
+    rf"(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]+=[ \t]+({VALUE}){VALUE_END}", re.MULTILINE
+)
+_LIST = re.compile(r"^[ \t]*\$(?P<name>\w+)[ \t]*=[ \t]*@\((?P<words>[^()]*)\)[ \t]*$", re.MULTILINE)
+_PARAMETERS = re.compile(
+    r"^[ \t]*param[ \t]*\((?P<given>(?:[^()]|\([^()]*\)){0,4000})\)", re.MULTILINE | re.IGNORECASE
+)
+_PARAMETER = re.compile(r"\$(?P<name>\w+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+)")
+_COMMENT = re.compile(r"^[ \t]*#.*$|[ \t]#[^\"'\n]*$", re.MULTILINE)
+_CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
+_COMMANDS = (
+    (re.compile(r"^[ \t]*Write-(?:Host|Output|Verbose|Information)\b.*$", re.MULTILINE | re.IGNORECASE), ""),
+    (re.compile(r"^[ \t]*New-Item\b.*$", re.MULTILINE | re.IGNORECASE), "mkdir"),
+    (re.compile(r"^[ \t]*Set-Location[ \t]+(?:-Path[ \t]+)?", re.MULTILINE | re.IGNORECASE), "cd "),
+    (re.compile(r"[ \t]*\|[ \t]*Out-(?:Null|Host)\b", re.IGNORECASE), ""),
+    (
+        re.compile(r"\|[ \t]*Tee-Object\b(?:[ \t]+-\w+(?=[ \t]+-|$))*(?:[ \t]+-FilePath)?", re.IGNORECASE),
+        "| tee",
+    ),
+    (re.compile(r"\$PSScriptRoot(?=[/\\\"'])", re.IGNORECASE), "."),
+)
+
+
+def of_powershell(text: str) -> str:
+    """Return a text as a POSIX shell writes it."""
+    given = _PARAMETERS.search(text)
+    if given is not None:
+        values = (f"${one['name']} = {one['value']}" for one in _PARAMETER.finditer(given["given"]))
+        text = f"{text[: given.start()]}{chr(10).join(values)}\n{text[given.end() :]}"
+    text = _CALL.sub("", _ENVIRONMENT.sub(r"export \1=", text))
+    lists: list[str] = []
+
+    def written(found: re.Match[str]) -> str:
+        lists.append(found["name"])
+        words = _COMMENT.sub("", found["words"]).replace(",", " ")
+        return f"{found['name']}=({' '.join(words.split())})"
+
+    text = _LIST.sub(written, text)
+    for name in dict.fromkeys(lists):
+        text = re.sub(rf"(?<=[ \t])@{name}\b", f'"${{{name}[@]}}"', text)
+    for pattern, command in _COMMANDS:
+        text = pattern.sub(command, text)
+    return _ASSIGNED.sub(r"\1=\2", text)

@@ -1,0 +1,34 @@
+"""Assignments of lists in fish and csh, which name all words at once, as a POSIX shell writes them. Pure."""
+
+import re
+from collections.abc import Callable
+
+VALUE = r"(?:'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[^\s'\"`=|&;()-][^\s|&;()]*)"
+VALUE_END = r"(?=[ \t]*(?:$|;|#))"
+
+
+def with_lists(
+    text: str, pattern: re.Pattern[str], assignment: Callable[[re.Match[str]], tuple[str, bool]]
+) -> str:
+    """Return a text with the assignments that `pattern` finds as `assignment` writes them.
+
+    It returns an assignment and whether it is one of a list: `$NAME` is then every word of it.
+    """
+    lists: list[str] = []
+
+    def written(found: re.Match[str]) -> str:
+        line, is_list = assignment(found)
+        if is_list:
+            lists.append(found["name"])
+        return line
+
+    text = pattern.sub(written, text)
+    if not lists:
+        return text
+    names = "|".join(dict.fromkeys(lists))
+    text = re.sub(
+        rf"\$(?P<name>{names})\[(?P<at>\d{{1,3}})\]",
+        lambda one: f"${{{one['name']}[{int(one['at']) - 1}]}}",
+        text,
+    )
+    return re.sub(rf"\"?\$(?P<name>{names})\b(?!\[)\"?", r'"${\g<name>[@]}"', text)

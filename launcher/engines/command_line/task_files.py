@@ -1,0 +1,68 @@
+"""The launches among the tasks of a project's file: Makefile, justfile, tox.ini, pyproject.toml ... Pure.
+
+A whole file has tasks that lint, build and install beside the one that trains. Those that start nothing are
+left out; of several that do, `--launch` chooses as it does for any text.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from launcher.engines.command_line.dockerfile_text import tasks_of_dockerfile
+from launcher.engines.command_line.justfile_text import tasks_of_justfile
+from launcher.engines.command_line.makefile_text import tasks_of_makefile
+from launcher.engines.command_line.records import Task
+from launcher.engines.command_line.task_tables import tasks_of_ini, tasks_of_json, tasks_of_toml
+from launcher.errors import CommandRefused
+
+_READERS: tuple[Callable[[str], Sequence[Task] | None], ...] = (
+    tasks_of_json,
+    tasks_of_toml,
+    tasks_of_ini,
+    tasks_of_dockerfile,
+    tasks_of_makefile,
+    tasks_of_justfile,
+)
+_TOOLS = re.compile(
+    r"\bpython[\d.]*[ \t]+(?:-m[ \t]+(?:pytest|pip|build|twine|venv|unittest|black|ruff|mypy|flake8|isort"
+    r"|pylint|sphinx\S*|http\.server|ipykernel\S*|jupyter\S*|coverage|pre_commit|compileall|ensurepip)\b"
+    r"|setup\.py\b|-c\b)|\bpre-commit\b"
+)
+_PYTHON = re.compile(r"\bpython[\d.]*\b")
+_LONGEST = 100_000
+_LISTED = 8
+
+
+def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
+    """Return the tasks of a file that launch something, as commands of a shell; None for any other text.
+
+    `launch` matches a launch. Raises CommandRefused for a file of tasks none of which launches something.
+    """
+    if len(text) > _LONGEST or ("\n" not in text.strip() and not text.lstrip().startswith("{")):
+        return None
+    tasks = next(filter(None, (read(text) for read in _READERS)), None)
+    if tasks is None:
+        return None
+    launching = [task for task in tasks if launch.search(_TOOLS.sub("", task.text))]
+    if not launching:
+        return _without_launch(tasks)
+    needed = {name for task in launching for name in task.needs}
+    kept = [task for task in launching if not (task.name in needed and _only_python(task, launch))]
+    kept = kept or launching
+    texts = [f"{task.head}\n{task.text}".strip("\n") for task in kept]
+    return texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
+
+
+def _without_launch(tasks: Sequence[Task]) -> str | None:
+    """Return None for a text that may be no file of tasks. Raises CommandRefused for one that surely is."""
+    if not all(task.is_certain for task in tasks):
+        return None
+    names = ", ".join(dict.fromkeys(task.name for task in tasks[:_LISTED]))
+    raise CommandRefused(
+        f"the file has no task that starts a launcher or python; its tasks: {names}",
+        "paste the command that trains",
+    )
+
+
+def _only_python(task: Task, launch: re.Pattern[str]) -> bool:
+    """Whether a task that another one needs first prepares it: `python prepare.py`."""
+    return launch.search(_PYTHON.sub("", task.text)) is None
