@@ -203,7 +203,7 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
 def _other_version(module: str, files: Sequence[str]) -> ModuleAdvice:
     """Return what to do about a part of an installed package: Python names the package itself where it finds none."""
     top = module.partition(".")[0]
-    package = _PACKAGES.get(top, top.replace("_", "-")).split(maxsplit=1)[0]
+    package = _PACKAGES.get(top, top.replace("_", "-")).partition(" ")[0]
     return ModuleAdvice(
         f"the installed {package} has no {module}: it is of another version than the script was written for",
         "install the version that the script's requirements name, on all hosts; of a newer one the part may have moved or gone",

@@ -57,14 +57,13 @@ def packages_stamp(executable: str, folders: list[str]) -> str:
 
     newest = (time.time() - _COARSEST_CLOCK_S) * 1e9
     seen = [executable]
-    for folder in folders:
-        for path in (folder, folder + "/torch/version.py"):
-            try:
-                stat = os.stat(path)
-            except OSError as error:
-                seen.append("%s %s" % (path, error.errno))
-                continue
-            if max(stat.st_mtime_ns, stat.st_ctime_ns) > newest:
-                return ""
-            seen.append("%s %s" % (path, (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)))
+    for path in [path for folder in folders for path in (folder, folder + "/torch/version.py")]:
+        try:
+            stat = os.stat(path)
+        except OSError as error:
+            seen.append("%s %s" % (path, error.errno))
+            continue
+        if max(stat.st_mtime_ns, stat.st_ctime_ns) > newest:
+            return ""
+        seen.append("%s %s" % (path, (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)))
     return blake2b("\n".join(seen).encode("utf-8", "replace"), digest_size=16).hexdigest()

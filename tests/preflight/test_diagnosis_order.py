@@ -76,3 +76,19 @@ NO_TPU = (
 )  # fmt: skip
 def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:
     assert [cause.code for cause in diagnose(log).causes] == codes
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code"),
+    [
+        ((46,), "S30"), ((10, 101), "S31"), ((8, 48, 98, 200, 209, 218, 222), "S32"), ((35, 36), "S35"),
+        ((34, 38, 100), "S37"), ((4, 73, 74, 77, 700, 715, 716, 717, 718, 719), "S38"), ((59, 710), "S39"),
+        ((39, 214, 220, 226, 714), "S40"), ((30, 304, 805, 806, 807, 808, 809, 999), "S41"), ((3,), "S100"),
+        ((7, 701), "S101"),
+    ],
+)  # fmt: skip
+def test_a_number_of_cuda_means_what_its_header_says(numbers: tuple[int, ...], code: str) -> None:
+    logs = [
+        f"RuntimeError: cuda runtime error ({number}) : see the header at Copy.cu:35\n" for number in numbers
+    ]
+    assert [[cause.code for cause in diagnose(log).causes] for log in logs] == [[code]] * len(numbers)

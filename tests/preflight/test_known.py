@@ -42,7 +42,7 @@ def packages(folder: Path) -> Path:
 @pytest.mark.usefixtures("settled_clock")
 def test_every_change_of_packages_changes_their_stamp(tmp_path: Path) -> None:
     folder = packages(tmp_path / "site")
-    path = [str(folder), str(tmp_path / "absent")]
+    path = [str(tmp_path / "absent"), str(folder)]
     stamps = [packages_stamp("python", path)]
     assert stamps[0] == packages_stamp("python", path)
 

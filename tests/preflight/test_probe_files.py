@@ -332,6 +332,12 @@ def test_a_row_has_the_age_and_the_wait_of_a_process() -> None:
     assert process_row(ProcessStat(child, "", "S", 1, 1, 1, False, False, 0, 1, 0), [], None) is None
 
 
+def test_the_age_of_a_process_is_given_in_hundredths_of_a_second() -> None:
+    own = read_stat(os.getpid())
+    rows = [process_row(own._replace(start_ticks=own.start_ticks - back), [], None) for back in range(12)]
+    assert all(row is not None and row["age_s"] == round(row["age_s"], 2) for row in rows)
+
+
 @pytest.mark.parametrize(
     ("pids", "start_ticks", "found"),
     [([900, 7], 55, {900, 1}), ([900, 8], 55, set()), ([7], 55, set()), ([900, 7], 54, set())],

@@ -315,6 +315,18 @@ def test_all_that_a_command_prints_is_its_output() -> None:
     assert output == (3, "one\ntwo\n" + "x" * 200_000)
 
 
+def test_a_command_has_nothing_to_read() -> None:
+    read_end, write_end = os.pipe()
+    own = os.dup(0)
+    try:
+        os.dup2(read_end, 0)
+        assert run_command(["readlink", "/proc/self/fd/0"], 60) == (0, "/dev/null\n")
+    finally:
+        os.dup2(own, 0)
+        for fd in (read_end, write_end, own):
+            os.close(fd)
+
+
 def test_the_default_route_of_ipv6_is_the_one_with_the_lowest_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = "0" * 32
     lines = [

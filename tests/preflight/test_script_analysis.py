@@ -129,8 +129,9 @@ def test_trls_default_binds_where_its_version_has_it() -> None:
     (site,) = read(text, versions={"trl": "1.16.0"}).precision
     assert (site.value, site.binding) == ("bf16", True)
     assert "default" in site.why
-    (older,) = read(text, versions={"trl": "0.15.2"}).precision
-    assert (older.value, older.binding) == ("", False)
+    for version, value in (("0.15.2", ""), ("0.19.1", ""), ("0.20", "bf16"), ("0.20.1", "bf16")):
+        (site,) = read(text, versions={"trl": version}).precision
+        assert (site.value, site.binding) == (value, value != "")
     assert read(text).style == "trl"
 
 

@@ -298,6 +298,16 @@ def test_the_last_readings_of_dmon_are_those_of_its_gpus() -> None:
     assert "at least 2 GPUs" in str(first.memory)
 
 
+def test_pmon_gives_the_memory_of_processes_where_it_measures_it() -> None:
+    text = "# gpu     pid   type     fb     sm   command\n# Idx       #    C/G     MB      %   name\n"
+    rows = "    0    4242     C    1024     99   python\n    1    4243     C       -     99   python\n"
+    first, second = map(holders, gpus_of(parse_smi(text + rows, "h")))
+    assert first == [(4242, 1024)]
+    assert second is not None
+    assert second[0][0] == 4243
+    assert isinstance(second[0][1], Missing)
+
+
 def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
     text = "index, name, pstate, utilization.gpu [%]\n0, NVIDIA L4, P0, 7 %\n"
     text += "1, NVIDIA L4, [GPU requires reset], [N/A]\n"
