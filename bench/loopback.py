@@ -1,6 +1,7 @@
 """A plain sshd on a loopback port, with its own host key and one user key; no namespaces, no root needed."""
 
 import getpass
+import os
 import shutil
 import socket
 import subprocess
@@ -100,7 +101,7 @@ class Loopback:
 
 
 def _is_root() -> bool:
-    return getpass.getuser() == "root"
+    return os.geteuid() == 0
 
 
 def _keygen(path: Path) -> None:

@@ -3,12 +3,25 @@
 import getpass
 import os
 
+from launcher.errors import BadInput
+
+
+def login_name() -> str:
+    """Return the name that ssh logs in with if none is given. Raises BadInput for a user without a name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # KeyError: before Python 3.13
+        raise BadInput(
+            f"you have no user name: no account of this machine has your uid {os.getuid()}",
+            "name the user of the host, as in ada@HOST or user: ada in hosts.yaml, or set LOGNAME",
+        ) from None
+
 
 def user_name() -> str:
     """Return the user's name, or the number of one without a name."""
     try:
-        return getpass.getuser()
-    except (OSError, KeyError):
+        return login_name()
+    except BadInput:
         return str(os.getuid())
 
 

@@ -25,6 +25,9 @@ _POLL_S = 0.1
 _CHUNK = 2 * ((1 << 15) - 64)
 """Two packets of SSH as large as sshd takes them: 64 KiB would be three."""
 _MAX_COMMAND = 1 << 16
+_MOST_FOLDER = 70
+"""Bytes: the path of a socket has at most 103 (107 on Linux), and `/gpulaunch-XXXXXXXX/socket` follows."""
+_SHORT_FOLDER = "/tmp"  # noqa: S108 - what is made in it is a directory of the user's own
 
 
 class Tunnel:
@@ -64,7 +67,7 @@ class Tunnel:
 def open_tunnel(connection: Connection, program: str) -> Iterator[Tunnel]:
     """Lend a connection to a program for one command on the host, whose first word `program` replaces."""
     with (
-        tempfile.TemporaryDirectory(prefix="gpulaunch-") as private,
+        tempfile.TemporaryDirectory(prefix="gpulaunch-", dir=_folder_of_sockets()) as private,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
     ):
         meeting = Path(private) / "socket"
@@ -80,6 +83,12 @@ def open_tunnel(connection: Connection, program: str) -> Iterator[Tunnel]:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)  # wakes an accept that gets no connection
             thread.join(_LAST_S)
+
+
+def _folder_of_sockets() -> str:
+    """Return a directory whose path leaves room for a socket's."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) < _MOST_FOLDER else _SHORT_FOLDER
 
 
 def _take_over(link: socket.socket) -> tuple[list[str], IO[bytes], IO[bytes]]:

@@ -6,8 +6,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 TOOLS = {"/usr/sbin/sshd": "openssh-server", "ip": "iproute2", "nft": "nftables", "ssh": "openssh-client"}
 PROBE_TIMEOUT_S = 20.0
+
+
+def skip_without(reason: str) -> None:
+    """Skip the test that runs; in CI that is a failure, or CI would pass by testing nothing."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 def missing() -> str:

@@ -1,6 +1,12 @@
 """A real sshd on a loopback port for tests that need no namespaces, and endpoints to reach it."""
 
+import functools
+import os
+import pwd
+import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,8 +17,45 @@ from typing import Self
 from bench.loopback import Loopback
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshOpener
+from tests.lab import needs
 
 NOT_ASKED = OpenOptions()
+
+
+@functools.cache
+def why_no_ssh() -> str:
+    """Return why ssh's programs do not run for the user who runs the tests, "" when they do."""
+    if shutil.which("ssh") is None or shutil.which("ssh-keygen") is None:
+        return "needs ssh: apt-get install openssh-client"
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return f"ssh and sshd want an account, and uid {os.getuid()} has none"
+    return ""
+
+
+def require_ssh() -> None:
+    """Skip the test where ssh's programs do not run."""
+    if why_no_ssh():
+        needs.skip_without(why_no_ssh())
+
+
+@functools.cache
+def why_no_login() -> str:
+    """Return why nobody can log in over SSH as the user who runs the tests, "" when one can."""
+    if why_no_ssh():
+        return why_no_ssh()
+    if shutil.which("sshd") is None:
+        return "needs sshd: apt-get install openssh-server"
+    account = pwd.getpwuid(os.getuid())
+    shell = account.pw_shell or "/bin/sh"
+    if not os.access(shell, os.X_OK) or subprocess.run([shell, "-c", "exit 0"], check=False).returncode:
+        return f"the login shell of {account.pw_name}, {shell}, runs no command"
+    with tempfile.TemporaryDirectory() as folder, Loopback.up(Path(folder), 1) as loopback:
+        login = ["ssh", "-F", str(loopback.ssh_config), loopback.names[0], "exit 0"]
+        subprocess.run(login, check=False, capture_output=True)
+        refused = re.search(r"User .* not allowed because .*", (loopback.folder / "sshd.log").read_text())
+        return f"sshd: {refused[0]}" if refused else ""
 
 
 class Sshd:
@@ -42,7 +85,9 @@ class Sshd:
     @classmethod
     @contextmanager
     def up(cls, folder: Path, *options: str) -> Iterator[Self]:
-        """Start one."""
+        """Start one. Skips the test where its user cannot log in."""
+        if why_no_login():
+            needs.skip_without(why_no_login())
         folder.mkdir(exist_ok=True)
         with Loopback.up(folder, 1, options=options) as loopback:
             yield cls(loopback)
@@ -52,6 +97,8 @@ ACCEPT_NEW = OpenOptions(accept_new_host_keys=True)
 
 
 def keygen(path: Path, kind: str, passphrase: str = "") -> Path:
+    """Make a key. Skips the test where ssh-keygen makes none."""
+    require_ssh()
     argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path)]
     subprocess.run(argv, check=True)
     return path

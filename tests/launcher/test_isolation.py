@@ -13,6 +13,7 @@ import pytest
 from launcher.follow import protocol
 from launcher.onhost import find_interpreters
 from launcher.remote.programs import build_bootstrap_argv, command_with_stdin, read_program_source
+from tests.environment import account_home
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def interpreters() -> Iterator[str]:
     yield sys.executable
     for folder in (
         *os.environ["PATH"].split(os.pathsep),
-        *map(str, Path.home().glob(".pyenv/versions/*/bin")),
+        *map(str, account_home().glob(".pyenv/versions/*/bin")),
     ):
         if "shims" not in folder:
             yield from (

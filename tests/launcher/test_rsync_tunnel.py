@@ -5,12 +5,15 @@ import fcntl
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
@@ -99,3 +102,13 @@ def test_a_relay_that_names_no_command_is_sent_away() -> None:
         odd.connect(loan.rsh[-1])
         socket.send_fds(odd, [b"no JSON\n"], [odd.fileno()])
         assert odd.recv(1) == b""
+
+
+def test_a_temporary_directory_too_deep_for_a_socket_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with program("print('ok')") as told:
+        assert everything(told.out) == b"ok\n"

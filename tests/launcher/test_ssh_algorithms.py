@@ -1,13 +1,12 @@
 """What is offered to a host holds no SHA-1 and no MD5, with every version of paramiko that is allowed."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from launcher.errors import HostError
-from tests.launcher.sshd import Sshd
+from tests.launcher.sshd import Sshd, keygen
 
 WEAK = {
     "a MAC of SHA-1": ("Ciphers aes128-ctr", "MACs hmac-sha1"),
@@ -22,16 +21,12 @@ WEAK = {
 def test_a_host_that_has_only_weak_algorithms_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
     rsa = tmp_path / "rsa"
     if any("{rsa}" in option for option in options):
-        keygen(rsa)
+        keygen(rsa, "rsa")
     with (
         Sshd.up(tmp_path / "sshd", *(option.format(rsa=rsa) for option in options)) as sshd,
         pytest.raises(HostError, match="no SSH algorithm in common"),
     ):
         sshd.open()
-
-
-def keygen(path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", str(path)], check=True)
 
 
 def test_no_weak_algorithm_is_offered(tmp_path: Path) -> None:

@@ -11,26 +11,17 @@ import pytest
 from launcher.errors import HostKeyChanged, HostKeyUnknown
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.certificates import check_host_certificate
-from tests.launcher.sshd import Sshd
+from tests.launcher.sshd import Sshd, keygen, public
 
 pytestmark = pytest.mark.slow
 
 KINDS = ("ed25519", "rsa", "ecdsa")
 
 
-def keygen(path: Path, kind: str) -> Path:
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "", "-f", str(path)], check=True)
-    return path
-
-
 def sign(authority: Path, key: Path, *options: str) -> Path:
     argv = ["ssh-keygen", "-q", "-s", str(authority), "-I", key.name, *options, f"{key}.pub"]
     subprocess.run(argv, check=True, capture_output=True)
     return key.with_name(f"{key.name}-cert.pub")
-
-
-def public(key: Path) -> str:
-    return " ".join(Path(f"{key}.pub").read_text().split()[:2])
 
 
 def known(folder: Path, *lines: str) -> tuple[str, ...]:

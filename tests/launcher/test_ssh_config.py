@@ -1,5 +1,6 @@
 """Endpoints: hosts.yaml wins, then ssh_config as OpenSSH reads it."""
 
+import os
 import subprocess
 from getpass import getuser
 from pathlib import Path
@@ -7,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry, Inventory
-from launcher.errors import ConfigError, NameNotResolved
+from launcher.errors import BadInput, ConfigError, NameNotResolved
 from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh.endpoint import build_endpoint, opener_for
+from tests.launcher.sshd import require_ssh
+
+UID_WITHOUT_ACCOUNT = 3_999_999_999
 
 
 def merged(tmp_path: Path, text: str, entry: HostEntry, *others: HostEntry) -> Endpoint:
@@ -80,6 +84,29 @@ def test_an_unlisted_host_gets_sshs_defaults(tmp_path: Path) -> None:
     assert (got.address, got.port, got.user) == ("titan", 22, getuser())
 
 
+@pytest.fixture
+def _without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: UID_WITHOUT_ACCOUNT)
+
+
+@pytest.mark.usefixtures("_without_a_name")
+@pytest.mark.parametrize(
+    "text", ["", "Match user ada\n Port 2\n", "Match localuser ada\n", "Host *\n IdentityFile /k/%u\n"]
+)
+def test_a_local_user_without_a_name_must_give_one(text: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=f"no user name.* uid {UID_WITHOUT_ACCOUNT}") as caught:
+        merged(tmp_path, text, HostEntry("titan"))
+    assert "LOGNAME" in caught.value.fix
+
+
+@pytest.mark.usefixtures("_without_a_name")
+def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) -> None:
+    got = merged(tmp_path, "Match user ada\n Port 2\n", HostEntry("titan", user="ada"))
+    assert (got.user, got.port) == ("ada", 2)
+
+
 def test_a_name_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("")
     inventory = Inventory(hosts={"titan": HostEntry("titan", "127.0.0.1")})
@@ -140,6 +167,7 @@ AS_SSH = {
 
 @pytest.mark.parametrize("text", AS_SSH.values(), ids=AS_SSH)
 def test_a_value_means_what_it_means_to_ssh(tmp_path: Path, text: str) -> None:
+    require_ssh()
     got = merged(tmp_path, text, HostEntry("titan"))
     printed = subprocess.run(
         ["ssh", "-G", "-F", str(tmp_path / "config"), "titan"], capture_output=True, text=True, check=True

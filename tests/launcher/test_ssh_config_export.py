@@ -1,7 +1,6 @@
 """`gpulaunch ssh-config`: what it prints is read by the real `ssh -G`."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from launcher.cli import execute
 from launcher.config.inventory import Inventory
 from launcher.config.inventory_file import load_inventory
 from launcher.transports.ssh.config_export import export_config
+from tests.launcher.sshd import require_ssh
 
-SSH = shutil.which("ssh")
 HOSTS = """
 defaults:
   user: ana
@@ -36,13 +35,12 @@ def exported(found: Inventory) -> tuple[str, dict[str, str]]:
 
 
 def as_ssh_reads(config: Path, host: str) -> dict[str, str]:
-    assert SSH is not None
-    done = subprocess.run([SSH, "-G", "-F", config, host], capture_output=True, text=True, check=False)
+    require_ssh()
+    done = subprocess.run(["ssh", "-G", "-F", config, host], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return dict(line.split(" ", 1) for line in reversed(done.stdout.splitlines()) if " " in line)
 
 
-@pytest.mark.skipif(SSH is None, reason="needs ssh")
 def test_ssh_reads_what_hosts_yaml_says(tmp_path: Path) -> None:
     text, left_out = exported(inventory(tmp_path, HOSTS))
     assert left_out == {}

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -271,8 +270,6 @@ def test_a_via_of_another_source_is_checked_too() -> None:
 
 @pytest.mark.slow
 def test_sshs_own_client_carries_every_argument_where_its_command_is_one_word(tmp_path: Path) -> None:
-    if shutil.which("ssh") is None:
-        pytest.skip("ssh is not installed")
     with Sshd.up(tmp_path / "sshd") as sshd:
         ssh = ["ssh", "-T", "-F", "none", "-i", str(sshd.identity), "-p", str(sshd.port)]
         ssh += ["-o", f"UserKnownHostsFile={sshd.known_hosts}", "-o", "BatchMode=yes", "127.0.0.1"]

@@ -31,6 +31,7 @@ from preflight.probes.paths import probe_paths
 from preflight.probes.ports import bind_error
 from preflight.probes.probe_runner import PARTS, Probe, run_probes
 from preflight.probes.request import ProbeRequest, read_request
+from tests.environment import account_home
 from tests.preflight.agent_runs import payload, run_agent, streamed
 
 
@@ -346,7 +347,7 @@ def test_a_cut_payload_has_its_own_exit_code(data: bytes) -> None:
 
 def _pythons(*versions: str) -> list[str]:
     roots = [Path(root) for root in ("/usr/bin", "/usr/local/bin", *os.environ.get("PATH", "").split(":"))]
-    roots += Path.home().glob(".pyenv/versions/*/bin")
+    roots += account_home().glob(".pyenv/versions/*/bin")
     found = {}
     for version in versions:
         for root in roots:

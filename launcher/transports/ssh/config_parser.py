@@ -1,7 +1,6 @@
 """ssh_config(5) as OpenSSH reads it: Host, Match, Include, first value wins; mistakes name file and line."""
 
 import fnmatch
-import getpass
 import glob
 import subprocess
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from launcher.errors import ConfigError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
+from launcher.local.user import login_name
 from launcher.transports.ssh.config_values import Tokens, split_words
 from preflight.frozen import dataclass
 
@@ -153,9 +153,9 @@ def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> 
     if criterion == "originalhost":
         return _matches(patterns, state.original)
     if criterion == "user":
-        return _matches(patterns, state.remote_user or getpass.getuser())
+        return _matches(patterns, state.remote_user or login_name())
     if criterion == "localuser":
-        return _matches(patterns, getpass.getuser())
+        return _matches(patterns, login_name())
     if criterion == "exec":
         tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
         return _runs(tokens.in_command(value, line.where))

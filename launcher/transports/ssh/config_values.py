@@ -1,6 +1,5 @@
 """How ssh_config(5) writes a value: words and quotes, percent tokens, environment variables, times."""
 
-import getpass
 import os
 import re
 import socket
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import ConfigError
 from launcher.local.home import home
+from launcher.local.user import login_name
 from preflight.frozen import dataclass
 
 _SPECIAL = frozenset("\"'\\#")
@@ -111,8 +111,8 @@ class Tokens:
 
 
 _HERE: dict[str, Callable[[], str]] = {
-    "r": getpass.getuser,
-    "u": getpass.getuser,
+    "r": login_name,
+    "u": login_name,
     "i": lambda: str(os.getuid()),
     "d": lambda: str(home()),
     "l": socket.gethostname,

@@ -1,6 +1,5 @@
 """From a host of the inventory to an Endpoint: hosts.yaml wins, then ssh_config, then ssh's defaults."""
 
-import getpass
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from launcher.config.via_options import COMMAND, Via
 from launcher.errors import BadInput, ConfigError, DescriptorsExhausted, HostNotContacted, NameNotResolved
 from launcher.local.descriptors import is_exhausted
 from launcher.local.home import at_home
+from launcher.local.user import login_name
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.command_consent import is_users_own
@@ -109,7 +109,7 @@ def _endpoint(
     alias = entry.alias or entry.name
     values = lookup(ssh_config, alias, entry.user)
     port = entry.port or _number(values, "port", 22, 65535)
-    user = entry.user or _text(values, "user") or getpass.getuser()
+    user = entry.user or _text(values, "user") or login_name()
     host = _text(values, "hostname")
     address = entry.address or Tokens(alias, alias, str(port), user).in_text(host) or alias
     if not is_host(address):

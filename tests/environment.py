@@ -1,0 +1,56 @@
+"""The environment that every test starts from, whatever the shell, job or container around it has set.
+
+What a variable changes in gpulaunch has a test that sets it.
+"""
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "CI", "EXAMPLES", "CONTRACT_PREFIX", "MUT_LOG")
+KEPT_STARTS = ("PYTEST_", "FUZZ_", "LAB_", "GPULAUNCH_RELIABILITY", "COV_", "COVERAGE_", "HYPOTHESIS_")
+SETTINGS = {"LANG": "C.UTF-8", "TERM": "dumb"}
+
+
+def account_home() -> Path:
+    """Return the home of the user's account, which HOME is not in a test; "/" where there is no account."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path("/")
+
+
+def settle() -> None:
+    """Give this process and those that it starts what a login on a bare machine has.
+
+    That is an empty home, few variables, and the signals and umask that no shell or container has changed.
+    """
+    home = os.environ["HOME"] if "PYTEST_XDIST_WORKER" in os.environ else _new_home()
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_STARTS)}
+    path = kept.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # nft and ip, whoever runs this
+    os.environ.clear()
+    os.environ.update({**kept, **SETTINGS, **_name(), "HOME": home, "PATH": path})
+    os.umask(0o022)
+    # A shell that starts a command in the background has it ignore Ctrl-C, nohup has it ignore SIGHUP; so do
+    # all processes that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _name() -> dict[str, str]:
+    """Return a name for the user of a container who has no account."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return {"LOGNAME": "ada"}
+    return {}
+
+
+def _new_home() -> str:
+    home = tempfile.mkdtemp(prefix="gpulaunch-home-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return home
