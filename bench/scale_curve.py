@@ -1,17 +1,18 @@
 """The curve of many hosts: CPU, wall time and memory of a preflight, of pdsh, clush, ansible and pyinfra.
 
     python -m bench.scale_curve [--hosts 100 300 1000 3000 10000] [--others-up-to 1000] [--tools DIR]
-        [--plot docs/scale.svg]
+        [--rows FILE] [--plot docs/scale.svg]
 
 All reach one sshd of this machine under many names, 64 at a time. The others run `true`; gpulaunch sends its
 agent, reads the facts of 8 GPUs, lets each host connect to the main host, judges and reports (bench/fleet.py
 answers for the hosts). A tool that is in neither PATH nor --tools has a row of its own. CPU is user + system
 of the client with its own processes (ssh, shards). Memory is the greatest sum of proportional set sizes over
 these processes, threads and descriptors are the most at one time. Prints a table; with --plot it draws the
-curve, too.
+curve, too. A file of --rows keeps what was measured, a line of JSON each, and the plot is of all of them.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.common import as_installed
@@ -55,6 +57,10 @@ def main() -> int:
         compile_client(Path(bytecode))
         for hosts in sorted(arguments.hosts):
             rows += _rows(hosts, arguments, Path(bytecode))
+    if arguments.rows:
+        with arguments.rows.open("a") as kept:
+            kept.writelines(f"{json.dumps(asdict(row))}\n" for row in rows)
+        rows = [Measured(**json.loads(line)) for line in arguments.rows.read_text().splitlines()]
     if arguments.plot:
         arguments.plot.write_text(draw(rows))
     return 0
@@ -172,17 +178,17 @@ def _watch(client: "subprocess.Popen[bytes]", peak: _Peak) -> None:
     while client.poll() is None:
         family = _family(client.pid)
         peak.memory_mib = max(peak.memory_mib, sum(map(_memory_mib, family)))
-        peak.threads = max(peak.threads, sum(_entries(pid, "task") for pid in family))
-        peak.descriptors = max(peak.descriptors, sum(_entries(pid, "fd") for pid in family))
+        peak.threads = max(peak.threads, sum(len(_listed(f"/proc/{pid}/task")) for pid in family))
+        peak.descriptors = max(peak.descriptors, sum(len(_listed(f"/proc/{pid}/fd")) for pid in family))
         time.sleep(_POLL_S)
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all below it."""
-    try:
-        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
+    """Return a process and all below it, those that its other threads have started too."""
+    below = []
+    for task in _listed(f"/proc/{pid}/task"):
+        with suppress(OSError):  # a thread that has just ended
+            below += Path(f"/proc/{pid}/task/{task}/children").read_text().split()
     return [pid, *(each for child in below for each in _family(int(child)))]
 
 
@@ -195,12 +201,12 @@ def _memory_mib(pid: int) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
-def _entries(pid: int, kind: str) -> int:
-    """Return how many threads ("task") or descriptors ("fd") a process has."""
+def _listed(folder: str) -> list[str]:
+    """Return the names in a folder of a process, none once it has ended."""
     try:
-        return len(os.listdir(f"/proc/{pid}/{kind}"))  # noqa: PTH208 - five times faster than Path.iterdir
+        return os.listdir(folder)  # noqa: PTH208 - five times faster than Path.iterdir
     except OSError:
-        return 0
+        return []
 
 
 def _row(row: Measured) -> str:
@@ -212,10 +218,11 @@ def _row(row: Measured) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--hosts", type=int, nargs="+", default=[100, 300, 1000, 3000, 10_000])
+    parser.add_argument("--hosts", type=int, nargs="*", default=[100, 300, 1000, 3000, 10_000])
     parser.add_argument("--others-up-to", type=int, default=1000, help="hosts, for all tools but gpulaunch")
     parser.add_argument("--width", type=int, default=64, help="hosts at once; 0: gpulaunch's own default")
     parser.add_argument("--tools", type=Path, help="a directory with ansible and pyinfra, before PATH")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="rows of earlier calls, to add these to")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="where to draw the curve, as SVG")
     return parser.parse_args()
 
