@@ -9,6 +9,7 @@ import click
 from launcher.commands._completion import complete_configs
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
+from launcher.local.home import at_home
 from launcher.local.project import RUNS, local_runs_dir
 from launcher.rundir.run_id import RUN_NAME_RULE, is_run_name
 
@@ -50,6 +51,17 @@ def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]
     """Return the option --logs, which is given to the command as `name`; `text` is its help."""
     kind = click.Path(file_okay=False, path_type=Path)
     return click.option("--logs", name, type=kind, default=local_runs_dir, show_default=RUNS, help=text)
+
+
+class ExistingFileParam(click.Path):
+    """A local file that exists. A `~` that no shell has replaced (`--option=~/x`, quotes) is the home."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises BadInput for a home that does not exist, and what click.Path raises."""
+        return super().convert(at_home(value), param, ctx)
 
 
 class DurationParam(click.FloatRange):

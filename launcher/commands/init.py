@@ -12,10 +12,11 @@ from launcher.commands._argv import is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
+from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
 from launcher.config.script_config import build_config_for_command, refuse_shell_script, require_directory
-from launcher.errors import BadInput, GpulaunchError
+from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable, join_messages
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
 from launcher.local.project import FOLDER
@@ -33,6 +34,7 @@ from launcher.scaffold.sbatch_reader import BatchScript, read_batch_script
 from preflight.frozen import dataclass
 
 _MAX_BYTES = 1 << 20
+_LISTED = 4  # hosts that a command names one by one
 _SCRIPTS = (".py", ".sbatch", ".slurm", ".sbat", ".sub", ".job", ".sh")
 _EXAMPLES = """\b
 Examples:
@@ -93,7 +95,7 @@ def command(
         files.append(_write(answer, config, _config_text(run, rows), []))
         for note in run.batch.notes if run.batch is not None else ():
             answer.say(f"{config}: {note}")
-    steps = _next_steps(rows, place, run)
+    steps = _next_steps(rows, place, run, is_edited=bool(files[0]["missing_lines"]))
     for word, step in zip(("next", "then"), steps, strict=False):
         answer.say(f"{word}: {step}")
     return answer.finish(0, hosts=[_encode_host(row) for row in rows], files=files, next=steps)
@@ -154,19 +156,27 @@ def _head(path: str) -> str:
         return file.read(_MAX_BYTES).decode("utf-8", "replace")
 
 
-def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> list[str]:
-    """Return what a person does now: where no environment can train, a launch is not it."""
+def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
+    """Return what a person does now: where no environment can train, a launch is not it.
+
+    `is_edited`: the file at `place` is to get the lines that were shown first.
+    """
+    steps = [f"write the lines above into {place}"] if is_edited else []
+    return [*steps, *_checks(rows, place, run, is_edited=is_edited)]
+
+
+def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
     lacking = [row.name for row in rows if choose_interpreter(row.environments) is None]
     if run is None:
-        return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
+        names = tuple(row.name for row in rows)
+        words = ",".join(names) if len(names) <= _LISTED else shlex.quote(host_range(names))
+        return [f"gpulaunch preflight {words}"]
     config = shlex.quote(run.name)
     if run.batch is not None:
         return [f"gpulaunch submit --config {config} --dry-run"]
     if lacking:
-        return [
-            f"install torch on {', '.join(lacking)}, or set python: in {place}",
-            f"gpulaunch preflight --config {config}",
-        ]
+        install = f"install torch on {fold_hosts(tuple(lacking))}, or set python: in {place}"
+        return [*([] if is_edited else [install]), f"gpulaunch preflight --config {config}"]
     return [f"gpulaunch run --config {config} --dry-run"]
 
 
@@ -185,12 +195,20 @@ def _encode_host(row: HostDraft) -> dict[str, Any]:
 def _found(
     entries: Sequence[HostEntry], results: Sequence["tuple[PythonEnvironment, ...] | GpulaunchError"]
 ) -> dict[str, tuple[PythonEnvironment, ...]]:
-    """Return the environments by host. Raises the error of the first host that did not answer."""
+    """Return the environments by host. Raises one error for all hosts that did not answer."""
     found: dict[str, tuple[PythonEnvironment, ...]] = {}
+    errors: list[HostError] = []
     for entry, result in zip(entries, results, strict=True):
-        if isinstance(result, GpulaunchError):
+        if isinstance(result, HostError):
+            errors.append(result)
+        elif isinstance(result, GpulaunchError):
             raise result
-        found[entry.name] = result
+        else:
+            found[entry.name] = result
+    if len(errors) > 1:
+        raise HostsUnusable(errors, join_messages(errors), errors[0].fix)
+    if errors:
+        raise errors[0]
     return found
 
 

@@ -1,11 +1,11 @@
 """What a word that names hosts means: ranges (ClusterShell's node-set syntax) and ssh's user@host:port."""
 
 import re
-import shlex
 from collections.abc import Mapping
 
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import BadInput
+from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 
 MAX_HOSTS = 10_000  # in one word; a longer range is a slip of the finger that would eat the memory
@@ -18,6 +18,7 @@ _V6 = re.compile(
 _BARE_V6 = re.compile(r"(?:(?P<user>\S+)@)?(?P<host>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)")
 _PLAIN = re.compile(r"(?:(?P<user>\S+)@)?(?P<host>[^\s@:\[\]]+)(?::(?P<port>\d+))?")
 _LONGEST_WORD = 4096
+_SSH_VALUES = frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")  # options of ssh that take one
 _OPERATORS = frozenset("!&^,")
 
 
@@ -54,21 +55,21 @@ def _pasted_ssh(word: str) -> str:
     """Return how to write what a page of a provider shows, `ssh root@192.0.2.7 -p 41022 -i KEY`, else ""."""
     url = word.strip().removeprefix("ssh://").rstrip("/")
     words = url.split()
-    if url == word.strip() and not {"ssh", "-p", "-i", "-l"}.intersection(words):
+    if url == word.strip() and not ({"ssh", "-p", "-i", "-l"} & set(words)):
         return ""
     values = {"-p": "", "-i": "", "-l": ""}
     hosts = []
     rest = iter(words[1:] if words[:1] == ["ssh"] else words)
     for each in rest:
-        if each in values:
-            values[each] = next(rest, "")
+        if each[:2] in _SSH_VALUES:
+            values[each[:2]] = each[2:] or next(rest, "")
         elif not each.startswith("-"):
             hosts.append(each)
     if not hosts:
         return ""
     user = f"{values['-l']}@" if values["-l"] and "@" not in hosts[0] else ""
     port = f":{values['-p']}" if values["-p"] else ""
-    key = f" --identity-file {shlex.quote(values['-i'])}" if values["-i"] else ""
+    key = f" --identity-file {quote_path(values['-i'])}" if values["-i"] else ""
     return f"write it as {user}{hosts[0]}{port}{key}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
+from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed, join_messages
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
@@ -23,7 +23,6 @@ from preflight.frozen import dataclass
 
 LOCAL = "local"
 PROGRESS_S = 3.0
-_SHOWN_ERRORS = 4
 _CLOSE_S = 1.0
 """How long the end waits for hosts that are being connected to."""
 _LAST_STEP = "; on other hosts the tree may be in place already"
@@ -207,9 +206,7 @@ def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, a
     if len(errors) == 1 and not also:
         raise errors[0]
     if errors:
-        words = [error.message for error in errors[:_SHOWN_ERRORS]]
-        more = [f"{len(errors) - _SHOWN_ERRORS} more hosts"] if len(errors) > _SHOWN_ERRORS else []
-        message = "\n".join([*words, *more]) + also
+        message = join_messages(errors) + also
         unusable = [error for error in errors if isinstance(error, HostError)]
         if len(unusable) == len(errors):
             raise HostsUnusable(unusable, message, errors[0].fix)

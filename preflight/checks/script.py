@@ -1,13 +1,15 @@
 """The training script, read and never executed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.checks.finding import Problem, Severity
+from preflight.checks.install import install_command
 from preflight.checks.registry import cluster_check
 from preflight.decide.decision import NodeRanks
 from preflight.decide.script_args import read_option_values
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
+from preflight.facts.package_names import package_of_module
 from preflight.facts.script import CodeLocation, LightningSize, ScriptAnalysis
 from preflight.job import Job
 
@@ -124,13 +126,28 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
         known = f"; {', '.join(have)} {'have' if len(have) > 1 else 'has'} it" if have else ""
         yield Problem(
             f"{', '.join(names)}, imported by the script, cannot be found on {', '.join(where)}{known}",
-            f"install it in python: of {where[0]} as on {have[0]}"
-            if have
-            else "your own module: --sync, or PYTHONPATH in env:; a package: install it on the hosts",
+            _how_to_find(names, hosts[where[0]], have),
             names[0],
             severity,
             hosts=tuple(where),
         )
+
+
+def _how_to_find(names: Sequence[str], facts: HostFacts, have: Sequence[str]) -> str:
+    """Return the command that installs what is known as a package, and what to do about other names."""
+    packages = [package for name in names if (package := package_of_module(name))]
+    others = [name for name in names if not package_of_module(name)]
+    fixes = []
+    if packages and not isinstance(facts.python, Missing):
+        fixes.append(install_command(facts, facts.python, packages, gpus=False))
+    if others and have:
+        fixes.append(f"install {', '.join(others)} in python: of {facts.host} as on {have[0]}")
+    elif others:
+        fixes.append(
+            f"{', '.join(others)}: your own module comes with --sync, or by PYTHONPATH in env:;"
+            " a package has to be installed on the hosts"
+        )
+    return "; ".join(fixes)
 
 
 def _looks_elsewhere(hosts: Mapping[str, HostFacts], job: Job) -> bool:

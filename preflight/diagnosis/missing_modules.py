@@ -3,106 +3,9 @@
 import re
 from collections.abc import Collection, Sequence
 
+from preflight.facts.package_names import package_of_module
 from preflight.frozen import dataclass
 
-# Packages whose name on PyPI differs from their module's.
-_PACKAGES = {
-    "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml", "skimage": "scikit-image",
-    "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation", "google": "protobuf", "dateutil": "python-dateutil",
-    "Levenshtein": "python-Levenshtein", "pkg_resources": "setuptools", "pytorch_lightning": "pytorch-lightning",
-    "open_clip": "open-clip-torch", "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv", "pynvml": "nvidia-ml-py",
-    "sentence_transformers": "sentence-transformers",
-}  # fmt: skip
-# Packages of their module's name. Of any other name pip is not advised: it may be the user's own, or a stranger's package.
-_SAME = frozenset(
-    [
-        "accelerate",
-        "aiohttp",
-        "albumentations",
-        "bitsandbytes",
-        "bs4",
-        "causal_conv1d",
-        "click",
-        "colossalai",
-        "datasets",
-        "decord",
-        "deepspeed",
-        "diffusers",
-        "einops",
-        "evaluate",
-        "faiss",
-        "fairscale",
-        "fastapi",
-        "fire",
-        "ftfy",
-        "gradio",
-        "h5py",
-        "hydra",
-        "imageio",
-        "jinja2",
-        "joblib",
-        "jsonlines",
-        "kornia",
-        "lightning",
-        "liger_kernel",
-        "lmdb",
-        "loguru",
-        "mamba_ssm",
-        "matplotlib",
-        "mlflow",
-        "mpi4py",
-        "nltk",
-        "numba",
-        "numpy",
-        "omegaconf",
-        "optimum",
-        "packaging",
-        "pandas",
-        "peft",
-        "polars",
-        "protobuf",
-        "psutil",
-        "pyarrow",
-        "pycocotools",
-        "pydantic",
-        "ray",
-        "regex",
-        "requests",
-        "rich",
-        "rouge_score",
-        "sacrebleu",
-        "safetensors",
-        "scipy",
-        "seaborn",
-        "sentencepiece",
-        "setuptools",
-        "soundfile",
-        "spacy",
-        "tensorboard",
-        "tensorboardX",
-        "tensorflow",
-        "tiktoken",
-        "timm",
-        "tokenizers",
-        "tomli",
-        "torch",
-        "torchaudio",
-        "torchmetrics",
-        "torchtext",
-        "torchvision",
-        "tqdm",
-        "transformers",
-        "triton",
-        "trl",
-        "typer",
-        "unsloth",
-        "vllm",
-        "wandb",
-        "webdataset",
-        "xformers",
-        "zstandard",
-    ]
-)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
 _TOLD = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
@@ -147,10 +50,11 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         return _package_advice(advised[1].rstrip(".,"), files)
     if required := _REQUIRED.search(text):
         return _package_advice(f"'{required[1].rstrip(',')}'", files)
-    if "." in module and (top in _PACKAGES or top in _SAME):
+    package = package_of_module(top)
+    if "." in module and package:
         return _other_version(module, files)
-    if top in _PACKAGES or top in _SAME:
-        return _package_advice(_PACKAGES.get(top, top.replace("_", "-")), files)
+    if package:
+        return _package_advice(package, files)
     if not top:
         return ModuleAdvice()
     return ModuleAdvice(
@@ -203,7 +107,7 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
 def _other_version(module: str, files: Sequence[str]) -> ModuleAdvice:
     """Return what to do about a part of an installed package: Python names the package itself where it finds none."""
     top = module.partition(".")[0]
-    package = _PACKAGES.get(top, top.replace("_", "-")).partition(" ")[0]
+    package = package_of_module(top).partition(" ")[0]
     return ModuleAdvice(
         f"the installed {package} has no {module}: it is of another version than the script was written for",
         "install the version that the script's requirements name, on all hosts; of a newer one the part may have moved or gone",

@@ -13,7 +13,7 @@ from launcher.commands.init import command
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_file import load_inventory
 from launcher.config.run_config import load_run_config
-from launcher.errors import BadInput, PythonNotFound
+from launcher.errors import BadInput, ConnectionRefused, HostsUnusable, PythonNotFound
 from launcher.local.home import from_home
 from launcher.onhost import find_interpreters
 from launcher.remote.programs import EXIT_OLD_PYTHON
@@ -128,6 +128,9 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
     again = CliRunner().invoke(command, ["train.py"])
     assert "hosts.yaml: exists, and is left as it is; under hosts:\n  localhost:\n" in again.output
     assert "gpulaunch/train.yaml: exists, and is left as it is\n" in again.output
+    assert again.output.endswith(
+        "next: write the lines above into hosts.yaml\nthen: gpulaunch run --config train --dry-run\n"
+    )
     assert home.joinpath("project/hosts.yaml").read_text().startswith("hosts: {localhost")
 
 
@@ -158,6 +161,17 @@ def test_without_an_environment_no_run_is_recommended(
     )
     another = CliRunner().invoke(command, ["train.py", "--hosts", "ada@titan"])
     assert "exists, and is left as it is; under hosts:\n  titan:\n    user: ada\n" in another.output
+
+
+def test_all_hosts_that_do_not_answer_are_named_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def results(entries: list[HostEntry], *_: object, **__: object) -> list[object]:
+        return [(CONDA,) if each.name == "n2" else ConnectionRefused(each.name, "no") for each in entries]
+
+    monkeypatch.setattr("launcher.commands.init.list_interpreters", results)
+    with pytest.raises(HostsUnusable) as caught:
+        CliRunner().invoke(command, ["--hosts", "n[1-3]"], catch_exceptions=False)
+    assert caught.value.message == "n1: no\nn3: no"
+    assert not (home / "project/hosts.yaml").exists()
 
 
 def test_init_as_a_document_says_what_it_found_and_wrote(home: Path) -> None:

@@ -70,6 +70,7 @@ from launcher.cli import execute
         ("preflight --html  a", '--html: expected a value, got ""', "leave --html out, or give it a value"),
         ("rehearse -c ", '-c: expected a value, got ""', "leave -c out, or give it a value"),
         ("ps -i none.yaml", "--inventory: none.yaml does not exist", "gpulaunch init writes a hosts.yaml"),
+        ("ps --identity-file=~root/none.pem", "--identity-file: /", "name a file that exists"),
         ("preflight --from none.json", "--from: none.json does not exist", "name a file that exists"),
         ("record a -o /", "--output: / is a directory", "name a file"),
         ("fetch --to /dev/null", "--to /dev/null: not a directory", "name a directory that you can write to"),

@@ -1,0 +1,32 @@
+"""The package that brings a module, where that is known: pip takes packages."""
+
+# Packages whose name on PyPI differs from their module's.
+_PACKAGES = {
+    "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
+    "skimage": "scikit-image", "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation",
+    "google": "protobuf", "dateutil": "python-dateutil", "Levenshtein": "python-Levenshtein",
+    "pkg_resources": "setuptools", "pytorch_lightning": "pytorch-lightning", "open_clip": "open-clip-torch",
+    "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv", "pynvml": "nvidia-ml-py",
+    "sentence_transformers": "sentence-transformers", "hydra": "hydra-core", "faiss": "faiss-cpu",
+}  # fmt: skip
+# Packages of their module's name. Of any other name pip is not advised: it may be the user's own, or the
+# package of a stranger.
+_SAME = frozenset({
+    "accelerate", "aiohttp", "albumentations", "bitsandbytes", "causal_conv1d", "click", "colossalai",
+    "datasets", "decord", "deepspeed", "diffusers", "einops", "evaluate", "fairscale", "fastapi", "fire",
+    "ftfy", "gradio", "h5py", "imageio", "jinja2", "joblib", "jsonlines", "kornia", "liger_kernel",
+    "lightning", "lmdb", "loguru", "mamba_ssm", "matplotlib", "mlflow", "mpi4py", "nltk", "numba", "numpy",
+    "omegaconf", "optimum", "packaging", "pandas", "peft", "polars", "protobuf", "psutil", "pyarrow",
+    "pycocotools", "pydantic", "ray", "regex", "requests", "rich", "rouge_score", "sacrebleu",
+    "safetensors", "scipy", "seaborn", "sentencepiece", "setuptools", "soundfile", "spacy", "tensorboard",
+    "tensorboardX", "tensorflow", "tiktoken", "timm", "tokenizers", "tomli", "torch", "torchaudio",
+    "torchmetrics", "torchtext", "torchvision", "tqdm", "transformers", "triton", "trl", "typer", "unsloth",
+    "vllm", "wandb", "webdataset", "xformers", "zstandard",
+})  # fmt: skip
+
+
+def package_of_module(module: str) -> str:
+    """Return the name on PyPI of a module's package, "" where none is known for sure."""
+    if module in _PACKAGES:
+        return _PACKAGES[module]
+    return module.replace("_", "-") if module in _SAME else ""
