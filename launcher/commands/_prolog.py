@@ -47,8 +47,7 @@ def run_prolog(hosts: tuple[str, ...], options: HostOptions, ignore: frozenset[s
 def _time_limit() -> Iterator[None]:
     """Raise _TooSlow in the main thread once the time is over."""
 
-    def on_alarm(number: int, frame: FrameType | None) -> Never:
-        del number, frame
+    def on_alarm(_number: int, _frame: FrameType | None) -> Never:
         raise _TooSlow
 
     before = signal.signal(signal.SIGALRM, on_alarm)

@@ -99,8 +99,7 @@ def _document(to: RunAccess, selection: LogSelection) -> int:
     """Print every log as text in one document."""
     logs: dict[tuple[str, str], bytearray] = {}
 
-    def keep(host: str, log: str, data: bytes, now: float) -> None:
-        del now
+    def keep(host: str, log: str, data: bytes, _now: float) -> None:
         logs.setdefault((host, log), bytearray()).extend(data)
 
     lost = show_logs(to.plan, to.entries, to.open, selection, keep).lost
@@ -116,7 +115,6 @@ def _document(to: RunAccess, selection: LogSelection) -> int:
     )
 
 
-def _raw(host: str, log: str, data: bytes, now: float) -> None:
+def _raw(_host: str, _log: str, data: bytes, _now: float) -> None:
     """Write a log's bytes as they are."""
-    del host, log, now
     write_bytes(data)

@@ -152,8 +152,7 @@ def can_take_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 

@@ -75,9 +75,8 @@ def sustained(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT00
     return median(samples[len(samples) // 2 :] if on_gpu else samples)
 
 
-def usual(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+def usual(samples: tuple[float, ...], _on_gpu: bool) -> float:  # noqa: FBT001 - a callback
     """Return the median: one disturbed copy is not the path's fault."""
-    del on_gpu
     return median(samples)
 
 
@@ -86,8 +85,7 @@ def best(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a
     return median(samples) if on_gpu else max(samples)
 
 
-def _no_peak(rank: RankDeep) -> float | None:
-    del rank
+def _no_peak(_rank: RankDeep) -> float | None:
     return None
 
 

@@ -281,14 +281,12 @@ def _feeding_option(it: Interpreter, event: ScriptEvent, keywords: tuple[str, ..
     return ""
 
 
-def _trainer(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
-    del it
+def _trainer(_it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     root, _ = root_and_last(event.what)
     seen.style, seen.style_at = "trl" if root == "trl" else "trainer", event.place
 
 
-def _plain_torch(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
-    del it
+def _plain_torch(_it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     if seen.style == "unknown":
         seen.style, seen.style_at = "torch", event.place
     if event.name == "scaler":
@@ -297,8 +295,7 @@ def _plain_torch(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
         seen.autocast = seen.autocast or event.place
 
 
-def _placed(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
-    del it
+def _placed(_it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     seen.placed = seen.placed or event.place
 
 

@@ -23,8 +23,7 @@ def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Calla
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # no bound methods: torch sets attributes
         before(optimizer, args, kwargs)
 
-    def post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
-        del args, kwargs
+    def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         after(optimizer)
 
     optim.register_optimizer_step_pre_hook(unseen(pre_hook))
@@ -41,8 +40,7 @@ def hook_scalers(
     def before_unscale(args: Any, kwargs: Any) -> None:
         scaling.unscaling(args[0], args[1] if len(args) > 1 else kwargs["optimizer"])
 
-    def after_update(args: Any, kwargs: Any) -> None:
-        del kwargs
+    def after_update(args: Any, _kwargs: Any) -> None:
         scaling.updated(args[0])
 
     def before_scale(args: Any, kwargs: Any) -> None:

@@ -112,9 +112,8 @@ def _other_choice(call: Call, default: Value) -> str:
     return next((word for word in words if word != text_of(default) and _OF_TRAINING.search(word)), "")
 
 
-def with_parents(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+def with_parents(it: "Interpreter", ref: Ref, _name: str, call: Call) -> None:
     """ArgumentParser(parents=[...]): the options of those parsers, and their defaults, come first."""
-    del name
     it.change(ref.id, argument_default=call.get("argument_default") or NONE)
     given = call.get("parents")
     held = [it.thing(item) for item in given.items] if isinstance(given, Seq) else []
@@ -129,9 +128,8 @@ def with_parents(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         it.change(ref.id, options=Seq(tuple(options)))
 
 
-def same_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+def same_parser(_it: "Interpreter", owner: Ref | Element, _call: Call) -> Value:
     """Groups are the parser, for what counts in this module."""
-    del it, call
     return owner
 
 

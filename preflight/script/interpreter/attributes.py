@@ -58,18 +58,15 @@ def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST
     return join([get_attribute(it, item, name, node) for item in owner.values if item != NONE])
 
 
-def _module_attribute(it: "Interpreter", owner: Module, name: str, node: ast.AST) -> Value:
-    del node
+def _module_attribute(it: "Interpreter", owner: Module, name: str, _node: ast.AST) -> Value:
     return it.state.frames.get(it.module_of(owner) or -1, {}).get(name, UNKNOWN)
 
 
-def _part_attribute(it: "Interpreter", owner: Element, name: str, node: ast.AST) -> Value:
-    del node
+def _part_attribute(it: "Interpreter", owner: Element, name: str, _node: ast.AST) -> Value:
     return it.library.attribute(it, owner, name)
 
 
-def _method_attribute(it: "Interpreter", owner: Method, name: str, node: ast.AST) -> Value:
-    del it, node
+def _method_attribute(_it: "Interpreter", owner: Method, name: str, _node: ast.AST) -> Value:
     return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
 
 
@@ -127,8 +124,7 @@ def fields_as_map(thing: HeapObject | None) -> Value:
     return Map(tuple(named), open=True)
 
 
-def _class_attribute(it: "Interpreter", owner: Class, name: str, node: ast.AST) -> Value:
-    del node
+def _class_attribute(it: "Interpreter", owner: Class, name: str, _node: ast.AST) -> Value:
     if name in ("__name__", "__qualname__") and owner.key in it.classes:
         return Const(it.classes[owner.key].node.name)
     for info in it.mro(owner.key):

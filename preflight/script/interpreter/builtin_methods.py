@@ -37,7 +37,7 @@ def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) 
 
 
 def _list_method(it: "Interpreter", owner: Seq, name: str, seen: Call) -> Value:
-    first = seen.args[0] if seen.args else UNKNOWN
+    first = seen.first
     if name == "insert" and len(seen.args) == 2 and isinstance(seen.node.func, ast.Attribute):
         insert(it, seen.node.func.value, owner, *seen.args)
         return NONE
@@ -94,7 +94,7 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
         rest = seen.open and any(isinstance(item, ast.Starred) for item in seen.node.args)
         return UNKNOWN if rest else formatted(text, seen.args, seen.named(), seen.place)
     if name == "join":
-        return joined(text, seen.args[0] if seen.args else UNKNOWN)
+        return joined(text, seen.first)
     given = [item.value for item in seen.args if isinstance(item, Const)]
     if name not in _TEXT_METHODS or len(given) != len(seen.args) or seen.kwargs or seen.open:
         return UNKNOWN
@@ -114,7 +114,7 @@ _OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})
 
 
 def _of_ini(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
-    first = seen.args[0] if seen.args else UNKNOWN
+    first = seen.first
     if name.startswith("read"):
         more = loaded(it, first) if name == "read" else first
         _rebind(it, seen, merged(owner, more if isinstance(more, Map) else Map((), open=True)))

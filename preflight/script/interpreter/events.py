@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import Map, Scalar, Value
+from preflight.script.interpreter.values import UNKNOWN, Map, Scalar, Value
 from preflight.script.source import Source
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ class Call:
         if position is not None and position < len(self.args):
             return self.args[position]
         return None
+
+    @property
+    def first(self) -> Value:
+        """The first argument; unknown where none is given by position."""
+        return self.args[0] if self.args else UNKNOWN
 
     def named(self) -> Map:
         """Return the keyword arguments as the dict they are to the function."""

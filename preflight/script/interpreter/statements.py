@@ -91,14 +91,12 @@ def _operation(node: ast.AugAssign) -> ast.BinOp:
     return operation
 
 
-def _break(it: "Interpreter", node: ast.Break) -> None:
-    del node
+def _break(it: "Interpreter", _node: ast.Break) -> None:
     it.breaks.append(it.state.fork())
     it.state.dead = True
 
 
-def _continue(it: "Interpreter", node: ast.Continue) -> None:
-    del node
+def _continue(it: "Interpreter", _node: ast.Continue) -> None:
     it.continues.append(it.state.fork())
     it.state.dead = True
 

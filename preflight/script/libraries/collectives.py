@@ -62,8 +62,7 @@ def _collective(name: str) -> Callable[[Interpreter, Call], Value]:
 def collective_method(name: str) -> Callable[[Interpreter, Ref | Element, Call], Value]:
     """Return the model of a method that all ranks must call."""
 
-    def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-        del owner
+    def model(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
         emit_collective(it, call, name)
         return UNKNOWN
 

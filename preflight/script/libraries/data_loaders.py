@@ -30,8 +30,7 @@ _VALIDATES = re.compile(
 )
 
 
-def _loader(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    del name
+def _loader(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     names = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
     values: dict[str, Value] = {}
     for position, keyword in enumerate(names):

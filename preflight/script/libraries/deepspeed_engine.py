@@ -38,8 +38,7 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
     return Seq((it.new(engine), UNKNOWN, UNKNOWN, UNKNOWN))
 
 
-def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    del owner
+def _backward(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     it.library.raw_backward(it, call)
     return UNKNOWN
 

@@ -26,8 +26,7 @@ from preflight.script.libraries.models import (
 )
 
 
-def _cuda_available(it: Interpreter, call: Call) -> Value:
-    del call
+def _cuda_available(it: Interpreter, _call: Call) -> Value:
     return Const(it.target.capability is not None)
 
 
@@ -65,7 +64,7 @@ def _one_device(kind: Value, index: Value | None) -> Value:
 
 
 def _set_device(it: Interpreter, call: Call) -> Value:
-    target = call.get("device", 0) or (call.args[0] if call.args else UNKNOWN)
+    target = call.get("device", 0) or call.first
     device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
     it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
     it.state.device_set = True

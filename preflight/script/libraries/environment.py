@@ -82,9 +82,8 @@ def _environ_setdefault(it: Interpreter, call: Call) -> Value:
     return before
 
 
-def _load_dotenv(it: Interpreter, call: Call) -> Value:
+def _load_dotenv(it: Interpreter, _call: Call) -> Value:
     """Take any variable as changed: the file of values that it reads is unknown."""
-    del call
     it.changed_variables.add("")
     return UNKNOWN
 

@@ -115,9 +115,8 @@ def sharded(it: Interpreter, args: Value) -> bool:
     return False
 
 
-def construct_parser(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
+def construct_parser(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     """HfArgumentParser((ModelArguments, TrainingArguments)): note the classes."""
-    del name
     types = call.get("dataclass_types", 0) or UNKNOWN
     classes = types if isinstance(types, Seq) else Seq((types,))
     it.change(ref.id, classes=classes)

@@ -59,8 +59,7 @@ def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     )
 
 
-def _partial_state(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    del ref, name, call
+def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
     it.state.device_set = True
 
 
@@ -86,20 +85,18 @@ def _accelerator_backward(it: Interpreter, owner: Ref | Element, call: Call) -> 
     it.emit(
         ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
     )
-    for item in alternatives(call.args[0] if call.args else UNKNOWN):
+    for item in alternatives(call.first):
         scaler = item.get("__scaler__") if isinstance(item, Map) else None
         if isinstance(scaler, Ref):
             it.emit(ScriptEvent("scaled twice", call.place, scaler.id, call))
     return NONE
 
 
-def _first(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    del it, owner
-    return call.args[0] if call.args else UNKNOWN
+def _first(_it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
+    return call.first
 
 
-def _nothing(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    del it, owner, call
+def _nothing(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
     return UNKNOWN
 
 
@@ -221,8 +218,7 @@ def _prepare_kbit(it: Interpreter, call: Call) -> Value:
     return model
 
 
-def _lora_config(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    del name
+def _lora_config(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     it.change(
         ref.id,
         modules_to_save=call.get("modules_to_save") or NONE,
@@ -308,13 +304,11 @@ def _evaluate(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-def _kbit_device_map(it: Interpreter, call: Call) -> Value:
-    del it, call
+def _kbit_device_map(_it: Interpreter, _call: Call) -> Value:
     return Map((("", RankValue()),))
 
 
-def _distributed(it: Interpreter, thing: HeapObject) -> Value:
-    del thing
+def _distributed(it: Interpreter, _thing: HeapObject) -> Value:
     return Const(it.target.world)
 
 

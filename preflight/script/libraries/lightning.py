@@ -221,8 +221,7 @@ def _backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def _nothing(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    del it, owner, call
+def _nothing(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
     return UNKNOWN
 
 
@@ -244,13 +243,11 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
 }
 
 
-def _here(it: Interpreter, thing: HeapObject) -> Value:
-    del it, thing
+def _here(_it: Interpreter, _thing: HeapObject) -> Value:
     return Device("cuda", of_rank=True)
 
 
-def _rank(it: Interpreter, thing: HeapObject) -> Value:
-    del it, thing
+def _rank(_it: Interpreter, _thing: HeapObject) -> Value:
     return RankValue()
 
 

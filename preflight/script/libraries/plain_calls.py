@@ -107,45 +107,39 @@ def _literal(text: str) -> Any:
 
 
 def _length(it: Interpreter, call: Call) -> Value:
-    value = call.args[0] if call.args else UNKNOWN
+    value = call.first
     if isinstance(value, (Seq, Map)) and not value.open:
         return Const(len(value.items), _written(it, call.args))
     text = text_of(value)
     return UNKNOWN if text is None else Const(len(text), _written(it, call.args))
 
 
-def _answer(values: Iterable[Value], *, stops_at: bool) -> Value:
-    answers = [truth(item) for item in values]
-    if stops_at in answers:
-        return Const(stops_at)
-    return UNKNOWN if None in answers else Const(not stops_at)
+def _truth_of_items(*, stops_at: bool) -> Callable[[Interpreter, Call], Value]:
+    """Return the model of `any` or `all`, which an item that is `stops_at` decides."""
 
+    def model(_it: Interpreter, call: Call) -> Value:
+        value = call.first
+        if not isinstance(value, Seq) or value.open:
+            return UNKNOWN
+        answers = [truth(item) for item in value.items]
+        if stops_at in answers:
+            return Const(stops_at)
+        return UNKNOWN if None in answers else Const(not stops_at)
 
-def _any(it: Interpreter, call: Call) -> Value:
-    del it
-    value = call.args[0] if call.args else UNKNOWN
-    return _answer(value.items, stops_at=True) if isinstance(value, Seq) and not value.open else UNKNOWN
-
-
-def _all(it: Interpreter, call: Call) -> Value:
-    del it
-    value = call.args[0] if call.args else UNKNOWN
-    return _answer(value.items, stops_at=False) if isinstance(value, Seq) and not value.open else UNKNOWN
+    return model
 
 
 def _isinstance(it: Interpreter, call: Call) -> Value:
     if len(call.args) != 2:
         return UNKNOWN
-    wanted = call.args[1].items if isinstance(call.args[1], Seq) else (call.args[1],)
-    answers = {
-        _is_instance(it, value, kind) for value in alternatives(call.args[0]) for kind in (Seq(wanted),)
-    }
+    kinds = call.args[1].items if isinstance(call.args[1], Seq) else (call.args[1],)
+    answers = {_is_one_of(it, value, kinds) for value in alternatives(call.args[0])}
     answer = answers.pop() if len(answers) == 1 else None
     return UNKNOWN if answer is None else Const(answer)
 
 
-def _is_instance(it: Interpreter, value: Value, kinds: Seq) -> bool | None:
-    answers = [_is_a(it, value, kind) for kind in kinds.items]
+def _is_one_of(it: Interpreter, value: Value, kinds: Iterable[Value]) -> bool | None:
+    answers = [_is_a(it, value, kind) for kind in kinds]
     return True if True in answers else (None if None in answers else False)
 
 
@@ -180,9 +174,8 @@ def _hasattr(it: Interpreter, call: Call) -> Value:
     return TRUE if get_attribute(it, owner, name.value, call.node) != UNKNOWN else UNKNOWN
 
 
-def _callable(it: Interpreter, call: Call) -> Value:
-    del it
-    value = call.args[0] if call.args else UNKNOWN
+def _callable(_it: Interpreter, call: Call) -> Value:
+    value = call.first
     if isinstance(value, (Func, Class)):
         return TRUE
     return FALSE if isinstance(value, (Const, Map, Seq, Dtype)) else UNKNOWN
@@ -194,7 +187,7 @@ def _type(it: Interpreter, call: Call) -> Value:
 
 
 def _enumerate(it: Interpreter, call: Call) -> Value:
-    value = call.args[0] if call.args else UNKNOWN
+    value = call.first
     start = call.get("start", 1) or Const(0)
     if isinstance(value, Seq) and not value.open and isinstance(start, Const) and type(start.value) is int:
         numbers = (Const(start.value + number) for number in range(len(value.items)))
@@ -218,7 +211,7 @@ def _chain(it: Interpreter, call: Call) -> Value:
 
 def _sorted(it: Interpreter, call: Call) -> Value:
     """sorted(x), reversed(x): of what is not constant any item may come first."""
-    value = call.args[0] if call.args else UNKNOWN
+    value = call.first
     exact = _computed(sorted)(it, call)
     if exact != UNKNOWN:
         return exact
@@ -228,7 +221,7 @@ def _sorted(it: Interpreter, call: Call) -> Value:
 
 
 def _reversed(it: Interpreter, call: Call) -> Value:
-    value = call.args[0] if call.args else UNKNOWN
+    value = call.first
     if isinstance(value, Seq) and not value.open:
         return Seq(value.items[::-1])
     return _sorted(it, call)
@@ -236,7 +229,7 @@ def _reversed(it: Interpreter, call: Call) -> Value:
 
 def _next(it: Interpreter, call: Call) -> Value:
     """next(x): the first item, where x is a few known items; its default when there is none."""
-    value = call.args[0] if call.args else UNKNOWN
+    value = call.first
     if isinstance(value, Seq) and not value.open:
         return value.items[0] if value.items else call.get("default", 1) or UNKNOWN
     before = it.drawn
@@ -277,26 +270,22 @@ def _reduce(it: Interpreter, call: Call) -> Value:
     return result
 
 
-def _globals(it: Interpreter, call: Call) -> Value:
+def _globals(it: Interpreter, _call: Call) -> Value:
     """globals(): the names of the module, as its attributes."""
-    del call
     return Module(it.source.path)
 
 
-def _maximum(it: Interpreter, call: Call) -> Value:
-    return RankValue() if RankValue() in call.args else _computed(max)(it, call)
-
-
-def _minimum(it: Interpreter, call: Call) -> Value:
-    return RankValue() if RankValue() in call.args else _computed(min)(it, call)
+def _extreme(function: Callable[..., Any]) -> Callable[[Interpreter, Call], Value]:
+    compute = _computed(function)
+    return lambda it, call: RankValue() if RankValue() in call.args else compute(it, call)
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "builtins.len": _length,
-    "builtins.any": _any,
-    "builtins.all": _all,
-    "builtins.max": _maximum,
-    "builtins.min": _minimum,
+    "builtins.any": _truth_of_items(stops_at=True),
+    "builtins.all": _truth_of_items(stops_at=False),
+    "builtins.max": _extreme(max),
+    "builtins.min": _extreme(min),
     "builtins.sum": _computed(sum),
     "builtins.abs": _computed(abs),
     "builtins.round": _computed(round),

@@ -131,7 +131,7 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 def _scaler_scale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.emit(ScriptEvent("scaled", call.place, heap_id(owner), call))
-    return Map((("__scaled__", call.args[0] if call.args else UNKNOWN), ("__scaler__", owner)))
+    return Map((("__scaled__", call.first), ("__scaler__", owner)))
 
 
 def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -198,10 +198,9 @@ def _clip(it: Interpreter, call: Call) -> Value:
 # --- distributed ------------------------------------------------------------------------
 
 
-def _wrapped(it: Interpreter, call: Call) -> Value:
+def _wrapped(_it: Interpreter, call: Call) -> Value:
     """torch.compile(model) and the like: the same parameters."""
-    del it
-    return call.get("model", 0) or (call.args[0] if call.args else UNKNOWN)
+    return call.get("model", 0) or call.first
 
 
 # --- layers -----------------------------------------------------------------------------
@@ -379,7 +378,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
         return it.library.method(it, call.args[0], last, replace(call, args=call.args[1:]))
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
         it.state.wrapped = it.state.wrapped or last == "DistributedDataParallel"
-        return call.args[0] if call.args else UNKNOWN
+        return call.first
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
         return it.new(new_model(call.place, Dtype("float32", call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):

@@ -70,7 +70,7 @@ def _set_fields(it: Interpreter, call: Call) -> Value:
 
 def _fields_of(it: Interpreter, call: Call) -> Value:
     """dataclasses.asdict(config): the fields, those that are dataclasses too as dicts of their own."""
-    return _as_map(it, call.args[0] if call.args else UNKNOWN, 6)
+    return _as_map(it, call.first, 6)
 
 
 def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
@@ -108,7 +108,7 @@ def _make_tuple(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _structured(it: Interpreter, call: Call) -> Value:
     """OmegaConf.structured(Config), create({...}), to_object(config): what it is given, with its values."""
-    given = call.args[0] if call.args else UNKNOWN
+    given = call.first
     return instantiate(it, given, replace(call, args=(), kwargs={})) if isinstance(given, Class) else given
 
 

@@ -31,31 +31,21 @@ from preflight.script.interpreter.values import (
 )
 
 
-def _int(it: Interpreter, call: Call) -> Value:
-    del it
-    value = call.args[0] if call.args else UNKNOWN
-    if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
-        try:
-            return Const(int(value.value), value.place)
-        except (ValueError, OverflowError):
-            return UNKNOWN
-    return value if isinstance(value, RankValue) else UNKNOWN
+def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
+    def model(_it: Interpreter, call: Call) -> Value:
+        value = call.first
+        if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
+            try:
+                return Const(convert(value.value), value.place)
+            except (ValueError, OverflowError):
+                return UNKNOWN
+        return value if convert is int and isinstance(value, RankValue) else UNKNOWN
+
+    return model
 
 
-def _float(it: Interpreter, call: Call) -> Value:
-    del it
-    value = call.args[0] if call.args else UNKNOWN
-    if isinstance(value, Const) and isinstance(value.value, (str, int, float)):
-        try:
-            return Const(float(value.value), value.place)
-        except (ValueError, OverflowError):
-            return UNKNOWN
-    return UNKNOWN
-
-
-def _str(it: Interpreter, call: Call) -> Value:
-    del it
-    value = call.args[0] if call.args else UNKNOWN
+def _str(_it: Interpreter, call: Call) -> Value:
+    value = call.first
     if isinstance(value, Const):
         return Const(str(value.value))
     if isinstance(value, Dtype):
@@ -63,8 +53,7 @@ def _str(it: Interpreter, call: Call) -> Value:
     return value if isinstance(value, RankValue) else UNKNOWN
 
 
-def _bool(it: Interpreter, call: Call) -> Value:
-    del it
+def _bool(_it: Interpreter, call: Call) -> Value:
     value = call.args[0] if call.args else FALSE
     return Const(bool(value.value)) if isinstance(value, Const) else UNKNOWN
 
@@ -86,22 +75,19 @@ def _map(it: Interpreter, call: Call) -> Value:
     return Seq(made, open=each is not known)
 
 
-def _range(it: Interpreter, call: Call) -> Value:
-    del it, call
+def _range(_it: Interpreter, _call: Call) -> Value:
     return Seq((UNKNOWN,), open=True)
 
 
-def _dict(it: Interpreter, call: Call) -> Value:
-    del it
+def _dict(_it: Interpreter, call: Call) -> Value:
     first = call.args[0] if call.args else Map(())
     if isinstance(first, Seq):
         first = _of_pairs(first)
     return merged(first if isinstance(first, Map) else Map((), open=True), call.named())
 
 
-def _chain_map(it: Interpreter, call: Call) -> Value:
+def _chain_map(_it: Interpreter, call: Call) -> Value:
     """ChainMap(first, second): what the first has wins."""
-    del it
     result = Map(())
     for item in reversed(call.args):
         result = merged(result, item if isinstance(item, Map) else Map((), open=True))
@@ -138,8 +124,7 @@ _OF_A_CLASS = 4
 """Arguments of type.__new__() that makes a class; an object is made of its class alone."""
 
 
-def _super(it: Interpreter, call: Call) -> Value:
-    del call
+def _super(it: Interpreter, _call: Call) -> Value:
     names = it.state.frames.get(it.frame, {})
     first = next(iter(names.values()), UNKNOWN)
     info = it.functions.get(it.stack[-1]) if it.stack else None
@@ -148,15 +133,14 @@ def _super(it: Interpreter, call: Call) -> Value:
     return Method(first, "super") if isinstance(first, Ref) else UNKNOWN
 
 
-def _made_class(it: Interpreter, call: Call) -> Value:
+def _made_class(_it: Interpreter, call: Call) -> Value:
     """type.__new__(metaclass, name, bases, names): the class that is being made represents its metaclass."""
-    del it
     return call.args[0] if len(call.args) >= _OF_A_CLASS else UNKNOWN
 
 
 def _deepcopy(it: Interpreter, call: Call) -> Value:
     """A copy is cast, saved and averaged without harm to the original: no optimizer trains it."""
-    value = call.args[0] if call.args else UNKNOWN
+    value = call.first
     thing = it.thing(value) if isinstance(value, Ref) else None
     if thing is None:
         return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
@@ -188,20 +172,18 @@ def _module(it: Interpreter, call: Call) -> Value:
     return Module(source.path)
 
 
-def _same_text(it: Interpreter, call: Call) -> Value:
-    del it
-    return call.args[0] if call.args else UNKNOWN
+def _same_text(_it: Interpreter, call: Call) -> Value:
+    return call.first
 
 
-def _dirname(it: Interpreter, call: Call) -> Value:
-    del it
-    text = text_of(call.args[0]) if call.args else None
+def _dirname(_it: Interpreter, call: Call) -> Value:
+    text = text_of(call.first)
     return UNKNOWN if text is None else Const(posixpath.dirname(text))
 
 
 def _config(it: Interpreter, call: Call) -> Value:
     """yaml.safe_load(f), json.load(f), OmegaConf.load(path): what lies beside the script is read."""
-    given = call.args[0] if call.args else UNKNOWN
+    given = call.first
     thing = it.thing(given) if isinstance(given, Ref) else None
     return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
 
@@ -210,27 +192,25 @@ def _loads(ending: str) -> Callable[[Interpreter, Call], Value]:
     """json.loads('{...}') and the like: a text of the script, or of a file that it has read."""
 
     def handle(it: Interpreter, call: Call) -> Value:
-        given = call.args[0] if call.args else UNKNOWN
+        given = call.first
         own = isinstance(given, Const) and isinstance(given.value, str) and not given.value.endswith(ENDINGS)
         return written(it, given, ending) if own and isinstance(given, Const) else _config(it, call)
 
     return handle
 
 
-def _file_itself(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    del it, call
+def _file_itself(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
     return owner
 
 
-def _exit(it: Interpreter, call: Call) -> Value:
-    del call
+def _exit(it: Interpreter, _call: Call) -> Value:
     it.state.dead = True
     return UNKNOWN
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
-    "builtins.int": _int,
-    "builtins.float": _float,
+    "builtins.int": _number(int),
+    "builtins.float": _number(float),
     "builtins.str": _str,
     "builtins.bool": _bool,
     **dict.fromkeys(("builtins.set", "builtins.frozenset"), _same),

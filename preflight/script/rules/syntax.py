@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @rule("P100")
-def not_python(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def not_python(_it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
     """The script cannot be read: it is not Python, or not that of every version.
 
     A launch would stop at the same line. Lines of a notebook (`!pip install`, `%matplotlib`) are passed over
@@ -19,17 +19,15 @@ def not_python(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     within their own quotes, type parameters) is an info where an older Python reads the script.
     Source: Python's own parser.
     """
-    del it, event
     yield from ()
 
 
 @rule("P120")
-def precision_of_this_process(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+def precision_of_this_process(_it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
     """The precision is chosen from this process's own GPU.
 
     Ranks on unlike GPUs then train in different precisions. Nothing raises: one rank's gradients are scaled
     by 65536, the other's are not, and the weights drift apart. gpulaunch decides once, for all ranks.
     Source: reproduced on two gloo ranks with torch 2.13.
     """
-    del it, event
     yield from ()

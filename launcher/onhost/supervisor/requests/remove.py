@@ -14,9 +14,8 @@ from ..run_processes import find_run_processes
 GONE = ".gone"
 
 
-def serve(run_dir: str, request: dict[str, Any]) -> int:
+def serve(run_dir: str, _request: dict[str, Any]) -> int:
     """Delete the directory of a run and send its last state. Raises RequestRefused."""
-    del request
     state = read_state(run_dir)
     remove_run(run_dir)
     send_header({"state": state, "alive": is_alive(state), "t": time.time()})
