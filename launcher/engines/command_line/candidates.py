@@ -108,9 +108,11 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
     Raises CommandRefused for a launch that reads the output of such a one.
     """
     kept: list[int] = []
+    has_launcher = any(preparations.has_launcher(one.words) for one in found)
     for at, one in enumerate(found):
         is_left_out = (
-            preparations.is_setup(_without_sudo(one.words))
+            (has_launcher and preparations.names_setup_script(one.words))
+            or preparations.is_setup(_without_sudo(one.words))
             or preparations.asks_settings(one.words)
             or _is_inline(one.words)
         )

@@ -13,6 +13,7 @@ _COMMENT = re.compile(r"^[ \t]*//[^\n]*$|(?<=[,\[{])[ \t]*//[^\n\"]*$", re.MULTI
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}(?=/|$)")
 _OWN_VARIABLE = re.compile(r"\$\{(?:file\w*|input:\w+|command:[\w.]+|relativeFile\w*)\}")
+_LAUNCHER = re.compile(r"(?:^|[/\\])(?:torchrun|accelerate|deepspeed|composer|colossalai)$")
 _LONGEST = 50_000
 
 
@@ -24,7 +25,7 @@ def command_of_editor(text: str) -> str | None:
     if len(text) > _LONGEST or not text.lstrip().startswith(("{", "[")) or not _LOOKS.search(text):
         return None
     try:
-        tree = json.loads(_LAST_COMMA.sub("", _COMMENT.sub("", text)))
+        tree = json.loads(_LAST_COMMA.sub("", _COMMENT.sub("", text)).strip().rstrip(","))
     except (ValueError, RecursionError):
         return None
     commands = dict(_commands(tree, 0))
@@ -59,6 +60,8 @@ def _command(one: dict[str, Any]) -> str:
         return ""
     head = _quoted(one[start]) if start != "command" else _filled(one[start])
     python = one.get("python") if isinstance(one.get("python"), str) else "python"
+    if start == "program" and _LAUNCHER.search(one[start]):
+        start = "command"  # a script of Python too, in which only its name counts
     before = {"module": f"{python} -m {head}", "program": f"{python} {head}"}.get(start, head)
     words = given if isinstance(given, str) else " ".join(_quoted(word) for word in given)
     lines = [f"export {name}={shlex.quote(str(value))}" for name, value in _environment(one)]

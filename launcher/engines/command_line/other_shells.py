@@ -3,7 +3,7 @@
 import re
 
 _MARKS = re.compile(
-    r"\$env:|\bset[ \t]|^[ \t]*[@&][ \t]|^[ \t]*(?:\[\w+\][ \t]*)?\$\w+[ \t]*=|\bend(?:if)?\b"
+    r"\$env:|\bset[ \t]|^[ \t]*(?:[@&]|py)[ \t]|^[ \t]*(?:\[\w+\][ \t]*)?\$\w+[ \t]*=|\bend(?:if)?\b"
     r"|\bt?csh\b|\bfish\b|;[ \t]*(?:and|or)[ \t]|\bforeach\b|\b(?:Write|New|Set|Out|Tee)-[A-Z]"
     r"|\$PSScriptRoot|\bparam[ \t]*\(",
     re.MULTILINE | re.IGNORECASE,

@@ -17,6 +17,8 @@ _PARAMETERS = re.compile(
     r"^[ \t]*param[ \t]*\((?P<given>(?:[^()]|\([^()]*\)){0,4000})\)", re.MULTILINE | re.IGNORECASE
 )
 _PARAMETER = re.compile(r"\$(?P<name>\w+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+)")
+_OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
+_PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*#.*$|[ \t]#[^\"'\n]*$", re.MULTILINE)
 _CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
 _COMMANDS = (
@@ -28,7 +30,6 @@ _COMMANDS = (
         re.compile(r"\|[ \t]*Tee-Object\b(?:[ \t]+-\w+(?=[ \t]+-|$))*(?:[ \t]+-FilePath)?", re.IGNORECASE),
         "| tee",
     ),
-    (re.compile(r"\$PSScriptRoot(?=[/\\\"'])", re.IGNORECASE), "."),
 )
 
 
@@ -49,6 +50,8 @@ def of_powershell(text: str) -> str:
     text = _LIST.sub(written, text)
     for name in dict.fromkeys(lists):
         text = re.sub(rf"(?<=[ \t])@{name}\b", f'"${{{name}[@]}}"', text)
+    text = _OWN_FOLDER.sub(lambda found: f".{found['path'].replace(chr(92), '/')}", text)
+    text = _PYTHON.sub("python ", text)
     for pattern, command in _COMMANDS:
         text = pattern.sub(command, text)
     return _ASSIGNED.sub(r"\1=\2", text)

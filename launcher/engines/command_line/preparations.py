@@ -55,6 +55,7 @@ _RC_FILES = (
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
+_OF_GPUS = re.compile(r"(?:\$\(|`)[ \t]*nvidia-smi\b")
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SETUP = frozenset(
@@ -63,7 +64,20 @@ _SETUP = frozenset(
         *("wget", "curl", "aria2c", "unzip", "tar", "gunzip", "gzip", "rm", "cp", "mv", "ln", "chmod"),
         *("chown", "touch", "envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z", "sed", "awk"),
         *("grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim", "vi", "nano"),
-        *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
+        *(
+            "emacs",
+            "code",
+            "virtualenv",
+            "pkill",
+            "kill",
+            "killall",
+            "ps",
+            "top",
+            "htop",
+            "cat",
+            "tail",
+            "less",
+        ),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
         *(
             "huggingface-cli",
@@ -86,10 +100,26 @@ _SETUP_PARTS = {
     "uv": ("pip", "sync", "venv", "add", "lock", "python", "init", "remove"),
     "conda": ("create", "install", "env", "update", "init", "config", "remove", "clean", "list", "info"),
     "poetry": ("install", "add", "lock", "shell", "env", "update"),
+    "pixi": ("install", "add", "init", "lock", "update", "shell", "clean", "info", "list", "global"),
+    "pdm": ("install", "sync", "add", "lock", "init", "update", "use"),
+    "pipenv": ("install", "sync", "lock", "shell", "update"),
+    "mise": ("install", "use", "trust"),
+    "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
     "axolotl": ("fetch",),
 }
+_SETUP_PARTS["rye"] = _SETUP_PARTS["pdm"]
+_SETUP_PARTS["podman"] = _SETUP_PARTS["docker"]
 _SETUP_PARTS["mamba"] = _SETUP_PARTS["micromamba"] = _SETUP_PARTS["conda"]
+_SETUP_MODULES = (("pip",), ("venv",), ("ensurepip",), ("build",), ("nltk.downloader",))
+_SETUP_COMMANDS = (("spacy", "download"), ("ipykernel", "install"), ("playwright", "install"))
+"""Of `python -m`."""
+
+_SETUP_SCRIPT = re.compile(
+    r"(?:.*/)?(?:[a-z\d]+[_.-])*(?:install|setup|download|prepare|init|env|build|compile)(?:[_.-][a-z\d]+)*\.sh",
+    re.IGNORECASE,
+)
+_STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECASE)
 _SETTINGS = (
     ("accelerate", "config"),
     ("accelerate", "env"),
@@ -130,6 +160,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"numactl: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
+    if name == "eval" and len(words) == 1:
+        return f"eval: {NOTHING}"
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return f"command {words[1].text}: {NOTHING}"
     if name == "exec" and len(words) == 1:
@@ -181,6 +213,8 @@ def explain_needless(value: Word) -> str:
         return ""
     if all(_OF_JOB.search(part) for part in value.unresolved):
         return "the hosts and addresses are those of --hosts, or of the job that gpulaunch runs in"
+    if all(map(_OF_GPUS.match, value.unresolved)):
+        return "it asks this machine for its GPUs, and those of a launch are the plan's"
     is_launch = any(map(_LAUNCHER.fullmatch, value.text.split(maxsplit=1)[:1]))
     return "it holds the launch, which gpulaunch reads" if is_launch else ""
 
@@ -219,8 +253,17 @@ def is_setup(words: Sequence[Word]) -> bool:
     if name in _SETUP:
         return True
     if name.startswith("python") and rest[:1] == ("-m",):
-        return rest[1:2] in (("pip",), ("venv",), ("ensurepip",), ("build",))
+        return rest[1:2] in _SETUP_MODULES or rest[1:3] in _SETUP_COMMANDS
     return rest[:1] in tuple((part,) for part in _SETUP_PARTS.get(name, ()))
+
+
+def names_setup_script(words: Sequence[Word]) -> bool:
+    """Whether a command is a script of a shell that its name calls one of an installation."""
+    texts = [posixpath.basename(word.text) for word in words if not word.text.startswith("-")]
+    script = (
+        texts[1] if texts[:1] in (["bash"], ["sh"], ["zsh"]) and len(texts) > 1 else texts[0] if texts else ""
+    )
+    return _SETUP_SCRIPT.fullmatch(script) is not None and not _STARTS.search(script)
 
 
 def asks_settings(words: Sequence[Word]) -> bool:

@@ -2,7 +2,7 @@
 
 CONTAINERS = (
     *("docker", "podman", "nvidia-docker", "singularity", "apptainer", "enroot", "shifter", "ch-run"),
-    *("kubectl", "oc", "nerdctl", "udocker"),
+    *("kubectl", "oc", "nerdctl", "udocker", "docker-compose", "podman-compose"),
 )
 _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
