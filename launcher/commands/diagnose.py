@@ -6,7 +6,7 @@ import click
 
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
-from launcher.follow.failure_diagnosis import with_run_commands
+from launcher.follow.run_commands import with_run_commands
 from launcher.local.own_modules import own_modules
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
 from launcher.rundir.log_files import LAST, find_local_run, list_runs_without_end, read_logs

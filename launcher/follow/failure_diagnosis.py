@@ -1,17 +1,13 @@
 """Why a run died: what `diagnose` makes of the last lines that the failing rank and its launcher wrote."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from launcher.follow.outcome import Outcome
+from launcher.follow.run_commands import with_run_commands
 from launcher.local.own_modules import own_modules
 from launcher.rundir.log_store import LogStore
-from preflight.diagnosis.result import Diagnosis
 
-_SCRIPT = re.compile(
-    r"(?P<variables>(?:[A-Z_]+=\S+ )*)python (?P<faulthandler>-X faulthandler )?train\.py", re.ASCII
-)
 LAST_LINES = 400
 SHOWN_LINES = 20
 
@@ -55,18 +51,6 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
     found = diagnose_logs(
         logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals, own_modules=own)
     )
-    return replace(outcome, cause=replace(outcome.cause, diagnosis=with_run_commands(found)))
-
-
-def with_run_commands(diagnosis: Diagnosis) -> Diagnosis:
-    """Return the diagnosis of a run of gpulaunch: variables for a script become variables of its ranks."""
-    causes = tuple(replace(cause, command=_run_command(cause.command)) for cause in diagnosis.causes)
-    return replace(diagnosis, causes=causes)
-
-
-def _run_command(command: str) -> str:
-    script = _SCRIPT.fullmatch(command)
-    if script is None:
-        return command
-    variables = [*script["variables"].split(), *(["PYTHONFAULTHANDLER=1"] if script["faulthandler"] else [])]
-    return " ".join(("gpulaunch run ...", *(f"--set env.{variable}" for variable in variables)))
+    return replace(
+        outcome, cause=replace(outcome.cause, diagnosis=with_run_commands(found, outcome.plan.nodes))
+    )

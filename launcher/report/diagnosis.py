@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from launcher.config.inventory import LOCALHOST
 from launcher.text import one_line
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
 
@@ -14,6 +15,7 @@ _SHOWN_CAUSES = 3
 _SHOWN_EVIDENCE = 3
 _SHOWN_WARNINGS = 5
 _WIDTH = 150
+_HOST_PROGRAMS = frozenset({"df", "find", "hf", "lscpu", "quota", "sudo", "ulimit"})
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> list[str]:
@@ -44,8 +46,17 @@ def _full(cause: Cause) -> list[str]:
         lines.append(f"  in your code: {one_line(cause.location, _WIDTH)}")
     lines.append(f"  fix: {cause.fix}")
     if cause.command:
-        lines.append(f"  type: {one_line(cause.command, _WIDTH)}")
+        lines.append(f"  {_where_to_type(cause)}: {one_line(cause.command, _WIDTH)}")
     return lines
+
+
+def _where_to_type(cause: Cause) -> str:
+    """Return whether a command is for the host that failed; others are code, or for this machine."""
+    program = cause.command.partition(" ")[0].rpartition("/")[2]
+    on_host = cause.host not in ("", LOCALHOST) and (
+        program in _HOST_PROGRAMS or program.startswith("python")
+    )
+    return f"type on {one_line(cause.host, 60)}" if on_host else "type"
 
 
 def _head(cause: Cause) -> str:

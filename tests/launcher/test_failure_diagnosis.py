@@ -1,15 +1,19 @@
 """A run that died says why, from its last lines."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from launcher.follow.failure_diagnosis import add_diagnosis, with_run_commands
+from launcher.follow.failure_diagnosis import add_diagnosis
 from launcher.follow.outcome import Outcome
+from launcher.follow.run_commands import with_run_commands
+from launcher.report.diagnosis import render_diagnosis
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore
 from preflight.diagnosis.result import Cause, Diagnosis, Evidence
 from tests.launcher.run_events import GOOD, failed, over
+from tests.launcher.run_plans import node
 
 OOM = b"""Traceback (most recent call last):
   File "/home/ada/train.py", line 7, in <module>
@@ -73,3 +77,40 @@ def test_a_failed_run_names_the_option_that_sets_a_variable_for_its_ranks(tmp_pa
     log = b"RuntimeError: CUDA error: an illegal memory access was encountered\n"
     document = encode_outcome(diagnosed(tmp_path, log, failed()))["diagnosis"]
     assert document["causes"][0]["command"] == "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("df -h . /tmp", "df -h ~/x /tmp"),
+        ("python -m pip install ninja", "~/venv/bin/python -m pip install ninja"),
+        ("cp a b/python -m", "cp a b/python -m"),
+    ],
+)
+def test_a_command_for_the_host_names_its_interpreter_and_directory(command: str, expected: str) -> None:
+    place = replace(node("b", 1, 1, (None,)), python="~/venv/bin/python", cwd="~/x")
+    cause = Cause(
+        "S76", "disk-full", "certain", "c", "f", (Evidence(1, 0, "x", "", "b"),), "", 0, "b", command
+    )
+    found = with_run_commands(Diagnosis("disk-full", (cause,), ()), (place,))
+    assert found.causes[0].command == expected
+    words = "type on b" if expected != command else "type"
+    assert f"  {words}: {expected}" in render_diagnosis(found)
+
+
+@pytest.mark.parametrize("sent", ["script/train.py", "accelerate.yaml"])
+def test_a_file_that_only_the_local_directory_has_comes_with_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").touch()
+    text = "FileNotFoundError: [Errno 2] No such file or directory: '{}'"
+    commands = []
+    for name in ("a.json", "b.json", str(tmp_path / "a.json")):
+        evidence = (Evidence(1, 0, text.format(name), "", "b"),)
+        cause = Cause("S92", "missing-file", "likely", "c", "f", evidence, "", 0, "b", "")
+        place = replace(node("b", 1, 1, (None,)), files=((sent, ""),))
+        commands.append(
+            with_run_commands(Diagnosis("missing-file", (cause,), ()), (place,)).causes[0].command
+        )
+    assert commands == ["gpulaunch run ... --sync" if sent.startswith("script/") else "", "", ""]
