@@ -9,6 +9,9 @@ Attributes of a thing of kind "model":
   quantized, device_map, optimized (an optimizer holds it), recast (place of a cast since), touched, role
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.calls import call_function
 from preflight.script.interpreter.events import Call, ScriptEvent
@@ -42,13 +45,17 @@ from preflight.script.names import TORCH_DTYPES
 TENSOR_DTYPE = "__tensor_dtype__"
 """Key of the Map that represents a tensor of known dtype."""
 
-_PARTS = frozenset(
-    {
-        *("get_classifier", "get_input_embeddings", "get_output_embeddings", "get_submodule", "get_encoder"),
-        *("get_decoder", "get_base_model"),
-    }
+_PARTS = (
+    *("get_classifier", "get_input_embeddings", "get_output_embeddings", "get_submodule", "get_encoder"),
+    *("get_decoder", "get_base_model"),
 )
-"""Methods that give a part of the model."""
+_ELEMENTS = {
+    **dict.fromkeys(("parameters", "trainable_parameters", "get_parameters"), "parameters"),
+    **dict.fromkeys(("state_dict", "get_adapter_state_dict"), "state"),
+    **dict.fromkeys(_PARTS, "module"),
+    "named_parameters": "named",
+}
+"""Methods that give something of the model."""
 
 _CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}
 
@@ -107,9 +114,7 @@ def trained_dtype(thing: HeapObject) -> Value:
     return join((NONE, thing.get("dtype"))) if some else UNKNOWN
 
 
-def model_method(  # noqa: PLR0912 - one line per method, read as a table
-    it: Interpreter, owner: Ref | Element, name: str, call: Call
-) -> Value:
+def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
     """Carry out a method of a model, or of a submodule or parameters of one."""
     if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad", "weight"):
         return _parameter_method(it, owner, name, call)
@@ -119,58 +124,41 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     if name in ("to", "type", "cuda", "cpu"):
         return _move(it, owner, name, call)
     model = owner.of if isinstance(owner, Element) else owner.id
-    if name == "requires_grad_":
-        _require_grad(it, owner, call.get("requires_grad", 0) or TRUE)
-        return owner
-    if name in ("parameters", "trainable_parameters", "get_parameters"):
-        return Element(model, "parameters")
-    if name == "named_parameters":
-        return Element(model, "named")
+    if name in ("state_dict", "get_adapter_state_dict"):
+        note_state_dict(it, model, call)
+    if name in _ELEMENTS:
+        return Element(model, _ELEMENTS[name])
     if name in ("modules", "children", "named_modules", "named_children"):
         named = "named " if name.startswith("named") else ""
         whole = isinstance(owner, Ref) or owner.what == EACH
         return Element(model, f"{named}modules" if whole else f"{named}inner modules")
-    if name == "apply":
-        _apply(it, owner, call)
-        return owner
-    if name in ("state_dict", "get_adapter_state_dict"):
-        note_state_dict(it, model, call)
-        return Element(model, "state")
-    if name == "save_pretrained" and isinstance(owner, Ref):
-        note_saved_model(it, call)
-        return UNKNOWN
-    if name == "__call__":
-        note_forward(it, model, call)
-        return UNKNOWN
-    if name == "add_adapter":
-        _add_adapter(it, model, call)
-        return NONE
-    if name in ("gradient_checkpointing_enable", "enable_gradient_checkpointing"):
-        it.emit(ScriptEvent("checkpointing", call.place, model, call))
-        given = call.get("gradient_checkpointing_kwargs", 0) or (UNKNOWN if call.open else NONE)
-        it.change(model, checkpointing=given, checkpointing_at=Dtype("at", call.place))
-        return NONE
-    if name == "parallelize":
-        it.emit(
-            ScriptEvent("spread", call.place, model, call, "", {"map": call.get("device_map", 0) or NONE})
-        )
-        return NONE
-    if name == "enable_input_require_grads":
-        it.change(model, inputs_require_grad=TRUE)
-        return NONE
-    if name in ("update_parameters", "update") and call.args and isinstance(owner, Ref):
+    if isinstance(owner, Ref) and name in ("eval", "train"):
+        it.change(model, only_used=Const(name == "eval" and (call.get("mode", 0) or TRUE) == TRUE))
+    if isinstance(owner, Ref) and name in ("update_parameters", "update") and call.args:
         averaged(it, owner, call.args[0], call)
         return NONE
-    if name in ("eval", "train") and isinstance(owner, Ref):
-        it.change(model, only_used=Const(name == "eval" and (call.get("mode", 0) or TRUE) == TRUE))
-    if name in ("eval", "train", "merge_and_unload", "compile", "unload"):
-        return owner
-    if name in _PARTS:
-        return Element(model, "module")
-    return UNKNOWN
+    if isinstance(owner, Ref) and name == "save_pretrained":
+        note_saved_model(it, call)
+        return UNKNOWN
+    if name in _EFFECTS:
+        effect, result = _EFFECTS[name]
+        effect(it, owner, model, call)
+        return owner if result is None else result
+    return owner if name in ("eval", "train", "merge_and_unload", "compile", "unload") else UNKNOWN
 
 
-def _apply(it: Interpreter, owner: Ref | Element, call: Call) -> None:
+def _checkpoint_activations(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
+    it.emit(ScriptEvent("checkpointing", call.place, model, call))
+    given = call.get("gradient_checkpointing_kwargs", 0) or (UNKNOWN if call.open else NONE)
+    it.change(model, checkpointing=given, checkpointing_at=Dtype("at", call.place))
+
+
+def _spread(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
+    values = {"map": call.get("device_map", 0) or NONE}
+    it.emit(ScriptEvent("spread", call.place, model, call, "", values))
+
+
+def _apply(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
     """model.apply(function): a call for each module."""
     module = Element(owner.id, EACH) if isinstance(owner, Ref) else owner
     outer, dead = it.tests, it.state.dead
@@ -181,7 +169,8 @@ def _apply(it: Interpreter, owner: Ref | Element, call: Call) -> None:
     it.tests, it.state.dead = outer, dead
 
 
-def _require_grad(it: Interpreter, owner: Ref | Element, wanted: Value) -> None:
+def _require_grad(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
+    wanted = call.get("requires_grad", 0) or TRUE
     if isinstance(owner, Element):
         it.change(owner.of, trainable=Const("some"))
         return
@@ -201,16 +190,8 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
         device: Value = Device("cuda")
         if index is not None and index != NONE:
             device = index if not isinstance(index, Const) else as_device(index)
-        it.emit(
-            ScriptEvent(
-                "cuda",
-                call.place,
-                heap_id(owner),
-                call,
-                "model",
-                {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE},
-            )
-        )
+        values = {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE}
+        it.emit(ScriptEvent("cuda", call.place, heap_id(owner), call, "model", values))
         return owner
     for target in targets:
         for item in alternatives(target):
@@ -222,17 +203,8 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
             else:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
-                    ref = heap_id(owner)
-                    it.emit(
-                        ScriptEvent(
-                            "cuda",
-                            call.place,
-                            ref,
-                            call,
-                            "model",
-                            device_use(device, item, target),
-                        )
-                    )
+                    values = device_use(device, item, target)
+                    it.emit(ScriptEvent("cuda", call.place, heap_id(owner), call, "model", values))
     return owner
 
 
@@ -281,10 +253,8 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
     if isinstance(dtype, Dtype) and autocast == FALSE:
         dtype = Dtype(dtype.name, call.at("autocast_adapter_dtype"))
     lora = it.thing(config) if isinstance(config, Ref) else None
-    extra = (
-        bool(lora)
-        and lora is not None
-        and (_given(lora.get("modules_to_save")) or text_of(lora.get("bias")) in ("all", "lora_only"))
+    extra = lora is not None and (
+        _given(lora.get("modules_to_save")) or text_of(lora.get("bias")) in ("all", "lora_only")
     )
     it.change(
         model,
@@ -294,9 +264,8 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
         trainable=Const("all"),
         peft=TRUE,
     )
-    if (
-        isinstance(thing.get("checkpointing_at"), Dtype) and thing.get("quantized") == FALSE
-    ):  # PEFT then has the inputs require gradients
+    if isinstance(thing.get("checkpointing_at"), Dtype) and thing.get("quantized") == FALSE:
+        # PEFT then has the inputs require gradients
         it.change(model, inputs_require_grad=TRUE)
     it.emit(ScriptEvent("adapters", call.place, model, call, "", {"config": config, "base": base}))
 
@@ -305,11 +274,28 @@ def _given(value: Value) -> bool:
     return value != NONE and not (isinstance(value, type(UNKNOWN)))
 
 
-def _add_adapter(it: Interpreter, model: int, call: Call) -> None:
+def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
     """The add_adapter of transformers and diffusers: float32 or the base's dtype, depending on versions."""
     config = call.get("adapter_config", 0) or call.get("config", 0) or UNKNOWN
     autocast = call.get("autocast_adapter_dtype") or UNKNOWN
     attach_adapters(it, model, config, call, autocast=autocast)
+
+
+_Effect: TypeAlias = Callable[[Interpreter, Ref | Element, int, Call], None]
+_EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
+    "requires_grad_": (_require_grad, None),
+    "apply": (_apply, None),
+    "__call__": (lambda it, _owner, model, call: note_forward(it, model, call), UNKNOWN),
+    "add_adapter": (_add_adapter, NONE),
+    "gradient_checkpointing_enable": (_checkpoint_activations, NONE),
+    "enable_gradient_checkpointing": (_checkpoint_activations, NONE),
+    "parallelize": (_spread, NONE),
+    "enable_input_require_grads": (
+        lambda it, _owner, model, _call: it.change(model, inputs_require_grad=TRUE),
+        NONE,
+    ),
+}
+"""What a method does, and what it returns; None: its model."""
 
 
 def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) -> Value:
@@ -390,11 +376,8 @@ def model_attribute(it: Interpreter, owner: Ref | Element, name: str) -> Value |
             return _needs_grad(thing)
         return UNKNOWN if name in ("device", "shape", "is_cuda") else None
     if name == "dtype":
-        return (
-            Dtype(OWN_DTYPE)
-            if thing is not None and thing.get("dtype") == UNKNOWN
-            else (thing.get("dtype") if thing is not None else UNKNOWN)
-        )
+        dtype = thing.get("dtype") if thing is not None else UNKNOWN
+        return Dtype(OWN_DTYPE) if thing is not None and dtype == UNKNOWN else dtype
     if name in ("config", "hf_device_map", "peft_config", "device", "training", "generation_config"):
         return UNKNOWN
     return None
