@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Get started": {
         "init": CommandEntry(
             "launcher.commands.init", "Find the hosts' Python environments; write the first files."
-        ),
+        )
     },
     "Check and launch": {
         "preflight": CommandEntry(

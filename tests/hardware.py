@@ -5,16 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.facts.gpu import Capability, ComputeMode, Gpu
-from preflight.facts.host import (
-    BindTest,
-    HostFacts,
-    Identity,
-    Interface,
-    Limits,
-    Network,
-    Ports,
-    PythonEnv,
-)
+from preflight.facts.host import BindTest, HostFacts, Identity, Interface, Limits, Network, Ports, PythonEnv
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 
@@ -56,11 +47,7 @@ def gpu(index: int, name: str = "NVIDIA TITAN RTX", *, host: str = "titan", **ch
 
 
 def host(
-    name: str = "titan",
-    gpus: Sequence[Gpu] | Missing = (),
-    *,
-    address: str = "10.77.0.1",
-    **changes: Any,
+    name: str = "titan", gpus: Sequence[Gpu] | Missing = (), *, address: str = "10.77.0.1", **changes: Any
 ) -> HostFacts:
     """Return the facts of a host with the given GPUs and one network interface, eth0."""
     facts = HostFacts(

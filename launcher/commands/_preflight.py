@@ -106,10 +106,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
     from launcher.planning.script_file import read_script_after_sync, read_script_to_send  # noqa: PLC0415 - as above
 
     overrides = Overrides(
-        hosts=hosts,
-        gpus=options.gpus,
-        port=str(options.port or ""),
-        precision=options.precision or "",
+        hosts=hosts, gpus=options.gpus, port=str(options.port or ""), precision=options.precision or ""
     )
     config = load_run_config(options.config, overrides)
     return _PreflightRequest(

@@ -7,12 +7,7 @@ import click
 
 from launcher.commands._deep_options import DeepCommandOptions, deep_options
 from launcher.commands._host_access import open_host_access
-from launcher.commands._host_options import (
-    Transport,
-    host_access_options,
-    hosts_argument,
-    transport_option,
-)
+from launcher.commands._host_options import Transport, host_access_options, hosts_argument, transport_option
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries

@@ -73,9 +73,7 @@ class LintOptions:
 )
 @click.option("--cpu", is_flag=True, help="Judge for CPU ranks.")
 @click.option(
-    "--precision",
-    type=PrecisionParam(PRECISIONS[1:]),
-    help="Mixed precision that the launch gives.",
+    "--precision", type=PrecisionParam(PRECISIONS[1:]), help="Mixed precision that the launch gives."
 )
 @click.option("--args", "script_args", default="", metavar="WORDS", help="The script's own arguments.")
 @click.option(

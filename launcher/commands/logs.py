@@ -61,10 +61,7 @@ def command(run: str, **given: Any) -> int:
     """
     options = LogsOptions(**given)
     selection = LogSelection(
-        rank=options.rank,
-        host=options.host,
-        since=_since(options),
-        follow=options.follow,
+        rank=options.rank, host=options.host, since=_since(options), follow=options.follow
     )
     if options.as_json and options.follow:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")

@@ -71,9 +71,7 @@ Examples:
     help="Judge a saved `nvidia-smi -q -x` (or -q, a table, a CSV; - is stdin), of one host or several.",
 )
 @click.option(
-    "--prolog",
-    is_flag=True,
-    help="Only the health of this node: one line, exit code 0 or 1, less than 10 s.",
+    "--prolog", is_flag=True, help="Only the health of this node: one line, exit code 0 or 1, less than 10 s."
 )
 @max_age_option
 @deep_flag

@@ -23,13 +23,7 @@ _FIXES_SHOWN = 3
 @click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @host_access_options
-def command(
-    hosts: tuple[str, ...],
-    *,
-    ended: bool,
-    as_json: bool,
-    **given: Any,
-) -> int:
+def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.
 
     Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine.

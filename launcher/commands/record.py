@@ -27,11 +27,7 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @hosts_argument
 @click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write.",
+    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write."
 )
 @click.option("--mask", is_flag=True, help="Hide user and host names, paths, serials and addresses.")
 @click.option("--force", is_flag=True, help="Write over a file that exists.")

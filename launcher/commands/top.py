@@ -127,12 +127,7 @@ def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
         metrics = _MetricsFile(options.prometheus)
         actions = _Actions(HostAccess(ways.inventory, fleet.open, ways.width), fleet, options)
         dashboard = Dashboard(
-            fleet,
-            screen,
-            actions,
-            every_s=options.interval,
-            refreshed=metrics.write,
-            questions=questions,
+            fleet, screen, actions, every_s=options.interval, refreshed=metrics.write, questions=questions
         )
         try:
             dashboard.run()

@@ -143,10 +143,7 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
 
     def shape() -> Schema:
         entry = {
-            "anyOf": [
-                {"type": "integer", "minimum": 0},
-                {"type": "string", "pattern": f"^{_GPU_WORD}$"},
-            ]
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{_GPU_WORD}$"}]
         }
         many = {"type": "array", "items": entry, "minItems": 1, "uniqueItems": True}
         text = {"type": "string", "pattern": f"^{_GPU_TEXT}$"}

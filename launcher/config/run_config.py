@@ -15,11 +15,7 @@ from launcher.config.command_config import (
     read_command,
 )
 from launcher.config.deepspeed_file import argument_config, script_config
-from launcher.config.disconnect_options import (
-    DEFAULT_GRACE_S,
-    DEFAULT_TIMEOUT_S,
-    DisconnectOptions,
-)
+from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, DisconnectOptions
 from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST
 from launcher.config.on_end_options import EndCommand

@@ -96,12 +96,7 @@ def _elsewhere(name: str) -> str:
 
 
 HOST_KEYS: tuple[Field, ...] = (
-    Field(
-        "address",
-        ADDRESS,
-        "Where to connect; else ssh_config's HostName, else the name.",
-        "10.0.0.7",
-    ),
+    Field("address", ADDRESS, "Where to connect; else ssh_config's HostName, else the name.", "10.0.0.7"),
     Field("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
     Field("user", Text("a user name", USER_PATTERN), "User name on the host.", "ada"),
     Field(

@@ -54,12 +54,7 @@ SLURM_KEYS: tuple[Field, ...] = (
     Field("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
     Field("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
     Field("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: the job requests none.", "8", "0"),
-    Field(
-        "time",
-        Text("a time such as 12:00:00 or 2-00:00:00", TIME),
-        "Time limit.",
-        '"12:00:00"',
-    ),
+    Field("time", Text("a time such as 12:00:00 or 2-00:00:00", TIME), "Time limit.", '"12:00:00"'),
     Field("partition", Text("a partition", PLAIN_NAME), "Partition.", "gpu"),
     Field("account", Text("an account", PLAIN_NAME), "Account that is charged.", "proj42"),
     Field("qos", Text("a quality of service", PLAIN_NAME), "Quality of service.", "long"),

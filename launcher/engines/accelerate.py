@@ -18,14 +18,7 @@ on the command line, and this does.
 from collections.abc import Iterator
 
 from launcher.engines.accelerate_config import config_yaml, has_strategy
-from launcher.engines.base import (
-    RANK_PROGRAM,
-    RUN_DIR,
-    Engine,
-    NodeSetup,
-    World,
-    torch_settings,
-)
+from launcher.engines.base import RANK_PROGRAM, RUN_DIR, Engine, NodeSetup, World, torch_settings
 from launcher.engines.single_rank import accelerate_variables, describe_start, needs_no_launcher, rank_argv
 
 MODULE = "accelerate.commands.launch"

@@ -18,13 +18,7 @@ ACCELERATE_USE_CPU where its ranks are on the CPU; no other program reads either
 
 from collections.abc import Iterator
 
-from launcher.engines.base import (
-    RANK_PROGRAM,
-    Engine,
-    NodeSetup,
-    World,
-    torch_settings,
-)
+from launcher.engines.base import RANK_PROGRAM, Engine, NodeSetup, World, torch_settings
 from launcher.engines.single_rank import describe_start, needs_no_launcher, rank_argv, torch_variables
 
 MODULE = "torch.distributed.run"

@@ -20,14 +20,7 @@ from preflight.frozen import dataclass
 if TYPE_CHECKING:
     from launcher.host_checks.evaluation import PreflightResult
 
-_STYLES = {
-    "pass": "32",
-    "info": "36",
-    "warning": "33",
-    "unknown": "35",
-    "critical": "1;31",
-    "ignored": "2",
-}
+_STYLES = {"pass": "32", "info": "36", "warning": "33", "unknown": "35", "critical": "1;31", "ignored": "2"}
 _ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
 _INFO_SHOWN = 3
 _SUBJECTS_SHOWN = 8

@@ -10,12 +10,7 @@ import time
 from typing import Any, Callable
 
 LIBRARY = "libnvidia-ml.so.1"
-FOLDERS = (
-    "/usr/lib/wsl/lib/",
-    "/usr/local/nvidia/lib64/",
-    "/usr/lib64-nvidia/",
-    "/run/opengl-driver/lib/",
-)
+FOLDERS = ("/usr/lib/wsl/lib/", "/usr/local/nvidia/lib64/", "/usr/lib64-nvidia/", "/run/opengl-driver/lib/")
 MAX_PROCESSES = 256  # of one GPU
 PROCESS_WORDS = 6  # nvmlProcessInfo_v2_t as 32-bit words: pid, padding, memory (2), GPU and compute instance
 ANSWER_S = 1.0  # how long a sample waits for NVML

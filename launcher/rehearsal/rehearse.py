@@ -49,10 +49,7 @@ class RehearsalResult:
 def build_rehearsal_job(job: Job, steps: int) -> Job:
     """Return the job as it is rehearsed."""
     return replace(
-        job,
-        name=f"{job.name}-rehearsal",
-        args=(*job.args, *job.rehearse_args),
-        rehearse_steps=steps,
+        job, name=f"{job.name}-rehearsal", args=(*job.args, *job.rehearse_args), rehearse_steps=steps
     )
 
 

@@ -65,12 +65,7 @@ def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outc
 
 def _follow(found: RemoteRun, to: RunAccess, means: FollowContext, *, is_shown: bool) -> Outcome | None:
     attachment = AttachedRun(
-        to,
-        means.screen,
-        logs=means.logs,
-        run=found,
-        choose=means.choose,
-        all_ranks=means.all_ranks,
+        to, means.screen, logs=means.logs, run=found, choose=means.choose, all_ranks=means.all_ranks
     )
     for line in () if is_shown else render_launch(to.plan, str(means.logs / to.plan.run_id)):
         means.screen.notify(line)

@@ -15,13 +15,7 @@ from launcher.follow.peer_check import SSH_PORT, PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.followed_run import FollowedRun
-from launcher.launch.signals import (
-    CTRL_C,
-    TERMINAL_CLOSED,
-    InterruptChoice,
-    SignalCounter,
-    drop_terminal,
-)
+from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter, drop_terminal
 from launcher.local.safe_paths import path_below
 from launcher.remote.reachability import probe_targets
 from launcher.report.outcome import encode_outcome

@@ -31,9 +31,7 @@ class HostDraft:
 
 
 def name_hosts(
-    entries: Sequence[HostEntry],
-    found: Mapping[str, tuple[PythonEnvironment, ...]],
-    identity_file: str = "",
+    entries: Sequence[HostEntry], found: Mapping[str, tuple[PythonEnvironment, ...]], identity_file: str = ""
 ) -> tuple[HostDraft, ...]:
     """Return the hosts with names for hosts.yaml: of user@host:port the host, or host-port for two of one."""
     spots = [SshTarget(entry.name) if entry.is_local else parse_ssh_target(entry.name) for entry in entries]

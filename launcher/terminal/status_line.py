@@ -67,11 +67,7 @@ def _training(reading: ProgressValues) -> Iterator[list[Span]]:
     if reading.step is not None:
         of = f"/{reading.steps}" if reading.steps is not None else ""
         yield _field("step", f"{reading.step}{of}")
-    for name, value in (
-        ("loss", reading.loss),
-        ("grad_norm", reading.norm),
-        ("lr", reading.learning_rate),
-    ):
+    for name, value in (("loss", reading.loss), ("grad_norm", reading.norm), ("lr", reading.learning_rate)):
         if value is not None:
             yield _field(name, f"{value:.4g}")
     if reading.rate is not None:

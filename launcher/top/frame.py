@@ -92,10 +92,7 @@ def render_processes(state: HostState, index: int) -> list[str]:
     gpus = () if index < 0 else (index,)
     options = CleanOptions(CleanFilter(gpus=gpus))
     choice = select_leftovers(state.facts, options)
-    return [
-        *render_selection(state.facts, choice),
-        *render_named_pids(state.facts, choice, options.filter),
-    ]
+    return [*render_selection(state.facts, choice), *render_named_pids(state.facts, choice, options.filter)]
 
 
 def _leading(rows: Sequence[Row]) -> list[Row]:

@@ -54,11 +54,7 @@ class FullScreen:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Take the terminal; SIGTERM ends as Ctrl-C does. Raises KeyboardInterrupt for both."""
-        handlers = {
-            signal.SIGTERM: _interrupt,
-            signal.SIGWINCH: _nothing,
-            signal.SIGTSTP: self._suspend,
-        }
+        handlers = {signal.SIGTERM: _interrupt, signal.SIGWINCH: _nothing, signal.SIGTSTP: self._suspend}
         former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         wakeup = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         try:

@@ -75,14 +75,7 @@ class HostState:
 class HostMonitor:
     """Follows one host until it is stopped. `places` bounds how many hosts are being connected to at once."""
 
-    def __init__(
-        self,
-        entry: HostEntry,
-        opener: OpenConnection,
-        places: Places,
-        *,
-        every_s: float,
-    ) -> None:
+    def __init__(self, entry: HostEntry, opener: OpenConnection, places: Places, *, every_s: float) -> None:
         self.state = HostState(entry)
         self.stopped = threading.Event()
         self._opener = opener

@@ -56,9 +56,7 @@ def the_main_port_can_be_bound(
     fix = "; ".join(fixes) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
     if other is None:
         yield Problem(
-            f"port {port} cannot be bound and no free port was found: {held}",
-            fix,
-            subject=f"port {port}",
+            f"port {port} cannot be bound and no free port was found: {held}", fix, subject=f"port {port}"
         )
     else:
         yield Problem(

@@ -13,26 +13,13 @@ from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.doubts import doubt_causes
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.rank_exits import exit_candidates
-from preflight.diagnosis.result import (
-    BENIGN,
-    NAN_LOSS,
-    UNKNOWN,
-    BenignWarning,
-    Cause,
-    Diagnosis,
-    Evidence,
-)
+from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
 from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
-from preflight.diagnosis.tracebacks import (
-    is_quoted,
-    parse_exceptions,
-    without_ignored,
-    without_outlived,
-)
+from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions, without_ignored, without_outlived
 
 _MOST_OF_A_SENTENCE = 6
 """Lines of a text that is a person's report and not a log."""

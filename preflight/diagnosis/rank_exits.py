@@ -56,10 +56,7 @@ def _table(lines: Sequence[Line], start: int) -> Iterator[ReportedExit]:
 
 
 def exit_candidates(
-    lines: Sequence[Line],
-    raised: Sequence[ParsedException],
-    found: Sequence[Candidate],
-    course: RunProgress,
+    lines: Sequence[Line], raised: Sequence[ParsedException], found: Sequence[Candidate], course: RunProgress
 ) -> list[Candidate]:
     """Return the ranks that made others fail without a word: by an exit of their own, or by ending early.
 

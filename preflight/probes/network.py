@@ -21,8 +21,7 @@ def probe_network(emit: Emit) -> None:
             "interfaces": _interfaces(),
             "default_interface": fact(_default_interface),
             "own_name_addresses": with_timeout(
-                3.0,
-                lambda: sorted({str(item[4][0]) for item in socket.getaddrinfo(own_name, None)}),
+                3.0, lambda: sorted({str(item[4][0]) for item in socket.getaddrinfo(own_name, None)})
             ),
             "ssh_server_address": _ssh_server_address(),
         },

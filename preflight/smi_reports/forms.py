@@ -16,12 +16,7 @@ from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, 
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
 from preflight.smi_reports.bare_csv import ROW, bare_tree
-from preflight.smi_reports.environments import (
-    COLLECTED,
-    INFORMATION,
-    collected_tree,
-    information_tree,
-)
+from preflight.smi_reports.environments import COLLECTED, INFORMATION, collected_tree, information_tree
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree

@@ -38,10 +38,7 @@ class SideBySide:
         if not wanted:
             yield {}
             return
-        with (
-            Lab.up(len(wanted) * HOSTS_EACH, place / "lab") as lab,
-            ThreadPoolExecutor(AT_ONCE) as pool,
-        ):
+        with Lab.up(len(wanted) * HOSTS_EACH, place / "lab") as lab, ThreadPoolExecutor(AT_ONCE) as pool:
             futures = {}
             for number, name in enumerate(wanted):
                 hosts = lab.hosts[number * HOSTS_EACH :][:HOSTS_EACH]

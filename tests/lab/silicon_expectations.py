@@ -103,12 +103,7 @@ GROUPS = (
     Asked(("nvmlDeviceGetMigMode", []), {"0": "mig.enabled", "1": "mig.pending"}),
     Asked(
         ("nvmlDeviceGetRemappedRows", []),
-        {
-            "0": "remap.correctable",
-            "1": "remap.uncorrectable",
-            "2": "remap.pending",
-            "3": "remap.failed",
-        },
+        {"0": "remap.correctable", "1": "remap.uncorrectable", "2": "remap.pending", "3": "remap.failed"},
     ),
     Asked(
         ("nvmlDeviceGetRowRemapperHistogram", []),

@@ -113,12 +113,7 @@ def cli(lab: Lab, tmp_path: Path) -> Iterator[Cli]:
 
 def run(cli: Cli, command: str, **keys: object) -> str:
     """Run a command on two hosts to its end, and return what was printed."""
-    config = {
-        "command": command,
-        "sync": {"from": "project"},
-        "workdir": "~/commands",
-        **keys,
-    }
+    config = {"command": command, "sync": {"from": "project"}, "workdir": "~/commands", **keys}
     (cli.home / "job.yaml").write_text(json.dumps(config))
     code, output = cli.run(",".join(host.name for host in cli.lab.hosts[:2]), timeout_s=200)
     assert code == 0, output

@@ -111,10 +111,7 @@ def test_ecc_totals_are_the_sum_of_their_places(tmp_path: Path) -> None:
 
 def test_retired_pages_are_counted_by_cause(tmp_path: Path) -> None:
     single, double = answers(
-        load_profile("p100"),
-        tmp_path,
-        ("nvmlDeviceGetRetiredPages", [0]),
-        ("nvmlDeviceGetRetiredPages", [1]),
+        load_profile("p100"), tmp_path, ("nvmlDeviceGetRetiredPages", [0]), ("nvmlDeviceGetRetiredPages", [1])
     )[0]
     assert (len(single), len(double)) == (2, 0)
 

@@ -3,12 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from launcher.follow.events import (
-    HostEnded,
-    HostReport,
-    HostStarted,
-    RunEvent,
-)
+from launcher.follow.events import HostEnded, HostReport, HostStarted, RunEvent
 from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.run_state import Action, Notify, RunState, StopHosts
 from tests.launcher.run_plans import NOWHERE, plan

@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.engines.accelerate_config import (
-    deepspeed_file,
-    has_strategy,
-    with_deepspeed_file,
-    yaml_lines,
-)
+from launcher.engines.accelerate_config import deepspeed_file, has_strategy, with_deepspeed_file, yaml_lines
 from launcher.engines.accelerate_settings import (
     SECTIONS,
     Replaced,

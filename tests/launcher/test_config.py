@@ -257,11 +257,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "set below a scalar": ("script: a", {"key_values": ("script.b=1",)}, "script has no keys of its own"),
     "set of no YAML": ("script: a", {"key_values": ("gpus=[",)}, "--set gpus: not valid YAML"),
     "port": ("script: a", {"port": "http"}, "--port: expected a whole number from 1 to 65535"),
-    "gpus": (
-        "script: a",
-        {"gpus": "some"},
-        "--gpus: expected all, auto, none, a count per host or a list",
-    ),
+    "gpus": ("script: a", {"gpus": "some"}, "--gpus: expected all, auto, none, a count per host or a list"),
     "gpus backwards": (
         "script: a",
         {"gpus": "3-0,6"},
@@ -290,11 +286,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {},
         "x.yaml:2: restart.checkpoints: expected a pattern such as checkpoint-*, below output",
     ),
-    "restarts": (
-        "script: a",
-        {"restarts": "many"},
-        "--restarts: expected a whole number from 0 to 1000",
-    ),
+    "restarts": ("script: a", {"restarts": "many"}, "--restarts: expected a whole number from 0 to 1000"),
     "option as host": ("script: a", {"hosts": ("-oProxyCommand=x",)}, "--hosts: expected a host"),
 }
 

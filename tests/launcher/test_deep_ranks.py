@@ -58,10 +58,7 @@ def test_slow_wrong_and_silent_ranks_and_a_slow_link_are_named() -> None:
     } <= reported
     assert {
         finding for finding in reported if finding[0] in ("DEEP001", "DEEP003", "DEEP008", "DEEP009")
-    } == {
-        ("DEEP003", ("n3",), "rank 3"),
-        ("DEEP009", ("n1", "n2"), "link"),
-    }
+    } == {("DEEP003", ("n3",), "rank 3"), ("DEEP009", ("n1", "n2"), "link")}
     stopped = [finding for finding in judged(silent, 3) if finding.code == "DEEP003"]
     assert [(finding.hosts, finding.subject) for finding in stopped] == [(("n2",), "rank 2")]
     assert "hung in the step digest" in stopped[0].message

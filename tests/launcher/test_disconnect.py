@@ -209,11 +209,7 @@ def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_
     lost = [HostLost(host, "not reached again for 600 s", still_running=True) for host in "ab"]
     assert stops(replay(watch, lost)) == []
     outcome = build_outcome(watch, NOWHERE, 1.0, 1)
-    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.still_running) == (
-        "aborted",
-        5,
-        ("a", "b"),
-    )
+    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.still_running) == ("aborted", 5, ("a", "b"))
     assert isinstance(classify_failure(outcome), NoRestart)
 
     dead = RunState(plan(CPU, CPU))

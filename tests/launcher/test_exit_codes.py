@@ -105,9 +105,7 @@ def test_without_json_nothing_of_an_error_is_on_stdout(capsys: pytest.CaptureFix
     assert capsys.readouterr().out == ""
 
 
-def test_what_a_command_had_to_say_and_its_error_are_one_document(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_a_command_had_to_say_and_its_error_are_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     refused = errors.LaunchRefused("findings").with_document(
         {"schema": "x/1", "exit_code": 0, "findings": [1]}
     )

@@ -21,16 +21,8 @@ ABSENT = "the user 'nosuchuser-at-all' does not exist"
 @pytest.mark.parametrize(
     ("words", "hosts_yaml", "said"),
     [
-        (
-            ["run", "--config", f"{NOBODY}/a.yaml"],
-            "",
-            f"{NOBODY}/a.yaml: {ABSENT}",
-        ),
-        (
-            ["preflight", "--config", f"{NOBODY}/a.yaml"],
-            "",
-            f"{NOBODY}/a.yaml: {ABSENT}",
-        ),
+        (["run", "--config", f"{NOBODY}/a.yaml"], "", f"{NOBODY}/a.yaml: {ABSENT}"),
+        (["preflight", "--config", f"{NOBODY}/a.yaml"], "", f"{NOBODY}/a.yaml: {ABSENT}"),
         (
             ["preflight", "a"],
             f"hosts:\n  a:\n    identity_file: {NOBODY}/key\n",
@@ -41,16 +33,8 @@ ABSENT = "the user 'nosuchuser-at-all' does not exist"
             f"defaults: {{identity_file: {NOBODY}/key}}\nhosts: {{a: }}\n",
             f"hosts.yaml:1: defaults.identity_file: {NOBODY}/key: {ABSENT}",
         ),
-        (
-            ["run", "-n", "--config", "sent"],
-            "",
-            f"{NOBODY}/train.py: {ABSENT}",
-        ),
-        (
-            ["run", "-n", "--config", "synced"],
-            "",
-            f"{NOBODY}/tree: {ABSENT}",
-        ),
+        (["run", "-n", "--config", "sent"], "", f"{NOBODY}/train.py: {ABSENT}"),
+        (["run", "-n", "--config", "synced"], "", f"{NOBODY}/tree: {ABSENT}"),
     ],
 )
 def test_a_home_of_nobody_is_no_bug(
@@ -73,8 +57,7 @@ def test_a_home_of_nobody_is_no_bug(
 
 
 @pytest.mark.parametrize(
-    "line",
-    [f"UserKnownHostsFile {NOBODY}/kh", f"Include {NOBODY}/config", f"IdentityAgent {NOBODY}/agent"],
+    "line", [f"UserKnownHostsFile {NOBODY}/kh", f"Include {NOBODY}/config", f"IdentityAgent {NOBODY}/agent"]
 )
 def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> None:
     (tmp_path / "config").write_text(line + "\n")

@@ -75,11 +75,7 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
     entries = [
         HostEntry(word) for word in ("root@192.0.2.7:41022", "root@192.0.2.7:41023", "titan", "localhost")
     ]
-    found = {
-        "root@192.0.2.7:41022": (BARE, CONDA),
-        "root@192.0.2.7:41023": (OTHER,),
-        "titan": (BARE, HALF),
-    }
+    found = {"root@192.0.2.7:41022": (BARE, CONDA), "root@192.0.2.7:41023": (OTHER,), "titan": (BARE, HALF)}
     rows = name_hosts(entries, found)
     Path("hosts.yaml").write_text(render_hosts_yaml(rows))
     hosts = load_inventory(Path("hosts.yaml")).hosts

@@ -48,10 +48,7 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"hosts: {a: }\ngroups: {ada: [node-[01-02]]}\n",
         'hosts.yaml:2: not valid YAML: a range needs quotes: "node-[01-02]"',
     ),
-    "range without quotes as a key": (
-        b"hosts: {node-[01-02]: }\n",
-        'a range needs quotes: "node-[01-02]"',
-    ),
+    "range without quotes as a key": (b"hosts: {node-[01-02]: }\n", 'a range needs quotes: "node-[01-02]"'),
     "user and port in the address": (
         b"hosts: {a: {address: 'root@10.0.0.7:2222'}}\n",
         "expected a name or IP address alone (write address: 10.0.0.7, user: root, port: 2222), got",

@@ -59,10 +59,7 @@ def test_what_was_not_judged_is_no_pass_in_any_form(tmp_path: Path) -> None:
     code, output = run(str(path))
     assert (code, output.splitlines()) == (
         1,
-        [
-            f"not judged: {path}:13: an integer of more than 4096 bits",
-            "no faults found in what was judged",
-        ],
+        [f"not judged: {path}:13: an integer of more than 4096 bits", "no faults found in what was judged"],
     )
     code, output = run(str(path), "--json")
     assert (code, json.loads(output)["problems"]) == (1, [f"{path}:13: an integer of more than 4096 bits"])

@@ -115,7 +115,7 @@ def test_nothing_is_printed_but_through_the_door(path: Path) -> None:
 
 
 ALLOWED = {
-    "launcher/cli.py": {"error.show"},  # into a string, whose lines go through the door
+    "launcher/cli.py": {"error.show"}  # into a string, whose lines go through the door
 }
 
 

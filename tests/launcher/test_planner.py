@@ -13,16 +13,7 @@ from launcher.planning.plan import Plan, ScriptFile
 from launcher.planning.planner import build_plan
 from launcher.planning.run_record import build_run_record
 from launcher.report.plan import change_text, encode_plan, render_plan
-from preflight.facts.host import (
-    BindTest,
-    HostFacts,
-    Interface,
-    Network,
-    Ports,
-    Process,
-    ProcessTable,
-    Socket,
-)
+from preflight.facts.host import BindTest, HostFacts, Interface, Network, Ports, Process, ProcessTable, Socket
 from preflight.facts.missing import Missing
 from preflight.job import Job
 from tests.hardware import cpu_host, gpu, host, l40s, titan
@@ -297,8 +288,7 @@ def test_the_working_directory_is_the_jobs_then_the_hosts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "there"),
-    [("out/x", "/srv/a/out/x"), ("~/x", "~/x"), ("/data/x", "/data/x"), ("", "")],
+    ("output", "there"), [("out/x", "/srv/a/out/x"), ("~/x", "~/x"), ("/data/x", "/data/x"), ("", "")]
 )
 def test_a_host_knows_where_the_script_writes_so_that_it_can_be_fetched(output: str, there: str) -> None:
     entry = HostEntry("a", workdir="/srv/a")

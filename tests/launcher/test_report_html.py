@@ -41,10 +41,7 @@ def read(text: str) -> Metrics:
             "step 40/120 loss=0.5 lr: 3e-4 grad_norm=nan tokens/s: 1200.5",
             (40, 0.5, math.nan, 3e-4, {"tokens": 1200.5}),
         ),
-        (
-            " 33%|###   | 40/120 [00:12<00:24,  2.50it/s, loss=1.5]",
-            (40, 1.5, None, None, {"steps": 2.5}),
-        ),
+        (" 33%|###   | 40/120 [00:12<00:24,  2.50it/s, loss=1.5]", (40, 1.5, None, None, {"steps": 2.5})),
         (" 33%|###   | 41/120 [00:12<00:24,  4.00s/it]", (41, None, None, None, {"steps": 0.25})),
         ("\x1b[A\x1b[1mstep 3 loss: 2.0\x1b[0m", (3, 2.0, None, None, {})),
         ("Step 7: loss 3.0, 12.5k tok/s", (7, 3.0, None, None, {"tokens": 12500.0})),

@@ -178,10 +178,7 @@ def test_without_batch_args_it_is_said_that_the_batch_changes() -> None:
     lineup = settled(HostAssignment(entries("a", "b")), {"b": LOST_GPU})
     lines = changes(lineup, ("a", "b"), replace(JOB, script="t.py"), {"b": LOST_GPU})
     assert lines[0].startswith("b stays with its other GPUs: gpu1: the GPU is lost")
-    assert lines[1:] == [
-        "world size 4 -> 3",
-        f"the effective batch size changes with it, {UNLESS}",
-    ]
+    assert lines[1:] == ["world size 4 -> 3", f"the effective batch size changes with it, {UNLESS}"]
 
 
 def test_a_gpu_that_the_driver_no_longer_lists_is_named() -> None:

@@ -1,21 +1,8 @@
 """A run that hangs, is killed or lost: what its clients conclude of silence and of signals."""
 
-from launcher.follow.events import (
-    HostStarted,
-    RunEvent,
-    Tick,
-)
+from launcher.follow.events import HostStarted, RunEvent, Tick
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
-from tests.launcher.run_events import (
-    CPU,
-    come_to,
-    ended,
-    host_report,
-    quiet,
-    replay,
-    said,
-    stops,
-)
+from tests.launcher.run_events import CPU, come_to, ended, host_report, quiet, replay, said, stops
 from tests.launcher.run_plans import plan
 
 

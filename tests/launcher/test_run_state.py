@@ -17,17 +17,7 @@ from launcher.follow.failures import is_port_conflict
 from launcher.follow.outcome import Outcome
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
 from launcher.report.outcome import render_outcome
-from tests.launcher.run_events import (
-    CPU,
-    GOOD,
-    come_to,
-    ended,
-    host_report,
-    placed,
-    replay,
-    said,
-    stops,
-)
+from tests.launcher.run_events import CPU, GOOD, come_to, ended, host_report, placed, replay, said, stops
 from tests.launcher.run_plans import plan
 
 
@@ -45,12 +35,7 @@ def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
         outcome.exit_code,
         outcome.verification.devices_verified,
         outcome.cleanup.is_clean,
-    ) == (
-        "finished",
-        0,
-        True,
-        True,
-    )
+    ) == ("finished", 0, True, True)
 
 
 def test_launchers_fall_silent_once_every_rank_has_ended_well() -> None:
@@ -176,11 +161,7 @@ def test_ranks_that_see_no_gpu_are_on_the_cpu_though_nothing_tells_their_device(
         outcome.verification.devices_verified,
         outcome.verification.unreported_ranks,
         outcome.verification.ranks_without_device,
-    ) == (
-        True,
-        (),
-        (),
-    )
+    ) == (True, (), ())
     assert not [line for line in render_outcome(outcome) if "not verified" in line]
 
 
@@ -190,11 +171,7 @@ def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be
         outcome.verification.devices_verified,
         outcome.verification.unreported_ranks,
         outcome.verification.ranks_without_device,
-    ) == (
-        False,
-        (),
-        (0, 1),
-    )
+    ) == (False, (), (0, 1))
     (line,) = (line for line in render_outcome(outcome) if "not verified" in line)
     assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
 

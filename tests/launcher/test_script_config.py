@@ -49,11 +49,7 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
     config = build_config_for_script(
         ["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), precision="fp16")
     )
-    assert (config.name, config.job.script, config.job.args) == (
-        "alone",
-        "alone.py",
-        ("--lr", "1e-4", "a b"),
-    )
+    assert (config.name, config.job.script, config.job.args) == ("alone", "alone.py", ("--lr", "1e-4", "a b"))
     assert (config.job.gpus, config.job.precision, config.hosts) == ("auto", "fp16", ("titan",))
     assert build_config_for_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
     assert build_config_for_script(["python.sh"], Overrides()).job.script == "python.sh"

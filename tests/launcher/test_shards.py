@@ -112,10 +112,7 @@ def test_shards_merge_answers_and_errors_in_the_order_of_hosts(python: str) -> N
     came: list[str] = []
     with client.Shards(_access(), 2) as shards:
         gathered, reach = shards.gather(
-            entries,
-            _request,
-            targets=targets,
-            on_answer=lambda entry, *_: came.append(entry.name),
+            entries, _request, targets=targets, on_answer=lambda entry, *_: came.append(entry.name)
         )
         processes = shards._processes
     assert list(gathered.facts) == ["a", "b", "c"]

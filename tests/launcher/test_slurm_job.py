@@ -180,8 +180,7 @@ def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, f
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
-    [({}, "not set"), ({"SLURM_JOB_ID": "abc"}, '"abc", which is not the id of a job')],
+    ("environ", "said"), [({}, "not set"), ({"SLURM_JOB_ID": "abc"}, '"abc", which is not the id of a job')]
 )
 def test_a_shell_that_belongs_to_no_job_is_described_as_it_is(environ: dict[str, str], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(f"this is not a job of Slurm: SLURM_JOB_ID is {said}")):

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import (
-    AuthenticationFailed,
-)
+from launcher.errors import AuthenticationFailed
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.connection import SshOpener
 from tests.launcher.sshd import Sshd, authorize, keygen, write

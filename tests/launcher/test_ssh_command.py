@@ -32,10 +32,7 @@ CASES = {
         "ssh -J eve@192.0.2.1:2222 192.0.2.9 true",
     ),
     "no jump host": (HostEntry("titan", jump=("none",)), "ssh -o ProxyJump=none titan true"),
-    "a jump host by IPv6": (
-        HostEntry("n1", "::1", jump=("ada@[::2]:5",)),
-        "ssh -J 'ada@[::2]:5' ::1 true",
-    ),
+    "a jump host by IPv6": (HostEntry("n1", "::1", jump=("ada@[::2]:5",)), "ssh -J 'ada@[::2]:5' ::1 true"),
 }
 CONFIG = "Host titan\n  HostName 198.51.100.4\n  User bob\n  IdentityFile /titan\n  ProxyJump gate\n"
 

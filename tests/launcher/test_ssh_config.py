@@ -40,13 +40,7 @@ def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("word", "policy"),
-    [
-        ("yes", "refuse"),
-        ("ask", "ask"),
-        ("accept-new", "accept"),
-        ("no", "unchecked"),
-        ("OFF", "unchecked"),
-    ],
+    [("yes", "refuse"), ("ask", "ask"), ("accept-new", "accept"), ("no", "unchecked"), ("OFF", "unchecked")],
 )
 def test_checking_of_host_keys_is_as_ssh_config_says(tmp_path: Path, word: str, policy: str) -> None:
     got = merged(tmp_path, f"Host *\n  StrictHostKeyChecking {word}\n", HostEntry("titan"))

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import (
-    HostKeyChanged,
-    HostKeyUnknown,
-)
+from launcher.errors import HostKeyChanged, HostKeyUnknown
 from launcher.transports.base import OpenOptions
 from tests.launcher.sshd import ACCEPT_NEW, Sshd, fingerprint, keygen, public, write
 

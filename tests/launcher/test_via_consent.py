@@ -8,9 +8,7 @@ import pytest
 
 from launcher import cli
 from launcher.config.via_options import Via
-from launcher.errors import (
-    CommandNotAllowed,
-)
+from launcher.errors import CommandNotAllowed
 from launcher.exit_codes import ExitCode
 from launcher.transports import open_endpoint
 from launcher.transports.base import Endpoint, OpenOptions

@@ -73,10 +73,7 @@ TEXTS = {
         f"j: &j '{LONG_TEXT}'\nhosts:\n" + "".join(f"  n{n}: {{jump: *j}}\n" for n in range(9000)),
         "has 400000 characters, expected at most 4096",
     ),
-    "more jumps": (
-        "hosts: {a: {jump: [" + ("b," * 999 + "b, ") * 60 + "]}}\n",
-        "more than 8 jump hosts",
-    ),
+    "more jumps": ("hosts: {a: {jump: [" + ("b," * 999 + "b, ") * 60 + "]}}\n", "more than 8 jump hosts"),
 }
 
 

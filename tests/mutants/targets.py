@@ -39,6 +39,7 @@ CRITICAL = {
         "tests/launcher/test_planner.py",
         "tests/launcher/test_planning_nodes.py",
         "tests/launcher/test_command_launch.py",
+        "tests/launcher/test_engines.py",
     ),
     "launcher/restart/decision.py": ("tests/launcher/test_restart_decision.py",),
 }
@@ -46,11 +47,7 @@ CRITICAL = {
 
 SAMPLED = "preflight"
 """The package of which the other modules are sampled."""
-SAMPLED_TESTS = (
-    "tests/preflight",
-    "tests/launcher/test_lint_command.py",
-    "tests/launcher/test_lint_fix.py",
-)
+SAMPLED_TESTS = ("tests/preflight", "tests/launcher/test_lint_command.py", "tests/launcher/test_lint_fix.py")
 AGENT = ("preflight/agent.py", "preflight/probes/")
 AGENT_TESTS = "tests/preflight/test_agent"
 """What runs on hosts, and the tests that start it as a program: which lines they reach is not seen."""

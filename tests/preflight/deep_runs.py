@@ -8,11 +8,7 @@ from preflight.facts.json_codec import decode
 
 
 def deep_run(
-    *,
-    hosts: int = 1,
-    gpus: int = 2,
-    overlay: dict[str, Any] | None = None,
-    run: dict[str, Any] | None = None,
+    *, hosts: int = 1, gpus: int = 2, overlay: dict[str, Any] | None = None, run: dict[str, Any] | None = None
 ) -> DeepRun:
     """Return a healthy run of `gpus` H100 on each host (0: a CPU rank each).
 

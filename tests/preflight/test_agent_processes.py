@@ -325,11 +325,7 @@ def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
     code = "printf nvidia-cuda-mps > /proc/$$/comm; echo up; kill -STOP $$"
     for uid, is_named in ((60123, False), (os.getuid(), True)):
         process = subprocess.Popen(
-            ["/bin/sh", "-c", code],
-            user=uid,
-            text=True,
-            stdout=subprocess.PIPE,
-            cwd="/",
+            ["/bin/sh", "-c", code], user=uid, text=True, stdout=subprocess.PIPE, cwd="/"
         )
         with _ended(process) as pid:
             assert process.stdout is not None

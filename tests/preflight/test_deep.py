@@ -70,11 +70,7 @@ def named(findings: tuple[Finding, ...]) -> set[tuple[str, tuple[str, ...], str]
         ({"link": (0, 3)}, {("DEEP009", ("n0", "n3"), "link")}),
         (
             {"compute": 0, "digest": 7, "link": (1, 2)},
-            {
-                ("DEEP002", ("n0",), "gpu0"),
-                ("DEEP003", ("n3",), "gpu1"),
-                ("DEEP009", ("n1", "n2"), "link"),
-            },
+            {("DEEP002", ("n0",), "gpu0"), ("DEEP003", ("n3",), "gpu1"), ("DEEP009", ("n1", "n2"), "link")},
         ),
     ],
     ids=["healthy", "slow GPU", "wrong GPU", "slow host", "slow link", "three faults"],

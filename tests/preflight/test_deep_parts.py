@@ -155,8 +155,7 @@ def test_without_a_factor_there_is_no_peak(gone: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [(49.9, "critical"), (50.0, "warning"), (89.9, "warning"), (90.0, "ok"), (100.0, "ok")],
+    ("value", "said"), [(49.9, "critical"), (50.0, "warning"), (89.9, "warning"), (90.0, "ok"), (100.0, "ok")]
 )
 def test_a_value_on_its_floor_is_fine(value: float, said: str) -> None:
     assert Expectation("peers", 100.0, 90.0, 50.0).judge(value) == said

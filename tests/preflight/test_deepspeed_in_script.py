@@ -34,10 +34,7 @@ def said(text: str) -> object:
         ),
         ("HfDeepSpeedConfig({'steps_per_print': -1})", {"steps_per_print": -1}),
         ("deepspeed.initialize(config='ds.json')", "ds.json"),
-        (
-            "c = {'train_batch_size': a.b, 'train_micro_batch_size_per_gpu': 2, 'z': 1}\n" + GIVEN,
-            {"z": 1},
-        ),
+        ("c = {'train_batch_size': a.b, 'train_micro_batch_size_per_gpu': 2, 'z': 1}\n" + GIVEN, {"z": 1}),
         (
             "c = {'fp16': {'enabled': args.fp16, 'loss_scale': 0}}\ndeepspeed.initialize(config=c)",
             {"fp16": {"loss_scale": 0}},

@@ -227,11 +227,7 @@ def test_the_ephemeral_range_has_a_default(
 
 @pytest.mark.parametrize(
     ("code", "reason"),
-    [
-        (errno.EAFNOSUPPORT, ""),
-        (errno.EPROTONOSUPPORT, ""),
-        (errno.EMFILE, "Too many open files (::)"),
-    ],
+    [(errno.EAFNOSUPPORT, ""), (errno.EPROTONOSUPPORT, ""), (errno.EMFILE, "Too many open files (::)")],
 )
 def test_a_family_that_is_switched_off_leaves_the_other_to_be_tried(
     monkeypatch: pytest.MonkeyPatch, code: int, reason: str

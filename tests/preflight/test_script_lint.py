@@ -106,8 +106,7 @@ def test_one_process_needs_no_placement() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["print 'python 2'\n", "def f(:\n", "\x00", "while True\n", "f'{'\n", "print f'{'a'}'\n"],
+    "text", ["print 'python 2'\n", "def f(:\n", "\x00", "while True\n", "f'{'\n", "print f'{'a'}'\n"]
 )
 def test_what_is_not_python_is_a_problem_and_not_a_pass(text: str) -> None:
     result = lint(text, "t.py")

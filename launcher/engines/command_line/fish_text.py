@@ -29,10 +29,7 @@ _COUNT = re.compile(r"(?<=[ \t])\(count[ \t]+\$(\w+)\)")
 _COMMAND = re.compile(r"(?<=[ \t])(?<!then )\(([^()\n]+)\)")
 _ARGUMENT = re.compile(r"\$argv\[(\d)\]")
 _JOINED = ((re.compile(r";[ \t]*and[ \t]+"), " && "), (re.compile(r";[ \t]*or[ \t]+"), " || "))
-_JOINED_BELOW = (
-    (re.compile(r"\n[ \t]*and[ \t]+"), " && "),
-    (re.compile(r"\n[ \t]*or[ \t]+"), " || "),
-)
+_JOINED_BELOW = ((re.compile(r"\n[ \t]*and[ \t]+"), " && "), (re.compile(r"\n[ \t]*or[ \t]+"), " || "))
 
 
 def of_fish(text: str) -> str:

@@ -57,10 +57,7 @@ def parse_command(
 
 
 def parse_line(
-    text: str,
-    environ: Mapping[str, str] | None = None,
-    files: Files | None = None,
-    number: int | None = None,
+    text: str, environ: Mapping[str, str] | None = None, files: Files | None = None, number: int | None = None
 ) -> ParsedCommand:
     """Return what one line of text asks for; `environ` fills in its variables.
 

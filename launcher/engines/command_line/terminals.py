@@ -11,10 +11,7 @@ SENTENCE = "a run continues without its client; --detach leaves at once"
 _NEW = ("new", "new-session", "neww", "new-window")
 _SEND = ("send", "send-keys")
 _KEYS = ("Enter", "C-m", "ENTER", "c-m", "C-M", "KPEnter")
-_VALUES = {
-    "tmux": re.compile(r"-[snctxyFeLSf]"),
-    "screen": re.compile(r"-[A-Za-z]*S|-Logfile|-[cehpstT]"),
-}
+_VALUES = {"tmux": re.compile(r"-[snctxyFeLSf]"), "screen": re.compile(r"-[A-Za-z]*S|-Logfile|-[cehpstT]")}
 """Options with a value, in a word of its own."""
 
 

@@ -6,14 +6,7 @@ from typing import Any
 
 from launcher.config.templates import templates_dir
 from launcher.report.html.charts import MOST_EVENTS, render_charts
-from launcher.report.html.escape import (
-    clock,
-    reasons,
-    render_pairs,
-    render_table,
-    render_tiles,
-    text,
-)
+from launcher.report.html.escape import clock, reasons, render_pairs, render_table, render_tiles, text
 from launcher.rundir.layout import RankLog, RunFiles, choose_metrics_log
 from launcher.rundir.usage_series import RankSeries
 from launcher.safe_json import read_mappings

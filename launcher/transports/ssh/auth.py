@@ -279,11 +279,7 @@ def _public_blob(file: str) -> bytes:
 
 
 def _offer(
-    transport: paramiko.Transport,
-    endpoint: Endpoint,
-    label: str,
-    key: paramiko.PKey,
-    attempts: _Attempts,
+    transport: paramiko.Transport, endpoint: Endpoint, label: str, key: paramiko.PKey, attempts: _Attempts
 ) -> bool:
     attempts.tried.append(f"key {label}" if not label.startswith("agent") else label)
     done = threading.Event()

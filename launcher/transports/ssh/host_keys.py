@@ -11,7 +11,7 @@ from launcher.transports.ssh import certificates, known_hosts
 from launcher.transports.ssh.transport import SshTransport
 
 _ALGORITHMS = {
-    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),  # one key type, several signature algorithms
+    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")  # one key type, several signature algorithms
 }
 
 

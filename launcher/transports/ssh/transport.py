@@ -45,12 +45,7 @@ _KEY_EXCHANGES = (
     "diffie-hellman-group16-sha512",
     "diffie-hellman-group14-sha256",
 )
-_MACS = (
-    "hmac-sha2-256-etm@openssh.com",
-    "hmac-sha2-512-etm@openssh.com",
-    "hmac-sha2-256",
-    "hmac-sha2-512",
-)
+_MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
 _SIGNATURES = (
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",

@@ -10,16 +10,7 @@ from .capability import capability
 from .health import ecc, recovery, remap, retired, throttle
 from .links import fabric, pcie
 from .processes import processes
-from .values import (
-    NOT_HELD,
-    all_or_first_missing,
-    dotted,
-    not_understood,
-    number,
-    value_at,
-    whole,
-    yes,
-)
+from .values import NOT_HELD, all_or_first_missing, dotted, not_understood, number, value_at, whole, yes
 
 
 def tree_driver(tree: Json, source: str) -> Json:

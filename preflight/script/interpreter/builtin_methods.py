@@ -9,17 +9,7 @@ from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.texts import formatted, joined
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Map,
-    Seq,
-    Value,
-    join,
-    merged,
-    text_of,
-)
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, text_of
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -11,16 +11,7 @@ from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.matches import case_matches
 from preflight.script.interpreter.state import State, merge_states
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    ExternalName,
-    Func,
-    Module,
-    Ref,
-    Value,
-)
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Func, Module, Ref, Value
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

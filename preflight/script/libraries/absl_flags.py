@@ -6,16 +6,7 @@ from preflight.script.interpreter.arguments import DeclaredOption, option_value
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Func,
-    HeapObject,
-    Value,
-    text_of,
-)
+from preflight.script.interpreter.values import NONE, TRUE, UNKNOWN, Const, Func, HeapObject, Value, text_of
 
 FLAGS = "absl.flags.FLAGS."
 _KINDS = {"string": "str", "integer": "int", "float": "float", "enum": "str", "bool": "", "boolean": ""}

@@ -106,11 +106,8 @@ CLASSES = {
     "torch.utils.data.distributed.DistributedSampler": "sampler",
 }
 
-CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
-    "loader": _loader,
-    "sampler": _sampler,
-}
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {"loader": _loader, "sampler": _sampler}
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
-    ("sampler", "set_epoch"): _set_epoch,
+    ("sampler", "set_epoch"): _set_epoch
 }

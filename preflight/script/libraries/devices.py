@@ -20,10 +20,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
-from preflight.script.libraries.models import (
-    as_device,
-    device_use,
-)
+from preflight.script.libraries.models import as_device, device_use
 
 
 def _cuda_available(it: Interpreter, _call: Call) -> Value:

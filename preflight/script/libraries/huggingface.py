@@ -210,10 +210,7 @@ def _prepare_kbit(it: Interpreter, call: Call) -> Value:
     for item in alternatives(model):
         if isinstance(item, Ref):
             it.change(
-                item.id,
-                dtype=Dtype("float32", call.place),
-                trainable=Const("none"),
-                inputs_require_grad=TRUE,
+                item.id, dtype=Dtype("float32", call.place), trainable=Const("none"), inputs_require_grad=TRUE
             )
     return model
 

@@ -143,5 +143,5 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
 }
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
-    ("tuple class", "__call__"): _make_tuple,
+    ("tuple class", "__call__"): _make_tuple
 }

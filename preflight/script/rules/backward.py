@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.script.interpreter.calls import refs_in
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import MAYBE
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    Const,
-    HeapObject,
-    Ref,
-    alternatives,
-    text_of,
-)
+from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:

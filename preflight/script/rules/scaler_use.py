@@ -7,13 +7,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import TRUE, Const, Ref, alternatives, truth
 from preflight.script.rules.certainty import doubts_of
-from preflight.script.rules.method_calls import (
-    UNSEEN,
-    calls_by_owner,
-    has_unknown_call,
-    note_call,
-    owners_of,
-)
+from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
@@ -48,11 +42,7 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
 
 
 def _unless_elsewhere(
-    it: "Interpreter",
-    sure: list[CodeLocation],
-    doubtful: list[CodeLocation],
-    message: str,
-    fix: str,
+    it: "Interpreter", sure: list[CodeLocation], doubtful: list[CodeLocation], message: str, fix: str
 ) -> Iterator[RuleHit]:
     """Yield what is missing, as an error where no module that could not be read may have it."""
     unread = it.sources.unread()

@@ -183,11 +183,7 @@ def _register(directory: str, registration: Registration) -> int:
 
 
 def open_gpu(
-    which: str = "0",
-    mib: int = 0,
-    kind: str = "C",
-    directory: str | None = None,
-    device_root: str = "/dev",
+    which: str = "0", mib: int = 0, kind: str = "C", directory: str | None = None, device_root: str = "/dev"
 ) -> Context:
     """Open a GPU by NVML index or UUID and hold `mib` MiB of it. Raises CudaError as CUDA would refuse.
 

@@ -89,9 +89,7 @@ DEVICE_ID = Codec(lambda value: f"{int(value, 0):08X}", _read_hex)
 HEX = Codec(lambda value: hex(int(value, 0)), _read_hex)
 ENABLED = _words({"1": "Enabled", "0": "Disabled"})
 YES = _words({"1": "Yes", "0": "No"})
-COMPUTE_MODE = _words(
-    {"0": "Default", "1": "Exclusive_Thread", "2": "Prohibited", "3": "Exclusive_Process"},
-)
+COMPUTE_MODE = _words({"0": "Default", "1": "Exclusive_Thread", "2": "Prohibited", "3": "Exclusive_Process"})
 BRAND = _words(
     {
         "0": "Unknown",
@@ -104,7 +102,7 @@ BRAND = _words(
         "13": "NVIDIA RTX",
         "14": "NVIDIA",
         "16": "Titan RTX",
-    },
+    }
 )
 ARCHITECTURE = _words(
     {
@@ -117,7 +115,7 @@ ARCHITECTURE = _words(
         "8": "Ada Lovelace",
         "9": "Hopper",
         "10": "Blackwell",
-    },
+    }
 )
 FABRIC_STATE = _words({"1": "Not Started", "2": "In Progress", "3": "Completed"})
 FABRIC_STATUS = _words({str(code): words for code, words in NVML_WORDS.items()})
@@ -132,7 +130,7 @@ RECOVERY = _words(
         "5": "Recover IMEX Domain",
         "6": "Bus Reset",
         "7": "System Reboot",
-    },
+    }
 )
 
 Row = tuple[str, Codec | None, str]

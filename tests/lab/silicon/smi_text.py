@@ -248,9 +248,7 @@ def _gpu_rows(index: int, gpu: ET.Element) -> Iterator[str]:
     state = f"{_short(gpu, 'fan_speed'):>4}{_short(gpu, 'temperature/gpu_temp'):>6}    "
     state += f"{_value(gpu, 'performance_state'):<4} {power:>21} "
     yield _row(
-        state,
-        f"{used:>11} / {total:>9} ",
-        f" {_short(gpu, 'utilization/gpu_util'):>7} {short_mode:>12} ",
+        state, f"{used:>11} / {total:>9} ", f" {_short(gpu, 'utilization/gpu_util'):>7} {short_mode:>12} "
     )
     yield _row("", "", f" {_value(gpu, 'mig_mode/current_mig'):>20} ")
 

@@ -9,12 +9,7 @@ from typing import Any
 import torch
 import torch._dynamo  # here, and not again in every fork that compiles
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import (
-    FullyShardedDataParallel,
-    MixedPrecision,
-    MixedPrecisionPolicy,
-    fully_shard,
-)
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from tests.launcher.guard_trainings.dtypes import dtype_said

@@ -25,11 +25,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
     owned("--hostfile", "gpulaunch reads the hosts and their slots from it", also=("-H",), sets="hostfile"),
     owned("--include", "read as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"),
     owned(
-        "--exclude",
-        "read as hosts and GPUs to leave out",
-        also=("-e",),
-        kind="node_filters",
-        sets="exclude",
+        "--exclude", "read as hosts and GPUs to leave out", also=("-e",), kind="node_filters", sets="exclude"
     ),
     owned("--num_nodes", FROM_HOSTS, kind="int", sets="nodes"),
     owned("--num_gpus", FROM_PLAN, also=("--num_accelerators",), kind="int", sets="per_node"),

@@ -19,12 +19,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
         choices=("cpu", "gpu", "cuda", "mps", "tpu", "auto"),
     ),
     kept("--strategy", "LT_STRATEGY of each rank"),
-    owned(
-        "--devices",
-        "read as GPUs of each host; sets LT_DEVICES of each",
-        kind="devices",
-        sets="per_node",
-    ),
+    owned("--devices", "read as GPUs of each host; sets LT_DEVICES of each", kind="devices", sets="per_node"),
     owned("--num_nodes", FROM_HOSTS, kind="int", sets="nodes"),
     owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
     owned("--main_address", FROM_MAIN, sets="main_address"),
