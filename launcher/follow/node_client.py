@@ -56,6 +56,8 @@ STOP_TIMEOUT_S = 20.0
 STACKS_S = 60.0
 """How long writing the stacks of the ranks may take on the host."""
 BYE = b"bye\n"
+MAX_LINE = 4 << 20
+"""Bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long."""
 MAX_LOGS = 8192
 """Of one node, whatever its script calls .log: each is a local file."""
 _HOPELESS = (
@@ -372,7 +374,8 @@ class NodeClient(threading.Thread):
             self._put(LogOutput(self.host, log, offset, data))
         if log not in LINES:
             return
-        *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
+        *lines, rest = (self._rests[log] + data).split(b"\n")
+        self._rests[log] = rest[-MAX_LINE:]
         for line in lines:
             try:
                 event = safe_json.loads(line)

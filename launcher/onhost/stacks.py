@@ -24,6 +24,7 @@ import sys
 import time
 from typing import Any
 
+from .event_reader import MALFORMED, parse_event
 from .procfs import children_of, is_alive, read_every_stat, read_stat
 
 EVENTS = "events.jsonl"
@@ -58,9 +59,9 @@ def living_ranks(run_dir: str) -> dict[int, int]:
     """Return {rank: pid} of the live ranks."""
     found = {}
     for line in read_lines(os.path.join(run_dir, EVENTS)):
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            event = json.loads(line)
-            if event["event"] == "rank":
+        event = parse_event(line)
+        if event.get("event") == "rank":
+            with contextlib.suppress(*MALFORMED):
                 found[int(event["rank"])] = (int(event["pid"]), int(event["ticks"]))
     alive = {}
     for rank, (pid, started) in sorted(found.items()):

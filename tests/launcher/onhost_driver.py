@@ -1,6 +1,5 @@
 """Drives a real supervisor on this machine through the local transport, as the client does."""
 
-import json
 import os
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import Any
 
 from launcher.errors import ConnectionLost
 from launcher.follow import protocol
+from launcher.onhost.event_reader import parse_event
 from launcher.onhost.supervisor.node import node_name
 from launcher.remote.programs import read_program_source
 from launcher.transports.base import Endpoint
@@ -65,6 +65,7 @@ class Driver:
         self.digests: dict[str, dict[str, Any]] = {}
         self.alive: list[float] = []  # when the follower said only that it lives
         self.stream: LocalStream | None = None
+        self._rest = b""  # of a line of events.jsonl
         self._beat = 0.0
         self.prefix: tuple[str, ...] = ()  # what starts the supervisor, in front of all else
 
@@ -165,7 +166,8 @@ class Driver:
             assert header["offset"] == len(log), "bytes came twice or not at all"
             log += frame.data
             if header["log"] == "events.jsonl":
-                self.events += [json.loads(line) for line in frame.data.splitlines()]
+                *lines, self._rest = (self._rest + frame.data).split(b"\n")
+                self.events += [event for line in lines if (event := parse_event(line))]
         elif "digest" in header:
             self.digests |= header["digest"]
         elif "alive" in header:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost import procfs
+from launcher.onhost.event_reader import MOST, EventReader
 from launcher.onhost.gauge import ranks
 from launcher.onhost.gauge.ranks import ProcessTrees
 from launcher.onhost.supervisor.daemon.ranks import RankTable
@@ -53,6 +54,16 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     yield started
     os.killpg(started.pid, signal.SIGKILL)
     started.wait()
+
+
+def test_a_script_that_writes_events_without_end_delays_nothing_else(tmp_path: Path) -> None:
+    path, count = tmp_path / "events.jsonl", MOST // 3
+    path.write_bytes(b"{}\n" * count + b'{"event": "rank"}\n')
+    with path.open("rb") as file:
+        reader = EventReader(file.fileno())
+        assert list(reader.read_new()) == []
+        assert file.tell() == MOST
+        assert list(reader.read_new()) == [{"event": "rank"}]
 
 
 def returns_after(bell: Wakeup, change: Any) -> bool:

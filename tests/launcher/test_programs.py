@@ -17,6 +17,7 @@ from launcher.remote.programs import (
 )
 
 ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
+SHARED = ("answer", "event_reader", "nvml", "procfs")
 PROGRAM = """\
 import sys, traceback
 from .parts import SIDE
@@ -118,7 +119,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
-    shared = {module: parts.pop(module) for module in ("answer", "nvml", "procfs") if module in parts}
+    shared = {module: parts.pop(module) for module in SHARED if module in parts}
     for module, text in shared.items():
         assert program(text) == program((root / f"launcher/onhost/{module}.py").read_text())
     for module, text in {name: main, **parts}.items():
@@ -132,7 +133,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
 
 def imported(text: str) -> set[str]:
     """Return which shared modules a program's text holds, and which it imports."""
-    return {name for name in ("answer", "nvml", "procfs") if f"{name} import" in text}
+    return {name for name in SHARED if f"{name} import" in text}
 
 
 @pytest.mark.parametrize(

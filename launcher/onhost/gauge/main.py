@@ -33,6 +33,7 @@ import sys
 import time
 from typing import Any
 
+from ..event_reader import MALFORMED, EventReader
 from ..nvml import GpuSampler
 from .liveness import QUIET_S, IdleTimer, activity_reason
 from .ranks import RankSampler
@@ -55,12 +56,11 @@ class Gauge:
         self.every_s = float(spec.get("usage_every_s") or EVERY_S)
         # Held open, so that a deleted run directory changes nothing.
         events = os.path.join(run_dir, EVENTS)
-        self.events_in = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
+        self.events = EventReader(os.open(events, os.O_RDONLY | os.O_CLOEXEC))
         self.events_out = os.open(events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self.usage = os.open(os.path.join(run_dir, USAGE), flags, 0o600)
         self.run_dir = run_dir
-        self.rest = b""
         self.torn = b""  # rest of a line that a full disk did not take
         self.ranks = RankSampler()
         uuids = [str(uuid) for uuid in spec.get("gpus") or ()]
@@ -84,17 +84,11 @@ class Gauge:
             next_at = max(next_at + pause, time.monotonic())
 
     def _read_events(self) -> None:
-        while True:
-            data = os.read(self.events_in, 65536)
-            if not data:
-                return
-            *lines, self.rest = (self.rest + data).split(b"\n")
-            for line in lines:
-                with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                    event = json.loads(line)
-                    self.activity = self.activity or "rank" in event
-                    if event["event"] == "rank":
-                        self.ranks.families.add(int(event["rank"]), int(event["pid"]), int(event["ticks"]))
+        for event in self.events.read_new():
+            self.activity = self.activity or "rank" in event
+            if event.get("event") == "rank":
+                with contextlib.suppress(*MALFORMED):
+                    self.ranks.families.add(int(event["rank"]), int(event["pid"]), int(event["ticks"]))
 
     def _sample(self) -> None:
         gpus, missing = self.gpus.sample()

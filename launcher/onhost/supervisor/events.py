@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any, Iterator
 
+from ..event_reader import EventReader
 from .files import CHUNK, write_file
 from .run_dir import EVENTS
 
@@ -34,7 +35,7 @@ class EventLog:
         self._path = os.path.join(run_dir, EVENTS)
         self._in = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         self._out = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        self._rest = b""
+        self._reader = EventReader(self._in)
         self._unwritten = b""  # rest of a write that a full disk did not take
 
     def write(self, name: str, **fields: object) -> None:
@@ -47,19 +48,9 @@ class EventLog:
         else:
             self._unwritten = write_event(self._out, name, fields)
 
-    def read_new(self) -> Iterator[Any]:
-        """Yield the events added since the last call, as JSON; a script may have written to the file too."""
-        while True:
-            data = os.read(self._in, 65536)
-            if not data:
-                return
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                yield event
+    def read_new(self) -> Iterator[dict[str, Any]]:
+        """Yield the events added since the last call."""
+        return self._reader.read_new()
 
     def is_linked(self) -> bool:
         """Return whether the open file is still the one found under the name."""

@@ -25,6 +25,7 @@ heartbeat             touched while the supervisor lives, for nodes that cannot 
 import contextlib
 import os
 import re
+import stat
 from typing import Any
 
 from .files import read_json
@@ -159,7 +160,9 @@ def log_sizes(run_dir: str) -> dict[str, int]:
         for entry in entries:
             if entry.name.endswith(".log"):
                 with contextlib.suppress(OSError):
-                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+                    found = entry.stat()
+                    if stat.S_ISREG(found.st_mode):
+                        sizes[entry.name] = found.st_size
     return sizes
 
 

@@ -4,12 +4,13 @@ A log that is held is not sent. The log of a rank that has failed is released, a
 diagnoses it. The run directory has all logs in full.
 """
 
-import json
+import contextlib
 import os
 import re
 import time
 from typing import Any
 
+from ...event_reader import MALFORMED, parse_event
 from ..files import CHUNK
 
 EVERY_S = 5.0
@@ -94,12 +95,10 @@ class HeldLogs:
     def on_events(self, data: bytes) -> None:
         """Release the logs of ranks that have failed, by new lines of events.jsonl."""
         for line in data.split(b"\n") if b'"rank_exit"' in data else ():
-            try:
-                event = json.loads(line)
+            event = parse_event(line)
+            with contextlib.suppress(*MALFORMED):
                 if event["event"] == "rank_exit" and event["code"] != 0 and not event["stopping"]:
                     self._released.add("rank-%d.log" % event["rank"])
-            except (ValueError, KeyError, TypeError):
-                continue  # a script may write to this file too
 
     def take(self, *, final: bool) -> dict[str, Any]:
         """Return the digests that have changed since the last call, empty while they are not due."""

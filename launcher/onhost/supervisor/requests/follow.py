@@ -119,6 +119,8 @@ class FollowSession:
             data = os.read(0, 4096)
         except BlockingIOError:
             return False
+        except OSError:  # a socket in place of a pipe, whose other end is gone
+            return True
         if not data:
             return True
         *words, self._words = (self._words + data).split(b"\n")

@@ -1,8 +1,10 @@
 """New content of a run's logs for a follower, from a byte offset for each."""
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import time
 from typing import Any, Iterator
 
@@ -40,7 +42,7 @@ class LogReader:
             offset = self._offsets.get(name, 0)
             room = min(CHUNK, self._limits.get(name, 0) - offset) if self.once else CHUNK
             data = os.pread(fd, room, offset) if room > 0 else b""
-            if name in LINES:
+            if name in LINES and len(data) < CHUNK:  # a longer line is a script's own, and comes in parts
                 data = data[: data.rfind(b"\n") + 1]
             if data:
                 parts.append(frame({"log": name, "offset": offset, "size": len(data)}, data))
@@ -59,8 +61,7 @@ class LogReader:
         for name in names:
             if name not in self._files and self._wanted(name):
                 with contextlib.suppress(OSError):
-                    path = os.path.join(self._run_dir, name)
-                    self._files[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    self._files[name] = open_regular(os.path.join(self._run_dir, name))
 
     def _follow_events(self) -> None:
         """Switch to the restored events file, which has the same start, after the directory was deleted."""
@@ -75,6 +76,16 @@ class LogReader:
         if self._only is not None:
             return name in self._only
         return name in LINES or name.endswith(".log")
+
+
+def open_regular(path: str) -> int:
+    """Open a regular file to read; whatever else a script calls .log has no end, or never begins.
+
+    Raises OSError.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
