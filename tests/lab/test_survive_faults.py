@@ -203,10 +203,10 @@ def test_without_a_client_the_failure_of_a_rank_ends_the_ranks_of_every_host(
     began = time.monotonic()
     until(lambda: all(laptop.state(host)["phase"] == "ended" for host in laptop.hosts), 60)
     seconds = time.monotonic() - began
-    assert laptop.state(second)["exit"]["why"] == "rank 1 failed with exit code -9"
+    assert laptop.state(second)["exit"]["why"] == "rank 1 was ended by signal 9 (SIGKILL)"
     assert laptop.state(first)["exit"]["why"] == "rank 0 failed with exit code 1"
     _, listed = laptop.run("ps", "--all", *laptop.names())
-    assert re.search(rf"{laptop.run_id} +failed: rank 1 failed with exit code -9", listed), listed
+    assert re.search(rf"{laptop.run_id} +failed: rank 1 was ended by signal 9 \(SIGKILL\)", listed), listed
     said = "each host ends: the other rank fails in its collective (gloo); ps names the first failure"
     count = laptop.accounted(followed=False)
     table.add(Row("client killed with -9, then a rank", said, count, seconds))

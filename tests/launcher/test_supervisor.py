@@ -107,7 +107,42 @@ def test_the_exit_code_of_a_rank_without_a_launcher_is_seen(run: Driver, script:
     run.start(script, argv=ALONE)
     end = run.ended()["exit"]
     assert (end["ranks"], end["launcher_code"]) == ({"0": code}, code)
-    assert end["why"] == (f"rank 0 failed with exit code {code}" if code else "")
+    killed, failed = "rank 0 was ended by signal 9 (SIGKILL)", f"rank 0 failed with exit code {code}"
+    assert end["why"] == ("" if not code else killed if code < 0 else failed)
+
+
+# To the run's own files: events of no part of it, numbers that no pid can be, and logs that are no files.
+STRANGE = """
+import os, time
+os.chdir(os.environ["GPULAUNCH_RUN_DIR"])
+with open("events.jsonl", "ab", 0) as events:
+    events.write(b"[" * 200_000 + b"\\n[]\\n" + b"x" * 300_000 + b"\\n")
+    for pid in ("Infinity", "1e400", "4294967296", "99999999999999999999", "null"):
+        events.write(b'{"event": "rank", "rank": 0, "ticks": 1, "pid": %s}\\n' % pid.encode())
+    events.write(b'{"event": "script_exit", "rank": Infinity, "code": 1}\\n')
+os.mkdir("a.log")
+os.mkfifo("b.log")
+os.symlink("/dev/zero", "c.log")
+print("done")
+"""
+
+
+def test_what_a_script_writes_among_the_files_of_its_run_ends_nothing(run: Driver) -> None:
+    gauge = ["gauge.py", read_program_source("gauge").decode()]
+    run.start(STRANGE, argv=ALONE, files=[["s/x.py", STRANGE], gauge], usage_every_s=0.1)
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+    assert run.log() == b"done\n"
+    assert run.event("ended")
+    assert not [event for event in run.events if event["event"] == "internal_error"]
+
+
+def test_a_run_that_inherits_blocked_signals_is_stopped_all_the_same(run: Driver) -> None:
+    block = "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())"
+    run.prefix = (PYTHON, "-c", f"import os, signal, sys; {block}; os.execvp(sys.argv[1], sys.argv[1:])")
+    run.start(FAMILY, argv=ALONE)
+    up(run)
+    run.say("stop 5 enough")
+    assert run.ended()["exit"]["ranks"] == {"0": -15}
 
 
 def test_a_rank_without_a_launcher_ends_with_all_that_it_started(run: Driver) -> None:

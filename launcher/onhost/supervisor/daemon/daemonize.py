@@ -37,7 +37,11 @@ def daemonize(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
 
 
 def detach(run_dir: str, keep: set[int]) -> None:
-    """Release the terminal and all inherited descriptors except those to keep."""
+    """Release the terminal, all inherited descriptors except those to keep, and blocked signals.
+
+    A client may have been started with SIGTERM blocked, and no run could be stopped that inherited that.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)

@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import signal
 import time
 from typing import Any
 
+from ...event_reader import MALFORMED
 from ..cgroup_loader import CgroupLike, cgroup_module
 from ..client_files import StopRequest, read_stop_request
 from ..files import write_all
@@ -118,8 +120,7 @@ class Supervisor:
     def _read_events(self) -> None:
         """Read the events of ranks and gauge."""
         for event in self._run.events.read_new():
-            # A script may write to this file too; invalid events are ignored.
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            with contextlib.suppress(*MALFORMED):
                 self._hang.on_event(event)
                 self._ranks.on_event(event)
 
@@ -136,7 +137,7 @@ class Supervisor:
         stopping = self._ending.started
         self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
-            words = "rank %d failed with exit code %d" % (ended.rank, ended.code)
+            words = "rank %d %s" % (ended.rank, describe_exit_code(ended.code))
             self._ending.start(StopRequest(words, FAILURE_GRACE_S))
 
     def _child_ended(self, pid: int, code: int) -> None:
@@ -190,6 +191,16 @@ class Supervisor:
         from .port import port_is_free  # the only user of sockets
 
         return port_is_free(port)
+
+
+def describe_exit_code(code: int) -> str:
+    """Return an exit code for people, as clients do (launcher/follow/failures.py)."""
+    if code > 0:
+        return "failed with exit code %d" % code
+    try:
+        return "was ended by signal %d (%s)" % (-code, signal.Signals(-code).name)
+    except ValueError:
+        return "was ended by signal %d" % -code
 
 
 def supervise(run: SupervisedRun, done: int, claims: dict[str, int], problem: str) -> int:
