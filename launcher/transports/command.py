@@ -14,6 +14,9 @@ from preflight.checks.message_text import quote_path
 
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
+HELD_OPEN_S = 5.0
+"""For so long more output of a command that has ended is waited for: what it, or a start-up file of the login
+shell, has left running in the background may hold the output open for good."""
 
 
 @runtime_checkable
@@ -71,7 +74,14 @@ class KillableConnection(Closing):
 
 
 def run_to_completion(
-    stream: Stream, host: str, stdin: bytes, *, deadline: float, timeout_s: float, max_output: int
+    stream: Stream,
+    host: str,
+    stdin: bytes,
+    *,
+    deadline: float,
+    timeout_s: float,
+    max_output: int,
+    held_open_s: float = HELD_OPEN_S,
 ) -> CommandResult:
     """Feed, drain both outputs side by side, and wait for the status, all before the deadline.
 
@@ -83,6 +93,7 @@ def run_to_completion(
         # A command that writes before it has read everything would otherwise wait for us as we wait for it.
         threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
     stdout, stderr = bytearray(), bytearray()
+    heard = time.monotonic()
     with released_place(PROGRAM) as wait:
         while True:
             left_s = deadline - time.monotonic()
@@ -93,7 +104,9 @@ def run_to_completion(
             stdout += data or b""
             if len(stdout) > max_output or len(stderr) > max_output:
                 raise OutputTooLarge(host, f"a command sent more than {max_output} bytes")
-            if data == b"":
+            if data:
+                heard = time.monotonic()
+            if data == b"" or (time.monotonic() - heard > held_open_s and stream.wait(0.0) is not None):
                 break
         status = stream.wait(deadline - time.monotonic())
         if status is None:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
 from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
 from launcher.transports.base import Connection, Endpoint, iter_stdout
+from launcher.transports.command import run_to_completion
 from launcher.transports.local import LocalConnection
 from launcher.transports.prefix import Prefix, PrefixConnection
 from launcher.transports.step.connection import StepConnection
@@ -151,6 +153,26 @@ def test_a_command_that_does_not_end_is_given_up(connection: Connection) -> None
     with pytest.raises(CommandTimedOut, match=r"within 0\.5 s"):
         connection.run(("sleep", "20"), timeout_s=0.5)
     assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("connection", ["local", "ssh"], indirect=True)  # others wait on the host themselves
+def test_what_a_command_leaves_running_is_not_waited_for(connection: Connection, tmp_path: Path) -> None:
+    leave = f"sleep 60 & echo $! >{tmp_path}/pid; echo done; exit 3"
+    stream = connection.start(("sh", "-c", leave))
+    try:
+        done = run_to_completion(
+            stream,
+            connection.name,
+            b"",
+            deadline=time.monotonic() + 50,
+            timeout_s=50,
+            max_output=100,
+            held_open_s=0.1,
+        )
+    finally:
+        stream.close()
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert (done.stdout, done.exit_status) == (b"done\n", 3)
 
 
 def test_endless_output_is_bounded(connection: Connection) -> None:
