@@ -228,8 +228,11 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
         rest = deadline - time.monotonic()
         if not left or rest <= 0:
             return left
-        pidfds = [target.fd for target in left if target.fd >= 0]
-        select.select(pidfds, [], [], min(rest, 0.2))
+        ends = select.poll()  # a select takes no descriptor from 1024 on
+        for target in left:
+            if target.fd >= 0:
+                ends.register(target.fd, select.POLLIN)
+        ends.poll(1000 * min(rest, 0.2))
 
 
 def survivor_reason(target: ProcessHandle) -> str:

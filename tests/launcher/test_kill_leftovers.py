@@ -1,7 +1,9 @@
 """What is ended on a host is proven there once more: the mark of a dead run, and who carries it."""
 
+import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -62,6 +64,20 @@ def live() -> Iterator[Run]:
 def test_what_a_dead_run_left_is_ended(left: Run) -> None:
     assert left.reaped() == "ended"
     assert left.process.wait() == -signal.SIGTERM
+
+
+def test_more_processes_are_waited_for_than_a_select_takes(left: Run) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2048), hard))
+    held = kill_leftovers.ProcessHandle(left.victim())
+    pidfd = os.pidfd_open(left.process.pid)
+    try:
+        held.fd = fcntl.fcntl(pidfd, fcntl.F_DUPFD_CLOEXEC, 1024)  # as the thousandth victim has
+        assert kill_leftovers.wait_all([held], 0.01) == [held]
+    finally:
+        held.close()
+        os.close(pidfd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_what_a_live_supervisor_started_is_left_alone(live: Run) -> None:

@@ -79,7 +79,7 @@ class LogReader:
 
 
 def open_regular(path: str) -> int:
-    """Open a regular file to read; whatever else a script calls .log has no end, or never begins.
+    """Open a regular file to read; what else a script may call .log has no end, or blocks.
 
     Raises OSError.
     """
