@@ -80,31 +80,8 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
 
     Raises ConfigError and BadInput with every mistake in them.
     """
-    overrides = Overrides(
-        key_values=options.sets,
-        hosts=options.hosts,
-        gpus=options.gpus,
-        port=options.port,
-        precision=options.precision,
-        guard=options.guard,
-        restarts="0" if options.no_restart else options.restarts,
-        hang_timeout=options.hang_timeout,
-        on_disconnect=options.on_disconnect,
-        disconnect_timeout=options.disconnect_timeout,
-        grace=options.grace,
-        sync=options.sync,
-        launch=str(options.launch or ""),
-        is_plan=options.dry_run,
-        extra_args=() if options.pasted else extra,
-    )
-    if config is not None:
-        run_config = load_run_config(config, overrides)
-    else:
-        run_config = (build_config_for_command if options.pasted else build_config_for_script)(
-            extra, overrides
-        )
-    if options.name:
-        run_config = replace(run_config, job=replace(run_config.job, name=options.name))
+    overrides = _overrides(extra, options)
+    run_config = _read_config(config, extra, overrides, options)
     ways = open_host_access(options)
     job = resolve_rank_counts(run_config.job, ways.inventory)
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
@@ -135,6 +112,36 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     others = tuple(spare for spare in spares if spare.name not in names)
     in_job = slurm_job if in_step else None
     return RunRequest(run_config, job, entries, ways, (*extra_nodes, *others), in_job)
+
+
+def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:
+    return Overrides(
+        key_values=options.sets,
+        hosts=options.hosts,
+        gpus=options.gpus,
+        port=options.port,
+        precision=options.precision,
+        guard=options.guard,
+        restarts="0" if options.no_restart else options.restarts,
+        hang_timeout=options.hang_timeout,
+        on_disconnect=options.on_disconnect,
+        disconnect_timeout=options.disconnect_timeout,
+        grace=options.grace,
+        sync=options.sync,
+        launch=str(options.launch or ""),
+        is_plan=options.dry_run,
+        extra_args=() if options.pasted else extra,
+    )
+
+
+def _read_config(
+    config: str | None, extra: tuple[str, ...], overrides: Overrides, options: LaunchOptions
+) -> RunConfig:
+    if config is not None:
+        found = load_run_config(config, overrides)
+    else:
+        found = (build_config_for_command if options.pasted else build_config_for_script)(extra, overrides)
+    return replace(found, job=replace(found.job, name=options.name)) if options.name else found
 
 
 def _split_spares(

@@ -50,14 +50,7 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
 
     Raises BadInput, GpulaunchError and OSError.
     """
-    if options.deep and (options.recordings or options.smi_files or options.prolog):
-        raise BadInput("--deep measures hosts", "leave out --from, --from-smi and --prolog")
-    if options.as_json and options.as_jsonl:
-        raise BadInput("--json and --jsonl are two forms of one answer", "give one of the two")
-    if options.save_expect and not options.deep:
-        raise BadInput("--save-expect saves what --deep measures", "add --deep")
-    if options.max_age is not None and (options.recordings or options.smi_files or options.prolog):
-        raise BadInput("--max-age is about answers of hosts", "leave out --from, --from-smi and --prolog")
+    _check_combination(options)
     if options.prolog:
         _check_prolog(options)
         from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
@@ -90,6 +83,19 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
 
     show_preflight(result, options, deep)
     return result.exit_code
+
+
+def _check_combination(options: PreflightCommandOptions) -> None:
+    """Raise BadInput for options that exclude each other."""
+    asks_no_host = bool(options.recordings or options.smi_files or options.prolog)
+    if options.deep and asks_no_host:
+        raise BadInput("--deep measures hosts", "leave out --from, --from-smi and --prolog")
+    if options.as_json and options.as_jsonl:
+        raise BadInput("--json and --jsonl are two forms of one answer", "give one of the two")
+    if options.save_expect and not options.deep:
+        raise BadInput("--save-expect saves what --deep measures", "add --deep")
+    if options.max_age is not None and asks_no_host:
+        raise BadInput("--max-age is about answers of hosts", "leave out --from, --from-smi and --prolog")
 
 
 def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:

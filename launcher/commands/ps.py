@@ -1,6 +1,7 @@
 """gpulaunch ps: list runs, found by asking the hosts."""
 
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -37,25 +38,25 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     )
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
     code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
+    answered = [entry for entry in entries if entry.name not in errors]
     if as_json:
         document = encode_runs(found.runs, errors, found.strays, found.other_hosts)
         echo_json({**document, "exit_code": int(code)})
     elif found.runs:
         echo_lines(render_runs(found.runs, time.time()))
     else:
-        answered = [entry.name for entry in entries if entry.name not in errors]
-        lives = "no run" if ended else "no run lives"
-        names = format_hosts(list(found.other_hosts))
-        others = f" (their home also has runs of {names})" if names else ""
-        echo(f"{lives} on {format_hosts(answered)}{others}" if answered else "no host answered")
-    for run_id, strays in found.strays.items():
-        for words in strays:
-            echo(f"{run_id}: {words}", err=True)
-    for line in unanswered_lines(errors):
-        echo(line, err=True)
+        echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
+    strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)
+    echo_lines((*strays, *unanswered_lines(errors)), err=True)
     fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
-    for fix in list(fixes)[:_FIXES_SHOWN] if code else ():
-        echo(f"  fix: {fix}", err=True)
-    answered_entries = [entry for entry in entries if entry.name not in errors]
-    deliver_due(ways, answered_entries, {run.run_id for run in found.runs if run.is_live})
+    echo_lines([f"  fix: {fix}" for fix in fixes][: _FIXES_SHOWN if code else 0], err=True)
+    deliver_due(ways, answered, {run.run_id for run in found.runs if run.is_live})
     return code
+
+
+def _describe_absence(answered: Sequence[str], other_hosts: Iterable[str], *, ended: bool) -> str:
+    if not answered:
+        return "no host answered"
+    names = format_hosts(list(other_hosts))
+    others = f" (their home also has runs of {names})" if names else ""
+    return f"{'no run' if ended else 'no run lives'} on {format_hosts(answered)}{others}"

@@ -72,13 +72,12 @@ def command(run: str, **given: Any) -> int:
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     to = open_run(found, ways, options)
     plan = to.plan
-    grace_s = found.grace_s if options.grace is None else float(options.grace)
-    grace_s = 0.0 if options.now else grace_s
+    grace_s = 0.0 if options.now else found.grace_s if options.grace is None else float(options.grace)
     why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
-    code = 0
-    nodes = []
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
+    nodes = []
+    code = 0
     for node, name, result in zip(plan.nodes, names, results, strict=True):
         words, worse = error_of(result)
         code = max(code, worse)

@@ -18,7 +18,7 @@ from launcher.config.line_python import find_python_of_line
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_settings import section_options
 from launcher.engines.base import ENGINES
-from launcher.engines.command_line.records import HostFilter, ParsedCommand
+from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request
 from launcher.errors import BadInput, CommandRefused
 from launcher.local.home import at_home
 from preflight.job import CommandRequest, Job
@@ -210,15 +210,7 @@ def settle_command(
             replace(entry, python=python) if entry.is_local and not entry.in_inventory else entry
             for entry in entries
         ]
-    left_out = {one.host for one in request.exclude if not one.gpus}
-    wanted = {one.host for one in request.include}
-    chosen = tuple(
-        entry for entry in entries if entry.name not in left_out and (not wanted or entry.name in wanted)
-    )
-    if not chosen:
-        raise CommandRefused(
-            "the filters of the command leave no host", "name one in --include, or leave them out"
-        )
+    chosen = _filtered(request, entries)
     other_gpus = job.gpus != line_gpus(parsed)  # the options of gpulaunch name them
     if other_gpus and job.gpus not in ("auto", "none"):
         return job, chosen
@@ -235,6 +227,19 @@ def settle_command(
         exclude_gpus={one.host: one.gpus for one in request.exclude if one.gpus},
     )
     return replace(job, command=command_request), chosen
+
+
+def _filtered(request: Request, entries: Sequence[HostEntry]) -> tuple[HostEntry, ...]:
+    left_out = {one.host for one in request.exclude if not one.gpus}
+    wanted = {one.host for one in request.include}
+    chosen = tuple(
+        entry for entry in entries if entry.name not in left_out and (not wanted or entry.name in wanted)
+    )
+    if not chosen:
+        raise CommandRefused(
+            "the filters of the command leave no host", "name one in --include, or leave them out"
+        )
+    return chosen
 
 
 def _counts(

@@ -95,18 +95,17 @@ def evaluate_facts(
         settled, _ = choose_engine(settled, script, facts.values())
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
-    for entry in entries:
-        if entry.name in facts:
-            findings += check_host(
-                facts[entry.name],
-                settled,
-                entry.expect,
-                ignore=ignored[entry.name],
-                allowed=entry.gpus,
-                is_main=not how.as_one_launch or entry.name == entries[0].name,
-                asked_only=how.from_file,
-            )
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
+    for entry in (entry for entry in entries if entry.name in ordered):
+        findings += check_host(
+            ordered[entry.name],
+            settled,
+            entry.expect,
+            ignore=ignored[entry.name],
+            allowed=entry.gpus,
+            is_main=not how.as_one_launch or entry.name == main,
+            asked_only=how.from_file,
+        )
     use: LaunchPreview | None = None
     if how.as_one_launch and not how.from_file:
         use, decided = _would_use(entries, gathered, settled, script)

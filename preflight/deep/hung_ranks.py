@@ -1,5 +1,7 @@
 """Which rank a run of the deep checks hung or failed at. Pure."""
 
+from collections.abc import Callable, Iterator
+
 from preflight.deep.measurements import STEP_CODES, DeepRun, RankDeep
 from preflight.frozen import dataclass
 
@@ -25,35 +27,39 @@ def find_hung_step(run: DeepRun) -> str:
 
 
 def find_culprits(run: DeepRun) -> tuple[Culprit, ...]:
-    """Return who a hung run waited for; () where no rank differs from the others.
-
-    In this order: who was not in the step of the others; who missed the deadline and reported nothing, as a
-    stopped process does; who was still in its own part while others waited; who was in no collective.
-    """
+    """Return who a hung run waited for; () where no rank differs from the others."""
     step = find_hung_step(run)
-    late = [rank for rank in run.ranks if step not in rank.begun]
-    if late and len(late) < len(run.ranks):
-        return tuple(
-            _blame(run, rank, step, _describe_delay(rank))
-            for rank in [each for each in late if not _waits_for_others(run, each)] or late
-        )
+    for suspects, describe in _suspects(run, step):
+        if suspects:
+            return tuple(_blame(run, rank, step, describe(rank)) for rank in suspects)
+    return ()
+
+
+def _suspects(run: DeepRun, step: str) -> Iterator[tuple[list[RankDeep], Callable[[RankDeep], str]]]:
+    """Yield ranks and what speaks against them, the strongest evidence first.
+
+    Who was not in the step of the others; who missed the deadline and reported nothing, as a stopped process
+    does; who was still in its own part while others waited; who was in no collective.
+    """
+    late = _some_of(run, lambda rank: step not in rank.begun)
+    yield [rank for rank in late if not _waits_for_others(run, rank)] or late, _describe_delay
     silent = [rank for rank in run.ranks if rank.stuck is None]
     observed = [rank for rank in silent if rank.silent is not None]
-    if observed or (silent and len(silent) < len(run.ranks)):
-        return tuple(_blame(run, rank, step, _describe_silence(rank)) for rank in observed or silent)
-    outliers = [rank for rank in run.ranks if rank.rank in run.outliers]
-    if len(silent) == len(run.ranks) and outliers:  # the hosts were idle before the step's time was over
-        return tuple(_blame(run, rank, step, run.outliers_why) for rank in outliers)
+    yield observed or _some_of(run, lambda rank: rank.stuck is None), _describe_silence
+    if len(silent) == len(run.ranks):  # the hosts were idle before the step's time was over
+        yield [rank for rank in silent if rank.rank in run.outliers], lambda _rank: run.outliers_why
     if len(run.ranks) == 1:
-        return (_blame(run, run.ranks[0], step, "it is the only rank, and did not end the step"),)
-    busy = [rank for rank in run.ranks if rank.stuck is not None and not rank.stuck.waiting]
-    if busy and len(busy) < len(run.ranks):
-        return tuple(_blame(run, rank, step, "the others had finished and waited for it") for rank in busy)
-    apart = [rank for rank in run.ranks if rank.stuck is not None and not _in_collective(rank.stuck.stack)]
-    if apart and len(apart) < len(run.ranks):
-        why = "it stood outside of the collective that the others waited in"
-        return tuple(_blame(run, rank, step, why) for rank in apart)
-    return ()
+        yield [*run.ranks], lambda _rank: "it is the only rank, and did not end the step"
+    busy = _some_of(run, lambda rank: rank.stuck is not None and not rank.stuck.waiting)
+    yield busy, lambda _rank: "the others had finished and waited for it"
+    apart = _some_of(run, lambda rank: rank.stuck is not None and not _in_collective(rank.stuck.stack))
+    yield apart, lambda _rank: "it stood outside of the collective that the others waited in"
+
+
+def _some_of(run: DeepRun, differs: Callable[[RankDeep], bool]) -> list[RankDeep]:
+    """Return the ranks that differ; none where all do."""
+    found = [rank for rank in run.ranks if differs(rank)]
+    return found if len(found) < len(run.ranks) else []
 
 
 def _waits_for_others(run: DeepRun, rank: RankDeep) -> bool:
