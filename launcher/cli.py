@@ -260,12 +260,23 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
         _drop(sys.stdout)
         return ExitCode.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what no class foresees is kept as a bug
+        if isinstance(error, GpulaunchError) and error.fix:
+            error.fix = _typed_again(error.fix, argv)
         failure = _failure(error, argv)
         if _wants_json(argv):
             _print_document(failure, indent=None if "--jsonl" in argv else 1)
         return failure.exit_code
     else:
         return code
+
+
+def _typed_again(fix: str, argv: Sequence[str]) -> str:
+    from launcher.config.host_access_words import (  # noqa: PLC0415 - only for a mistake
+        complete_commands,
+        read_access_words,
+    )
+
+    return complete_commands(fix, read_access_words(argv))
 
 
 def _help_width() -> int:

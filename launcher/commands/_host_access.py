@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from launcher.commands._host_options import HostOptions
+from launcher.config.host_access_words import read_access_words
 from launcher.config.inventory import FILE_NAME, HostEntry, Inventory
 from launcher.config.inventory_file import find_misnamed_inventory, load_inventory
 from launcher.follow.job_end import JobEndNotice
@@ -48,12 +49,19 @@ def open_host_access(
         echo(f"{other} is not read: gpulaunch reads {FILE_NAME}; mv {other} {FILE_NAME}", err=True)
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
+    loaded = replace(loaded, access_words=_access_words(host_options))
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
     width = host_options.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, host_options.accept_new_host_keys, width)
     return HostAccess(loaded, opener_for(loaded, options), host_options.parallel, shards=shards)
+
+
+def _access_words(host_options: HostOptions) -> tuple[str, ...]:
+    given = {"-i": host_options.inventory, "--identity-file": host_options.identity_file}
+    argv = [word for name, path in given.items() if path is not None for word in (name, str(path))]
+    return read_access_words(argv)
 
 
 def ask_options(host_options: HostOptions) -> OpenOptions:

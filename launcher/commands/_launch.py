@@ -57,6 +57,7 @@ def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
         follow=FollowOptions(
             what.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
         ),
+        access_words=what.ways.inventory.access_words,
         identity_file=what.ways.inventory.identity_file,
         width=what.ways.width,
         job_notice=what.ways.job_notice,

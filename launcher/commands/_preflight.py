@@ -76,6 +76,7 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         result = _from_files(request, options, preflight_options)
     else:
         ways = open_host_access(options)
+        preflight_options = replace(preflight_options, access_words=ways.inventory.access_words)
         result, deep = _from_hosts(request, ways, preflight_options, options)
     if preflight_options.cache is not None and preflight_options.cache.problem:
         echo(preflight_options.cache.problem, err=True)

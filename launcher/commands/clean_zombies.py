@@ -32,6 +32,7 @@ from launcher.commands._answer import confirm
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._param_types import DurationParam
+from launcher.config.host_access_words import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
@@ -166,7 +167,8 @@ class _CleanSession:
             named = render_named_pids(host.facts, host.choice, self.clean_options.filter)
             self.print_lines((*render_selection(host.facts, host.choice), *named))
         for error in errors.values():
-            self.print_lines((error.message, *((f"  fix: {error.fix}",) if error.fix else ())))
+            fix = complete_commands(error.fix, self.ways.inventory.access_words)
+            self.print_lines((error.message, *((f"  fix: {fix}",) if fix else ())))
         approved = {} if options.dry_run else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed

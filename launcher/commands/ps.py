@@ -10,6 +10,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end_notice import deliver_due
+from launcher.config.host_access_words import complete_commands
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
@@ -49,7 +50,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)
     echo_lines((*strays, *unanswered_lines(errors)), err=True)
     fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
-    echo_lines([f"  fix: {fix}" for fix in fixes][: _FIXES_SHOWN if code else 0], err=True)
+    typed = [complete_commands(fix, ways.inventory.access_words) for fix in fixes]
+    echo_lines([f"  fix: {fix}" for fix in typed][: _FIXES_SHOWN if code else 0], err=True)
     deliver_due(ways, answered, {run.run_id for run in found.runs if run.is_live})
     return code
 
@@ -59,4 +61,5 @@ def _describe_absence(answered: Sequence[str], other_hosts: Iterable[str], *, en
         return "no host answered"
     names = format_hosts(list(other_hosts))
     others = f" (their home also has runs of {names})" if names else ""
-    return f"{'no run' if ended else 'no run lives'} on {format_hosts(answered)}{others}"
+    found, more = ("no run", "") if ended else ("no run lives", "; gpulaunch ps --all lists ended ones")
+    return f"{found} on {format_hosts(answered)}{others}{more}"

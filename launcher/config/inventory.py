@@ -69,6 +69,7 @@ class Inventory:
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # flattened to host names
     defaults: HostEntry = field(default_factory=lambda: HostEntry(""))
     identity_file: str = ""  # a local path: the key that the user names for all hosts, this time
+    access_words: tuple[str, ...] = ()  # the options by which the user named this file and the key, quoted
 
     def resolve(self, words: Iterable[str]) -> tuple[HostEntry, ...]:
         """Return the hosts that words name, each once, in the order given.

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from launcher.config.host_access_words import complete_commands
 from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
@@ -124,13 +125,20 @@ def evaluate_facts(
         facts=ordered,
         errors=dict(gathered.errors),
         reach=reach,
-        findings=_in_table_order(findings),
+        findings=_in_table_order(_complete(findings, how.access_words)),
         seconds=0.0,
-        would_use=use,
+        would_use=use and replace(use, fix=complete_commands(use.fix, how.access_words)),
         not_collected=_not_collected(ordered, settled) if how.from_file else (),
         clocks=dict(clocks or {}),
         script=script,
     )
+
+
+def _complete(findings: Sequence[Finding], words: tuple[str, ...]) -> Sequence[Finding]:
+    """Return findings whose fixes can be typed as they are."""
+    if not words:
+        return findings
+    return [replace(finding, fix=complete_commands(finding.fix, words)) for finding in findings]
 
 
 def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> GatherResult:

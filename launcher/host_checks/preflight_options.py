@@ -17,6 +17,7 @@ class PreflightOptions:
     """How to ask and judge."""
 
     ignore: frozenset[str] = frozenset()
+    access_words: tuple[str, ...] = ()  # options that commands of a fix need to reach the hosts
     as_one_launch: bool = True  # the hosts are one launch; False: each is judged for itself
     width: int = WIDTH
     shards: ShardAccess | None = None  # for many hosts: several processes ask them

@@ -115,6 +115,7 @@ def preflight_hosts(launch: LaunchRequest) -> "PreflightResult":
     """Preflight the hosts; what cannot be used is among the findings and errors."""
     options = PreflightOptions(
         ignore=launch.ignore,
+        access_words=launch.access_words,
         shards=launch.shards,
         width=launch.width,
         sent=launch.sent,

@@ -46,6 +46,7 @@ class LaunchRequest:
     script_after_sync: ScriptFile | None = None  # dry run: the script as a sync would bring it
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
+    access_words: tuple[str, ...] = ()  # as in PreflightOptions
     identity_file: str = ""  # the key that was named for all hosts: what finds the run later needs it again
     width: int = 64
     job_notice: JobEndNotice | None = None  # in a Slurm job: whether Slurm has announced its end

@@ -1,0 +1,30 @@
+"""The options that reach hosts, in the commands of messages: they must be typed again with each command."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from preflight.checks.message_text import quote_path
+
+OPTIONS = {"-i": "-i", "--inventory": "-i", "--identity-file": "--identity-file"}
+_COMMAND = re.compile(
+    r"\bgpulaunch (?:bench|clean-zombies|init|preflight)(?= (?!HOSTS?\b|--from|-i |--identity-file )\S)"
+)
+
+
+def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of a command line that reach hosts, each with its value, as a shell reads them."""
+    words: list[str] = []
+    rest = iter(argv)
+    for word in rest:
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if name in OPTIONS:
+            words += (OPTIONS[name], quote_path(value if equals else next(rest, "")))
+    return tuple(words)
+
+
+def complete_commands(text: str, words: Iterable[str]) -> str:
+    """Return a message whose commands about hosts have these words."""
+    options = " ".join(words)
+    return _COMMAND.sub(lambda command: f"{command[0]} {options}", text) if options else text

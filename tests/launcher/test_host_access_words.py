@@ -1,0 +1,71 @@
+"""A command of a message reaches the hosts by the options of the command that printed it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import execute
+from launcher.config.host_access_words import complete_commands, read_access_words
+from launcher.config.inventory import HostEntry
+from launcher.host_checks.evaluation import evaluate_facts
+from launcher.host_checks.preflight_options import PreflightOptions
+from launcher.remote.agent import GatherResult
+from preflight.job import Job
+from tests.preflight.golden_cases import host
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("preflight a", ()),
+        ("run -c x -i hosts.yaml -- -i no", ("-i", "hosts.yaml")),
+        ("ps --inventory=/a/h.yaml --identity-file k.pem", ("-i", "/a/h.yaml", "--identity-file", "k.pem")),
+        ("ps -i", ("-i", "")),
+    ],
+)
+def test_the_options_that_reach_hosts_are_read_from_a_command_line(line: str, words: tuple[str, ...]) -> None:
+    assert read_access_words(line.split()) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gpulaunch clean-zombies a; wait", "gpulaunch clean-zombies -i h clean a; wait"),
+        ("(gpulaunch init --hosts a looks)", "(gpulaunch init -i h --hosts a looks)"),
+        ("gpulaunch preflight -i h a", None),
+        ("gpulaunch preflight HOST names it", None),
+        ("gpulaunch preflight --from FILE reads it", None),
+        ("gpulaunch init writes one", "gpulaunch init -i h writes one"),
+        ("gpulaunch run --wait 2h", None),
+    ],
+)
+def test_commands_about_hosts_get_them_once(text: str, expected: str | None) -> None:
+    completed = complete_commands(text, ("-i", "h"))
+    assert completed == (expected.replace(" clean a", " a") if expected else text)
+    assert complete_commands(completed, ("-i", "h")) == completed
+    assert complete_commands(text, ()) == text
+
+
+def test_findings_name_the_commands_with_them() -> None:
+    facts = host({"python.packages": {}}, "a")
+    options = PreflightOptions(access_words=("--identity-file", "k"))
+    result = evaluate_facts([HostEntry("a")], GatherResult({"a": facts}, {}), Job(), options=options)
+    (finding,) = (each for each in result.findings if each.code == "ENV002")
+    assert "gpulaunch init --identity-file k --hosts a looks for one" in finding.fix
+
+
+def test_errors_name_the_commands_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "h.yaml").write_text("hosts: {localhost: {python: /nonexistent/python}}\n")
+    wanted = "gpulaunch init -i h.yaml --hosts localhost looks for it"
+    assert execute(["ps", "localhost", "-i", "h.yaml"]) == 3
+    assert wanted in capsys.readouterr().err
+    assert execute(["clean-zombies", "localhost", "-i", "h.yaml"]) == 3
+    assert wanted in capsys.readouterr().out
+    assert execute(["stacks", "last", "--hosts", "localhost", "--json", "-i", "h.yaml"]) == 3
+    shown = capsys.readouterr()
+    assert wanted in shown.err
+    assert wanted in json.loads(shown.out)["error"]["fix"]
