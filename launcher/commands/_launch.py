@@ -29,7 +29,7 @@ from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_o
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.on_end_notice import HeldNotice
-from launcher.planning.script_file import read_script_after_sync, read_script_to_send
+from launcher.planning.script_file import makes_workdir, read_script_after_sync, read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.end_report import print_outcome
@@ -331,7 +331,7 @@ def sync_tree(
         tree = one_line(str(at_home(config.sync.source).resolve()), 400)
         screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
         screen.notify(f"sync: a launch sends {tree}")
-        return replace(launch, script_after_sync=arriving)
+        return replace(launch, script_after_sync=arriving, makes_workdir=makes_workdir(config))
     from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
 
     ways = SyncHosts(launch.entries, launch.connections.borrow, launch.width)

@@ -40,6 +40,7 @@ class _PreflightRequest:
     hosts: tuple[str, ...]
     sent: "ScriptFile | None" = None
     arriving: "ScriptFile | None" = None  # the script in the tree that a sync will bring
+    makes_workdir: bool = False
     ignore: frozenset[str] = frozenset()
     base: Path = LOCAL_NAMES
     names_hosts: bool = True
@@ -67,6 +68,7 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
         width=options.parallel,
         sent=request.sent,
         script_after_sync=request.arriving,
+        makes_workdir=request.makes_workdir,
         cache=None if options.max_age is None else FactCache(options.max_age),
     )
     if request.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
@@ -110,7 +112,11 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             job = replace(job, precision=options.precision)
         return _PreflightRequest(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
-    from launcher.planning.script_file import read_script_after_sync, read_script_to_send  # noqa: PLC0415 - as above
+    from launcher.planning.script_file import (  # noqa: PLC0415 - as above
+        makes_workdir,
+        read_script_after_sync,
+        read_script_to_send,
+    )
 
     overrides = Overrides(
         hosts=hosts, gpus=options.gpus, port=str(options.port or ""), precision=options.precision or ""
@@ -121,6 +127,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
         config.hosts,
         read_script_to_send(config),
         read_script_after_sync(config),
+        makes_workdir(config),
         config.ignore,
         config.base,
         config.names_hosts,

@@ -91,6 +91,7 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         job=job,
         sent=ScriptFile(SCRIPT, source),
         script_after_sync=None,
+        makes_workdir=False,
         follow=replace(launch.follow, disconnect=attended, detach=False),
         extra_files=(),
     )

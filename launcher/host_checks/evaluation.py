@@ -146,7 +146,9 @@ def _after_transfer(gathered: GatherResult, options: PreflightOptions) -> Gather
     if options.sent is not None:
         gathered = replace(gathered, facts=_with_script(gathered.facts, options.sent))
     if options.script_after_sync is not None:
-        gathered = replace(gathered, facts=_with_tree(gathered.facts, options.script_after_sync))
+        gathered = replace(gathered, facts=_with_script(gathered.facts, options.script_after_sync))
+    if options.makes_workdir:
+        gathered = replace(gathered, facts=_with_workdir(gathered.facts))
     return gathered
 
 
@@ -201,10 +203,10 @@ def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, 
     return {name: replace(host, script=script) for name, host in facts.items()}
 
 
-def _with_tree(facts: Mapping[str, HostFacts], arriving: ScriptFile) -> dict[str, HostFacts]:
-    """Return the facts as they will be once a sync has made the directory and written the script."""
-    there = _with_script(facts, arriving)
-    for name, host in there.items():
+def _with_workdir(facts: Mapping[str, HostFacts]) -> dict[str, HostFacts]:
+    """Return the facts as they will be once a sync has made the directory."""
+    there = dict(facts)
+    for name, host in facts.items():
         if not isinstance(host.paths, Missing):
             paths = (replace(one, exists=True if one.role == "workdir" else one.exists) for one in host.paths)
             there[name] = replace(host, paths=tuple(paths))

@@ -30,3 +30,4 @@ class PreflightOptions:
     while_waiting: Callable[[], object] | None = None  # called once, while a host works on its answer
     # The script in a tree that a sync will bring, working directory and all.
     script_after_sync: "ScriptFile | None" = None
+    makes_workdir: bool = False  # a sync makes the working directory before the launch

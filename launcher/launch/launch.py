@@ -120,6 +120,7 @@ def preflight_hosts(launch: LaunchRequest) -> "PreflightResult":
         width=launch.width,
         sent=launch.sent,
         script_after_sync=launch.script_after_sync,
+        makes_workdir=launch.makes_workdir,
         cache=launch.cache,
         while_waiting=_prepare_start,
     )

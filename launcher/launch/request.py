@@ -44,6 +44,7 @@ class LaunchRequest:
     connections: ConnectionPool
     sent: ScriptFile | None = None
     script_after_sync: ScriptFile | None = None  # dry run: the script as a sync would bring it
+    makes_workdir: bool = False  # dry run: a sync would make the working directory
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
     access_words: tuple[str, ...] = ()  # as in PreflightOptions

@@ -21,6 +21,11 @@ def read_script_after_sync(config: RunConfig) -> ScriptFile | None:
     return _read(here, config.job.script) if here.is_file() else None
 
 
+def makes_workdir(config: RunConfig) -> bool:
+    """Whether a sync would make the working directory on the hosts."""
+    return config.sync is not None and not config.sync.to
+
+
 def _read(path: Path, name: str) -> ScriptFile:
     try:
         return ScriptFile(name, path.read_text(encoding="utf-8"))

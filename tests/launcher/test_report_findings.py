@@ -28,7 +28,8 @@ from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import dial
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.runner import check_host
-from preflight.facts.host import HostFacts, Reach
+from preflight.facts.host import HostFacts, PathFacts, Reach
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import host
 from tests.preflight.scenes import Scene
@@ -67,6 +68,15 @@ def test_hosts_with_an_ssh_command_each_are_one_finding_with_the_command_of_the_
     said = text(result_of({}, errors))
     assert "HOST007 on n[1-4]: not let in" in said
     assert said.count("ssh-copy-id") == said.count("ssh-copy-id -p 40001 root@") == 1
+
+
+@pytest.mark.parametrize("makes", [False, True])
+def test_a_directory_that_the_sync_makes_is_not_missed(makes: bool) -> None:  # noqa: FBT001
+    absent = PathFacts("workdir", "~/x", "/h/x", False, False, *[Missing("not asked", "not-asked")] * 5)
+    facts = replace(host({}, "a"), paths=(absent,))
+    options = PreflightOptions(makes_workdir=makes)
+    result = evaluate_facts([HostEntry("a")], GatherResult({"a": facts}, {}), Job(), options=options)
+    assert ("DISK001" in {each.code for each in result.findings}) is not makes
 
 
 def test_equal_findings_are_folded_over_hosts() -> None:

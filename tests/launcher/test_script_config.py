@@ -10,9 +10,13 @@ from launcher.commands._argv import OTHER_LAUNCHERS
 from launcher.commands.run import command as run_command
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig
-from launcher.config.script_config import build_config_for_script, choose_code_transfer
+from launcher.config.script_config import (
+    build_config_for_command,
+    build_config_for_script,
+    choose_code_transfer,
+)
 from launcher.errors import BadInput
-from launcher.planning.script_file import read_script_after_sync, read_script_to_send
+from launcher.planning.script_file import makes_workdir, read_script_after_sync, read_script_to_send
 
 HERE = HostEntry("localhost")
 BOX = HostEntry("root@192.0.2.7:41022", in_inventory=False)
@@ -125,6 +129,16 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     arriving = read_script_after_sync(config)
     assert arriving is not None
     assert arriving.text == Path("train.py").read_text()
+
+
+def test_a_sync_makes_the_working_directory_of_a_command_without_a_script_too() -> None:
+    words = ["bash", "-c", "llamafactory-cli train x.yaml"]
+    config = build_config_for_command(words, Overrides(sync=True, hosts=("root@192.0.2.7",)))
+    assert read_script_after_sync(config) is None
+    assert makes_workdir(config)
+    assert not makes_workdir(build_config_for_command(words, Overrides(hosts=("root@192.0.2.7",))))
+    elsewhere = Overrides(sync=True, key_values=("sync={to: ~/x}",))
+    assert not makes_workdir(build_config_for_command(words, elsewhere))
 
 
 def test_a_script_outside_the_tree_cannot_come_with_it(project: Path) -> None:
