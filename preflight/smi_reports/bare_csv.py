@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
+from preflight.smi_reports.repeats import last_listing, last_of_each
 from preflight.smi_reports.table import LOST, MAX_GPUS
 
 Tree = dict[str, Any]
@@ -32,7 +33,9 @@ _UNNAMED = "the columns of the CSV have no names; record it again without nohead
 
 def bare_tree(text: str) -> tuple[Tree, str] | None:
     """Return the tree of rows whose values say what they are, and what is not known of them; else None."""
-    lines = [_TIME.sub("", line) for line in text.split("\n") if line.strip()]
+    timed = [line for line in text.split("\n") if line.strip()]
+    lines = [_TIME.sub("", line) for line in timed]
+    times = [line for line, bare in zip(timed, lines, strict=True) if _row(bare) is not None]
     rows = [row for line in lines if (row := _row(line)) is not None]
     width = max(map(len, rows), default=0)
     whole = [row for row in rows if len(row) == width]
@@ -40,7 +43,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     if not _are_gpus(whole, kinds) or (width == 1 and len(rows) < len(lines)):
         return None
     tree: Tree = {"gpu": []}
-    for index, row in _newest(rows, kinds):
+    for index, row in _newest(rows, kinds, times):
         gpu = dict(zip(kinds, row, strict=False))
         gpu.pop("", None)
         version = gpu.pop("driver_version", None)
@@ -60,15 +63,17 @@ def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
     return bool(names) and all(isinstance(capability({}, name), list) for name in names)
 
 
-def _newest(rows: list[list[str]], kinds: list[str]) -> list[tuple[int, list[str]]]:
+def _newest(rows: list[list[str]], kinds: list[str], times: list[str]) -> list[tuple[int, list[str]]]:
     """Return (number, row) of each GPU, of one that `--loop` lists again and again its last row."""
-    first = [row[0] for row in rows]
+    first = [row[0] for row in rows]  # of rows that no time is in front of
     if all(value.isdigit() and len(value) < 3 and int(value) < MAX_GPUS for value in first):
         numbered = {int(index): row for index, row in zip(first, rows, strict=True)}
         return sorted(numbered.items())
     key = next((kinds.index(kind) for kind in ("uuid", "@id") if kind in kinds), None)
-    keys = [str(at) if key is None or LOST in row[key] else row[key] for at, row in enumerate(rows)]
-    return list(enumerate(dict(zip(keys, rows, strict=True)).values()))[:MAX_GPUS]
+    if key is None:
+        return list(enumerate(last_listing(rows, times, is_loop=False)))
+    newest = last_of_each([row[key] for row in rows], rows)
+    return list(enumerate(row for _, row in newest))[:MAX_GPUS]
 
 
 def _row(line: str) -> list[str] | None:

@@ -257,7 +257,7 @@ class Form(NamedTuple):
 
 
 FORMS = (
-    Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
+    Form(r"=NVSMI LOG=|^GPU (?:[0-9A-F]{4}){1,2}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
     Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
     Form(
         r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ",

@@ -36,7 +36,7 @@ _UNSURE_HEADINGS = tuple(
     )
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
-_WITHIN_Q = re.compile(r"\n\s*(?:GPU [0-9A-Fa-f]{8}:|[A-Z][\w ]+ : )")
+_WITHIN_Q = re.compile(r"\n\s*(?:GPU (?:[0-9A-Fa-f]{4}){1,2}:|[A-Z][\w ]+ : )")
 """Behind the rest of a value that a terminal wrapped."""
 _COLUMN = re.compile(
     r"^(?:host|hostname|node|nodename|server), *(?=[a-z_.]+(?: \[[\w/%]+\])?(?:,|$))", re.MULTILINE

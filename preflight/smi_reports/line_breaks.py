@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
-_Q_ALONE = re.compile(r"GPU [0-9A-Fa-f]{8}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: ")
+_Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: ")
 _NARROWEST = 20
 _SHORT = 3
 """Ends of lines in a text of one piece and its rest."""

@@ -6,7 +6,7 @@ nvidia-smi prints in no group.
 
 import re
 
-_GPU = re.compile(r"GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d\s*$")
+_GPU = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d\s*$")
 _INNER = re.compile(
     r"volatile|aggregate|pcie generation|link width|(?:multiple single|double) bit retirement|bridge chip"
     r"|gpu link info|l1 cache|(?:device|texture) memory|register file",

@@ -8,7 +8,7 @@ from preflight.smi_reports.qindent import indented, is_flat
 
 Tree = dict[str, Any]
 
-_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
+_GPU = re.compile(r"^GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _LEAST_INDENT = 2
 _SIZE = re.compile(r"^\s+(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")

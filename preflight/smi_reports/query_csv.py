@@ -8,7 +8,7 @@ from typing import Any
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.apps import HEADER, column_names
 from preflight.smi_reports.bare_csv import MAKE
-from preflight.smi_reports.repeats import latest
+from preflight.smi_reports.repeats import last_listing, last_of_each, latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
 Tree = dict[str, Any]
@@ -60,14 +60,15 @@ def csv_tree(text: str) -> Tree:
     starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
     absent = absent_gpu(text)
     parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
-    trees = [_rows_tree(part, absent) for part in parts]
+    is_loop = _LOOP.search(text) is not None
+    trees = [_rows_tree(part, absent, is_loop=is_loop) for part in parts]
     tree = trees[latest(trees, ["\n".join(part) for part in parts])]
     unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
     tree["gpu"] += [absent] * (min(unseen, MAX_GPUS) if tree["gpu"] else 0)
     return tree
 
 
-def _rows_tree(lines: list[str], absent: Tree) -> Tree:
+def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
     try:
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
@@ -93,11 +94,22 @@ def _rows_tree(lines: list[str], absent: Tree) -> Tree:
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
         tree["gpu"].append(gpu)
-    indexes = [row[names.index("index")].strip() for row in rows[1:]] if "index" in names else []
+    indexes, times = _column(rows, names, "index"), _column(rows, names, "timestamp")
     if names[-1] == "memory.total":
         _mark_cut_total(tree["gpu"])
-    tree["gpu"] = _numbered(*_newest(tree["gpu"], indexes), absent)
+    keys = indexes or [str(gpu.get("uuid") or gpu.get("pci") or "") for gpu in tree["gpu"]]
+    if not any(keys):
+        tree["gpu"] = list(last_listing(tree["gpu"], times, is_loop=is_loop))
+        return tree
+    newest = last_of_each(keys, tree["gpu"])
+    tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
     return tree
+
+
+def _column(rows: list[list[str]], names: list[str], name: str) -> list[str]:
+    """Return the values below a name, [] where no column has it."""
+    at = names.index(name) if name in names else len(names)
+    return [row[at].strip() if at < len(row) else "" for row in rows[1:]] if at < len(names) else []
 
 
 def _mark_cut_total(gpus: list[Tree]) -> None:
@@ -194,20 +206,15 @@ def _complete_memory(memory: dict[str, str]) -> None:
         memory["used"] = str(max(0, held["total"] - held["free"]))
 
 
-def _newest(gpus: list[Tree], indexes: list[str]) -> tuple[list[Tree], list[str]]:
-    """Return of GPUs that `--loop` listed again and again the last state of each, and their numbers."""
-    keys = indexes or [str(gpu.get("uuid") or gpu.get("pci")) for gpu in gpus]
-    keys = [f"{key} {at}" if LOST in key or key in ("None", "") else key for at, key in enumerate(keys)]
-    newest = dict(zip(keys, gpus, strict=True))
-    return list(newest.values()), [key.partition(" ")[0] for key in newest] if indexes else []
-
-
 _NAMES_REST = re.compile(
     r"[\s,]*(?:[a-z_.]+(?: \[[\w/%]+\])?|\[?[\w/%]+\])(?:, [a-z_.]+(?: \[[\w/%]+\])?)*,? ?"
 )
+_LOOP = re.compile(r"nvidia-smi\b[^\n]*[ \t](?:-l|-lms|--loop|--loop-ms)(?:[= ]?\d|[ \t]|$)", re.MULTILINE)
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
-_CUT_ROW = re.compile(rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|[0-9A-Fa-f]{{8}}:).*)\s*")
+_CUT_ROW = re.compile(
+    rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|(?:[0-9A-Fa-f]{{4}}){{1,2}}:).*)\s*"
+)
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
@@ -221,7 +228,12 @@ def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
     """
     if any(map(NO_ANSWER.search, row)):
         return [LOST] * len(names)
-    is_cut = last and len(row) > 1 and (row[0].strip().isdigit() if names[0] == "index" else row[0].strip())
+    has_time = names[0] == "timestamp" and any(row)
+    is_cut = (
+        last
+        and (len(row) > 1 or has_time)
+        and (row[0].strip().isdigit() if names[0] == "index" else row[0].strip())
+    )
     return [*row[:-1], *[CUT] * (len(names) - len(row) + 1)] if is_cut else row
 
 

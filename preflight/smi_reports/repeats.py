@@ -1,12 +1,23 @@
 """Several recordings in one file: of one host the last counts, those of several are separated. Pure."""
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
 
 Tree = dict[str, Any]
 _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 _LOST = "GPU is lost"
+_CLOCK = re.compile(r"\s*(?P<day>\d{4}/\d\d/\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
+_PAUSE_S = 0.4
+"""Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
+
+_MOST_UNNAMED = 16
+"""GPUs of one host; more rows without a name are those of a loop."""
+
+_AGAIN = "its CSV lists GPUs again and again, and no column tells them apart (index, uuid)"
+Row = TypeVar("Row")
 
 
 class DifferentHostsError(ValueError):
@@ -35,6 +46,41 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
         raise DifferentHostsError(len(trees), ["\n".join(texts[at] for at in group) for group in groups])
     longest = max(map(len, ids))
     return max(place for place, each in enumerate(ids) if len(each) == longest)
+
+
+def last_of_each(keys: Sequence[str], rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """Return (key, row) of each GPU, of one that `--loop` lists again and again its last row.
+
+    A GPU that is lost, or that no column names (""), is one of its own.
+    """
+    own = [f"{key} {at}" if _LOST in key or not key else key for at, key in enumerate(keys)]
+    return [(key.partition(" ")[0], row) for key, row in dict(zip(own, rows, strict=True)).items()]
+
+
+def last_listing(rows: Sequence[Row], times: Sequence[str], *, is_loop: bool) -> Sequence[Row]:
+    """Return the rows of the last whole listing, of rows that no column names and that have `times` or none.
+
+    Raises ValueError where they are of several and nothing separates them.
+    """
+    clocks = [_CLOCK.match(time) for time in times]
+    starts = [0, *(at for at in range(1, len(clocks)) if _is_pause(clocks[at - 1], clocks[at])), len(rows)]
+    sizes = [end - start for start, end in pairwise(starts)]
+    if len(sizes) < 2:
+        if (is_loop and len(rows) > 1) or len(rows) > _MOST_UNNAMED:
+            raise ValueError(_AGAIN)
+        return rows
+    whole = max(sizes)
+    if whole > _MOST_UNNAMED or any(size != whole for size in sizes[1:-1]):
+        raise ValueError(_AGAIN)
+    at = max(at for at, size in enumerate(sizes) if size == whole)
+    return rows[starts[at] : starts[at + 1]]
+
+
+def _is_pause(before: "re.Match[str] | None", after: "re.Match[str] | None") -> bool:
+    if before is None or after is None:
+        return False
+    first, second = (int(one["h"]) * 3600 + int(one["m"]) * 60 + float(one["s"]) for one in (before, after))
+    return before["day"] != after["day"] or not 0 <= second - first < _PAUSE_S
 
 
 def keep_processes(trees: list[Tree]) -> None:

@@ -151,3 +151,47 @@ def test_pieces_of_wrapped_values_are_no_titles_of_hosts() -> None:
             line[at : at + width] for line in flat.split("\n") for at in range(0, max(1, len(line)), width)
         )
         assert len(read(wrapped)) == 2
+
+
+_LOOP = "".join(
+    f"2026/01/13 09:12:{10 + 5 * round_:02d}.{100 + at}, NVIDIA A40, {10 * round_ + at} MiB, 46068 MiB\n"
+    for round_ in range(3)
+    for at in range(2)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        (f"timestamp, name, memory.used [MiB], memory.total [MiB]\n{_LOOP}", [20, 21]),
+        (f"timestamp, name, memory.used [MiB], memory.total [MiB]\n{_LOOP[:-40]}", [20, None]),
+        (_LOOP, [None, None]),
+    ],
+)
+def test_a_loop_whose_rows_have_a_time_and_no_index_is_of_its_last_listing(
+    text: str, used: list[int | None]
+) -> None:
+    gpus = read(text)
+    assert [None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus] == used
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "$ nvidia-smi --query-gpu=memory.used,memory.total --format=csv -l 5\n"
+            "memory.used [MiB], memory.total [MiB]\n0 MiB, 4096 MiB\n0 MiB, 4096 MiB\n"
+        ),
+        "name, memory.used [MiB], memory.total [MiB]\n" + "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
+        "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
+    ],
+)
+def test_a_loop_whose_rows_nothing_tells_apart_is_no_list_of_gpus(text: str) -> None:
+    with pytest.raises(BadInput, match="again and again"):
+        parse_smi(text, "host")
+
+
+def test_gpus_of_old_drivers_have_four_digits_in_front_of_the_bus() -> None:
+    text = "=====NVSMI LOG=====\n\nDriver Version : 375.39\n\nAttached GPUs : 2\n"
+    rows = (f"GPU 0000:0{at}:00.0\n    Product Name                    : TITAN X (Pascal)\n" for at in (1, 2))
+    assert [gpu.pci_bus_id for gpu in read(text + "".join(rows))] == ["0000:01:00.0", "0000:02:00.0"]
