@@ -16,7 +16,7 @@ _PAUSE_S = 0.4
 _MOST_UNNAMED = 16
 """GPUs of one host; more rows without a name are those of a loop."""
 
-_AGAIN = "its CSV lists GPUs again and again, and no column tells them apart (index, uuid)"
+_AGAIN = "its CSV lists GPUs again and again, and no column has their index or uuid"
 Row = TypeVar("Row")
 
 

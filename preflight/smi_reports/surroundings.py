@@ -35,14 +35,23 @@ _LOGGED = re.compile(rf'\{{[^\n]*?"(?:{"|".join(_LOG_KEYS)})": ?"[^\n]*\}}\s*$')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
 _BOXES = str.maketrans(
     {**dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"), **dict.fromkeys("\u2500\u2501", "-"), "\u2550": "="}
+    | {first + digit: str(digit) for first in (0xFF10, 0x0660, 0x06F0) for digit in range(10)}
     | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
     | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
 )
+"""Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
+
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _TABS = re.compile(r" {0,8}\t{1,64}")
 _TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
 _NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _QUOTE = re.compile(r"[>#|\s]{1,8}")
+_PANE = "\u2502"
+"""What tmux draws between two panes."""
+
+_LEAST_SPLIT = 0.9
+"""Share of the lines that have it."""
+
 _NEXT_LINES = 6
 """Lines below the first one by which its prefix is known to be one of every line."""
 
@@ -61,7 +70,19 @@ def cleaned(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
-    return _unquoted(plain_csv(text))
+    return _unquoted(plain_csv(_without_pane(text)))
+
+
+def _without_pane(text: str) -> str:
+    """Return the pane of a split terminal that holds the table, of a text that has the line between both."""
+    lines = text.split("\n")
+    head = next((line for line in lines if "| NVIDIA-SMI " in line and line.count(_PANE) == 1), "")
+    column = head.find(_PANE)
+    split = sum(line[column : column + 1] == _PANE for line in lines)
+    if not head or split < _LEAST_SPLIT * sum(map(bool, lines)):
+        return text
+    is_left = head.find("| NVIDIA-SMI ") < column
+    return "\n".join(line[:column] if is_left else line[column + 1 :] for line in lines)
 
 
 def plain_text(text: str) -> str:

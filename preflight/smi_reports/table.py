@@ -7,7 +7,11 @@ from preflight.probes.nvidia_smi.values import CUT
 
 Tree = dict[str, Any]
 
-_HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Version: *([\w./]+))?")
+_HEAD = re.compile(
+    r"(?:Driver|KMD) Version: *([\w./]+)(?=[ |])(?:.*CUDA(?: UMD)? Version: *([\w./]+)(?=[ |]))?"
+)
+"""A version that ends its line may be cut: `12.1` of 12.10."""
+
 _FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)(?:\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!))?\s*")
 """The mode of persistence is missing where a table was edited, and in the table of vGPUs."""
 _BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")

@@ -1,7 +1,7 @@
 """A damaged output never states a false fact: what is read of it the whole one says, or it is missing."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -186,7 +186,7 @@ def test_a_loop_whose_rows_have_a_time_and_no_index_is_of_its_last_listing(
         "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
     ],
 )
-def test_a_loop_whose_rows_nothing_tells_apart_is_no_list_of_gpus(text: str) -> None:
+def test_a_loop_whose_rows_have_no_index_is_no_list_of_gpus(text: str) -> None:
     with pytest.raises(BadInput, match="again and again"):
         parse_smi(text, "host")
 
@@ -195,3 +195,39 @@ def test_gpus_of_old_drivers_have_four_digits_in_front_of_the_bus() -> None:
     text = "=====NVSMI LOG=====\n\nDriver Version : 375.39\n\nAttached GPUs : 2\n"
     rows = (f"GPU 0000:0{at}:00.0\n    Product Name                    : TITAN X (Pascal)\n" for at in (1, 2))
     assert [gpu.pci_bus_id for gpu in read(text + "".join(rows))] == ["0000:01:00.0", "0000:02:00.0"]
+
+
+def test_a_version_at_which_a_terminal_cuts_a_table_is_no_version() -> None:
+    text = (_SMI / "2xl40s-busy.table.txt").read_text("utf-8")
+    whole = parse_smi(text, "host").driver
+    for width in range(40, 80):
+        try:
+            driver = parse_smi("\n".join(line[:width] for line in text.split("\n")), "host").driver
+        except BadInput:
+            continue
+        if not isinstance(driver, Missing) and not isinstance(whole, Missing):
+            assert driver.version == whole.version
+            assert isinstance(driver.cuda_version, Missing) or driver.cuda_version == whole.cuda_version
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda line: f"{line.ljust(91)}\u2502 step 10 loss 3.2",
+        lambda line: f"{line[:70].ljust(70)}\u2502user@host:~$ tail -f log",
+        lambda line: f"step 10 loss 3.2 \u2502{line}",
+    ],
+)
+def test_a_pane_beside_the_table_is_left_out(split: Callable[[str], str]) -> None:
+    text = (_SMI / "2xl40s-busy.table.txt").read_text("utf-8")
+    whole = [stated(gpu) for gpu in read(text)]
+    seen = [stated(gpu) for gpu in read("\n".join(map(split, text.split("\n"))))]
+    assert [gpu["name"] for gpu in seen] == [gpu["name"] for gpu in whole]
+    assert all(one.items() <= other.items() for one, other in zip(seen, whole, strict=True))
+
+
+def test_digits_of_other_scripts_are_digits() -> None:
+    text = (_SMI / "2xl40s-busy.table.txt").read_text("utf-8")
+    for first in (0xFF10, 0x0660, 0x06F0):
+        other = text.translate({ord(str(digit)): chr(first + digit) for digit in range(10)})
+        assert list(map(stated, read(other))) == list(map(stated, read(text)))
