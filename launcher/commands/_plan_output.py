@@ -6,7 +6,7 @@ from launcher.engines.command_line.records import missing_values
 from launcher.errors import GpulaunchError
 from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch
-from launcher.report.command import encode_command, render_command
+from launcher.report.command import encode_command, render_command, without_edits
 from launcher.report.plan import encode_plan, render_plan
 from launcher.report.restarts import describe_unattended_restart, encode_restart_policy, render_restart_policy
 from launcher.terminal.output import echo_json, echo_lines
@@ -32,6 +32,7 @@ def show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions)
     elif not as_json:
         if pasted is not None:
             echo_lines(render_command(pasted, plan, show_secrets=secrets))
+            plan = without_edits(pasted, plan)
         text = render_plan(plan, show_secrets=secrets, verbose=options.verbose)
         echo_lines(text.removesuffix("\n").split("\n"))
         if spec is not None:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from launcher.engines.command_line.records import OptionUse, ParsedCommand
@@ -81,6 +82,12 @@ def render_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = Fa
     yield from (sanitize(f"  {sentence}", keep_lines=False) for sentence in found.left_out)
     yield from (sanitize(f"  {each.message}: {each.fix}", keep_lines=False) for each in parsed.unknown)
     yield ""
+
+
+def without_edits(parsed: ParsedCommand, plan: Plan) -> Plan:
+    """Return the plan without the changes that `render_command` has printed."""
+    edits = set(correction(parsed, plan).edits)
+    return replace(plan, changes=tuple(change for change in plan.changes if change not in edits))
 
 
 def encode_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:

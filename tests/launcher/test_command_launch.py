@@ -14,7 +14,7 @@ from launcher.config.line_python import find_python_of_line
 from launcher.config.run_config import Overrides, build_command_config, build_config_from_script
 from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.planning.planner import build_plan
-from launcher.report.command import correction, render_command
+from launcher.report.command import correction, render_command, without_edits
 from launcher.report.plan import render_plan
 from preflight.decide.usable_gpus import select_gpus
 from preflight.script.analyze import analyze_script
@@ -316,6 +316,9 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
     assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
     assert "--nnodes 1 -> 2: the hosts are those of --hosts" in text
     assert "--rdzv_backend c10d -> (dropped): every host joins a static rendezvous" in text
+    counts = "--nproc_per_node 4 -> 3 on titan"
+    assert counts in render_plan(made)
+    assert counts not in render_plan(without_edits(config.command, made))
 
 
 def test_one_of_several_launches_is_chosen_by_option_and_by_key() -> None:
