@@ -19,7 +19,8 @@ from pathlib import Path
 
 from bench import judgement_texts as sets
 from bench.common import Target, tell
-from bench.judgement_faults import PlantedFault, plant
+from bench.judgement_faults import plant
+from bench.judgement_plants import PlantedFault
 from bench.judgement_texts import BENIGN, LogLabel, ScriptLabel
 from launcher.local.source_files import read_source
 from preflight.diagnosis.diagnose import diagnose

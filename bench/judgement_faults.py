@@ -5,27 +5,13 @@ A plant is one change of the text that makes one known fault, where the text sho
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from preflight.job import Precision
+from bench.judgement_plants import PlantedFault, Planter, calls, name_of, with_line
+from bench.judgement_rank_faults import RANK_PLANTERS
 
 _TRAINED = re.compile(r"AutoModelFor(?:CausalLM|SequenceClassification|Seq2SeqLM|TokenClassification)$")
 _OTHER_DEVICES = re.compile(r"device_map|CUDA_VISIBLE_DEVICES|DataParallel\(")
-
-
-@dataclass(frozen=True, slots=True)
-class PlantedFault:
-    """A script with one fault: any of `codes` at `line` is right. `launch` is the precision of the launch."""
-
-    kind: str
-    text: str
-    line: int
-    codes: frozenset[str]
-    launch: Precision | None = None
-
-
-Planter = Callable[[str, list[str]], Iterator[PlantedFault]]
 
 
 def plant(text: str) -> Iterator[PlantedFault]:
@@ -33,10 +19,6 @@ def plant(text: str) -> Iterator[PlantedFault]:
     lines = text.split("\n")
     for planter in _PLANTERS:
         yield from planter(text, lines)
-
-
-def _with(lines: list[str], index: int, line: str | None) -> str:
-    return "\n".join([*lines[:index], *([] if line is None else [line]), *lines[index + 1 :]])
 
 
 def _scaled_clip(text: str, lines: list[str]) -> Iterator[PlantedFault]:
@@ -47,7 +29,7 @@ def _scaled_clip(text: str, lines: list[str]) -> Iterator[PlantedFault]:
         clips = re.search(r"clip_grad_(?:norm|value)_\(", lines[index + 1])
         if clips and re.match(r"\s*(?:grad_)?scaler\.unscale_\(\w+\)\s*(?:#.*)?$", line):
             yield PlantedFault(
-                "clip without unscale_", _with(lines, index, None), index + 1, frozenset({"P116"})
+                "clip without unscale_", with_line(lines, index, None), index + 1, frozenset({"P116"})
             )
 
 
@@ -59,7 +41,7 @@ def _plain_backward(text: str, lines: list[str]) -> Iterator[PlantedFault]:
     for index, line in enumerate(lines):
         found = re.match(r"(\s*)accelerator\.backward\((\w+)\)\s*$", line)
         if found:
-            changed = _with(lines, index, f"{found[1]}{found[2]}.backward()")
+            changed = with_line(lines, index, f"{found[1]}{found[2]}.backward()")
             yield PlantedFault("loss.backward()", changed, index + 1, frozenset({"P124"}), "fp16")
 
 
@@ -78,7 +60,7 @@ def _fixed_gpu(_text: str, lines: list[str]) -> Iterator[PlantedFault]:
             if pattern.search(line) and not line.lstrip().startswith("#"):
                 codes = frozenset({"D201", "D202", "D205"})
                 yield PlantedFault(
-                    "literal GPU", _with(lines, index, pattern.sub(literal, line)), index + 1, codes
+                    "literal GPU", with_line(lines, index, pattern.sub(literal, line)), index + 1, codes
                 )
 
 
@@ -88,15 +70,15 @@ def _visible(text: str, lines: list[str]) -> Iterator[PlantedFault]:
         return
     for index, line in enumerate(lines):
         if line == "import os":
-            changed = _with(lines, index, f'{line}; os.environ["CUDA_VISIBLE_DEVICES"] = "0"')
+            changed = with_line(lines, index, f'{line}; os.environ["CUDA_VISIBLE_DEVICES"] = "0"')
             yield PlantedFault("CUDA_VISIBLE_DEVICES", changed, index + 1, frozenset({"D203"}))
             return
 
 
 def _both_precisions(text: str, lines: list[str]) -> Iterator[PlantedFault]:
     """Switch fp16 and bf16 on in a TrainingArguments call that names neither."""
-    for call in _calls(text):
-        name = _name(call)
+    for call in calls(text):
+        name = name_of(call)
         named = {word.arg for word in call.keywords}
         if name in ("TrainingArguments", "Seq2SeqTrainingArguments") and not named & {"fp16", "bf16", None}:
             changed = _with_keywords(lines, call, "fp16=True, bf16=True")
@@ -110,19 +92,11 @@ def _device_map(text: str, lines: list[str]) -> Iterator[PlantedFault]:
         return
     for call in _unconditional_calls(text):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if _name(call) == "from_pretrained" and isinstance(owner, ast.Name) and _TRAINED.match(owner.id):
+        if name_of(call) == "from_pretrained" and isinstance(owner, ast.Name) and _TRAINED.match(owner.id):
             changed = _with_keywords(lines, call, 'device_map="auto"')
             if changed:
                 yield PlantedFault('device_map="auto"', changed, _last_line(call), frozenset({"D204"}))
                 return
-
-
-def _calls(text: str) -> Iterator[ast.Call]:
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def _unconditional_calls(text: str) -> Iterator[ast.Call]:
@@ -137,10 +111,6 @@ def _unconditional_calls(text: str) -> Iterator[ast.Call]:
             yield node
         branch = isinstance(node, ast.If) and ast.unparse(node.test) != "__name__ == '__main__'"
         waiting += [] if branch else list(ast.iter_child_nodes(node))
-
-
-def _name(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _last_argument(call: ast.Call) -> ast.expr | None:
@@ -163,8 +133,8 @@ def _with_keywords(lines: list[str], call: ast.Call, keywords: str) -> str:
     if not line.isascii():
         return ""
     changed = f"{line[: last.end_col_offset]}, {keywords}{line[last.end_col_offset :]}"
-    text = _with(lines, last.end_lineno - 1, changed)
-    return text if next(_calls(text), None) is not None else ""
+    text = with_line(lines, last.end_lineno - 1, changed)
+    return text if next(calls(text), None) is not None else ""
 
 
 def _without_the_only(
@@ -183,7 +153,7 @@ def _without_the_only(
     indents = [len(line) - len(line.lstrip()) for line in (own, after)]
     if not before.rstrip().endswith(":") or indents[0] == indents[1]:  # else the block would be empty
         line = spots[0] + 1 - (gone[0] < spots[0])
-        yield PlantedFault(kind, _with(lines, gone[0], None), line, frozenset({code}))
+        yield PlantedFault(kind, with_line(lines, gone[0], None), line, frozenset({code}))
 
 
 def _same_order(text: str, lines: list[str]) -> Iterator[PlantedFault]:
@@ -204,4 +174,5 @@ def _never_updated(text: str, lines: list[str]) -> Iterator[PlantedFault]:
 _PLANTERS: tuple[Planter, ...] = (
     *(_scaled_clip, _plain_backward, _fixed_gpu, _visible, _both_precisions, _device_map),
     *(_same_order, _never_updated),
+    *RANK_PLANTERS,
 )

@@ -155,6 +155,14 @@ MODEL_METHODS = frozenset(
     }
 )
 
+MODEL_MAKERS = frozenset(
+    {
+        *("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"),
+        *("from_unet", "from_transformer"),
+    }
+)
+"""Class methods that make a model; the last two, of diffusers, copy weights into one of float32."""
+
 TRAINS = re.compile(r"train|fit|tune|learn|^(?:main|run|sft|dpo|ppo|grpo)$")
 """How scripts call the command that trains, where they have several."""
 

@@ -331,6 +331,19 @@ def has_main(tree: ast.Module) -> bool:
     return any(own & used_names(walk(ast.Module(guard.body, []))) for guard in guards)
 
 
+def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names that code uses, imports and passes by: no comment and no text."""
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, (ast.keyword, ast.arg)) and node.arg:
+            yield node.arg
+        elif isinstance(node, ast.alias):
+            yield from node.name.split(".")
+
+
 def used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that a file reads, in strings too: some programs call a function by its name."""
     used = set()

@@ -112,7 +112,29 @@ def test_diagnose_is_counted_by_cause_and_confidence(texts: Path) -> None:
         ),
         ("s = DistributedSampler(d)\nfor e in r:\n    sampler.set_epoch(e)\ngo()\n", []),
         ("for b in l:\n    scaler.step(o)\n    scaler.update()\n", [("no scaler.update()", 2)]),
-        ("s = ShardedGradScaler()\nfor b in l:\n    scaler.step(o)\n    scaler.update()\n", []),
+        (
+            "s = ShardedGradScaler()\nfor b in l:\n    scaler.step(o)\n    scaler.update()\n",
+            [("optimizer.step()", 3)],
+        ),
+        (
+            "s = DistributedSampler(d)\nl = DataLoader(\n    d,\n    sampler=s,\n)\n",
+            [("no sampler", 2), ("shuffle beside a sampler", 4)],
+        ),
+        ("s = DistributedSampler(d) if m else None\ns = t\nl = DataLoader(d, sampler=s)\n", []),
+        (
+            "import torch.distributed as dist\ndist.init_process_group()\nif rank == 0:\n    save()\n",
+            [("barrier of rank 0", 4)],
+        ),
+        ("if args.rank == 0:\n    torch.save(m, 'm.pt')\n", [("saved by every rank", 2)]),
+        ("if args.rank == 0:\n    torch.save(m, f'{args.rank}.pt')\n", []),
+        ("def f():\n    m = DDP(m, device_ids=[r])\n    opt.step()\n", [("no DDP", 3)]),
+        ("def f():\n    m = DDP(m, device_ids=[r])\n    opt.step()\n    m.module.eval()\n", []),
+        ("model = FSDP(model)\noptimizer = Adam(model.parameters())\n", [("optimizer before FSDP", 1)]),
+        (
+            "m = DDP(m, find_unused_parameters=True)\nx = checkpoint(f, x, use_reentrant=False)\n",
+            [("reentrant checkpoint", 2)],
+        ),
+        ("s = GradScaler()\nscaler.step(opt)\n", [("optimizer.step()", 2)]),
         ("def (:\n", []),
     ],
 )

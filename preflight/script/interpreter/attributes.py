@@ -12,6 +12,7 @@ from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     MODEL_FACTS,
     NONE,
+    OF_RANK,
     UNKNOWN,
     Class,
     Const,
@@ -30,6 +31,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
+    is_by_rank,
     join,
     own_attribute,
     text_of,
@@ -203,6 +205,11 @@ def member(it: "Interpreter", owner: Class, key: Value, node: ast.AST) -> Value:
     )
 
 
+def _of_unknown(it: "Interpreter", owner: Unknown | RankValue, name: str, node: ast.AST) -> Value:
+    del it, name, node
+    return OF_RANK if is_by_rank(owner) else UNKNOWN
+
+
 _ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]] = {
     ExternalName: _external_attribute,
     Ref: _thing_attribute,
@@ -212,5 +219,6 @@ _ATTRIBUTES: dict[type[Any], Callable[["Interpreter", Any, str, ast.AST], Value]
     Element: _part_attribute,
     Method: _method_attribute,
     **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
+    **dict.fromkeys((Unknown, RankValue), _of_unknown),
 }
 """By the kind of owner: one that is not known has attributes that are not known."""

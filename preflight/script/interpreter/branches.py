@@ -16,7 +16,7 @@ from preflight.script.interpreter.guards import (
 )
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import RankValue, alternatives, truth
+from preflight.script.interpreter.values import RankValue, Value, alternatives, join, truth
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -33,11 +33,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
         return
     if id(node) not in it.branch_places:
         it.branch_places[id(node)] = places_of(node, it.source.lines)
-    there, elsewhere = it.branch_places[id(node)]
-    if isinstance(value, RankValue) and value.first is not None:
-        there, elsewhere = (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
-    elif not (there and elsewhere) and RankValue() in alternatives(value):
-        there, elsewhere = there or BY_RANK, elsewhere or BY_RANK
+    there, elsewhere = _by_value(value, it.branch_places[id(node)])
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
     left = len(it.continues)
@@ -58,6 +54,28 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = node if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])
+
+
+def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
+    """Return where the branches of a condition of this value run, else by its text."""
+    if isinstance(value, RankValue) and value.first is not None:
+        return (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
+    if not all(places) and RankValue() in alternatives(value):
+        return places[0] or BY_RANK, places[1] or BY_RANK
+    return places
+
+
+def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
+    """Return either value of `a if x else b`, where x has a value that is not known."""
+    places = _known_places(it, node)
+    if it.target.processes and it.target.processes > 1 and ONE_PROCESS in places:
+        return it.evaluate(node.orelse if places[0] == ONE_PROCESS else node.body)
+    found, depth = [], len(it.contexts)
+    for part, place in zip((node.body, node.orelse), _by_value(value, places), strict=True):
+        it.contexts += [place] if place in _OF_RANKS else []
+        found.append(it.evaluate(part))
+        del it.contexts[depth:]
+    return join(found)
 
 
 def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:
@@ -89,7 +107,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
         it.execute(other)
 
 
-def _known_places(it: "Interpreter", node: ast.If) -> tuple[str, str]:
+def _known_places(it: "Interpreter", node: ast.If | ast.IfExp) -> tuple[str, str]:
     """Return where the branches of a condition run by what it asks, whatever defaults answer."""
     if id(node.test) not in it.branch_places:
         it.branch_places[id(node.test)] = places_by_rank(node.test, branch_places(node.test))

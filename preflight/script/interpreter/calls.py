@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import choices, classes, decorators
+from preflight.script.interpreter import by_rank, choices, classes, decorators
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of, decorated_places, is_context_manager
@@ -13,6 +13,7 @@ from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     NONE,
+    OF_RANK,
     TRUE,
     UNKNOWN,
     Class,
@@ -46,7 +47,11 @@ _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func:
     """Return a function that the script defines."""
-    it.functions[id(node)] = FuncInfo(node, it.source, decorators)
+    written = (*node.args.defaults, *filter(None, node.args.kw_defaults))
+    defaults = {
+        id(each): it.evaluate(each) for each in written if isinstance(each, (ast.Name, ast.Attribute))
+    }
+    it.functions[id(node)] = FuncInfo(node, it.source, decorators, defaults)
     it.captured.add(it.frame)
     return Func(id(node), it.frame)
 
@@ -69,7 +74,8 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
             return choices.call_builtin_method(it, method.value, func.name.removeprefix("value."), seen)
     if isinstance(func, OneOf):
         return choices.invoke_one_of(it, func, seen)
-    return invoke(it, func, seen)
+    result = invoke(it, func, seen)
+    return by_rank.given_by(it, func, seen, result)
 
 
 def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
@@ -234,6 +240,7 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         taint(it, seen)
         return UNKNOWN
     kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
+    values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
     signature = (
         func.bound,
         func.frame,
@@ -242,8 +249,8 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         seen.open,
         frozenset(it.contexts),
         it.loop_depth > 0,
+        tuple(value is OF_RANK or (type(value) is Ref and value.shared) for value in values),
     )
-    values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
     plain = (
         func.key not in it.wrappers
         and not _is_constructor(info)
@@ -354,10 +361,11 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
         elif name in rest:
             names[name] = rest.pop(name)
         elif name in defaults:
-            known = _default(it, func, defaults[name])
+            held = info.defaults.get(id(defaults[name]))
+            known = _default(it, func, defaults[name]) if held is None else held
             names[name] = join((known, UNKNOWN)) if seen.open else known
         else:
-            names[name] = decorators.value_from_decorator(it, info, name)
+            names[name] = by_rank.named(name, decorators.value_from_decorator(it, info, name))
     if arguments.vararg is not None:
         names[arguments.vararg.arg] = Seq(tuple(given), seen.open)
     if arguments.kwarg is not None:
@@ -367,6 +375,7 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
 
 
 def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
+    """Return a default that does something, as if it did so where it is used: what it does counts then."""
     outer, it.frame = it.frame, func.frame
     try:
         return it.evaluate(node)

@@ -81,6 +81,7 @@ class FuncInfo:
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     source: Source
     decorators: tuple[Value, ...]
+    defaults: Mapping[int, Value]  # names of other values, by syntax, as the `def` finds them
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import calls, classes, operators, switches
+from preflight.script.interpreter import by_rank, calls, classes, operators, switches
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member, special
-from preflight.script.interpreter.guards import ONE_PROCESS, branch_places
+from preflight.script.interpreter.branches import read_choice
 from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     NONE,
+    OF_RANK,
     UNKNOWN,
     Class,
     Const,
@@ -27,6 +28,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    is_by_rank,
     join,
     names_of,
     own_attribute,
@@ -72,7 +74,7 @@ def _name(it: "Interpreter", node: ast.Name) -> Value:
 
 
 def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
-    return get_attribute(it, it.evaluate(node.value), node.attr, node)
+    return by_rank.named(node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
 
 
 def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
@@ -93,9 +95,10 @@ def _slice(it: "Interpreter", owner: Value, node: ast.Slice) -> Value:
             return Seq(owner.items[cut]) if isinstance(owner, Seq) else Const((text or "")[cut])
         except (TypeError, ValueError):
             return UNKNOWN
+    cut_by_rank = any(map(is_by_rank, ends))
     if isinstance(owner, Seq):
-        return Seq((it.library.element(it, owner),), open=True)
-    return owner if isinstance(owner, Element) else UNKNOWN
+        return Seq((OF_RANK if cut_by_rank else it.library.element(it, owner),), open=True)
+    return owner if isinstance(owner, Element) else OF_RANK if cut_by_rank or is_by_rank(owner) else UNKNOWN
 
 
 def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> Value:
@@ -112,7 +115,7 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
             return join(owner.get(name) or other for name in keys)
         return join((*(value for _, value in owner.items), UNKNOWN))
     if isinstance(key, RankValue) and isinstance(owner, Seq) and len(set(owner.items)) > 1:
-        return RankValue() if all(isinstance(item, Const) for item in owner.items) else UNKNOWN
+        return RankValue() if all(isinstance(item, Const) for item in owner.items) else OF_RANK
     index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
     if index is not None and isinstance(owner, Seq) and -len(owner.items) <= index < len(owner.items):
         return owner.items[index]
@@ -128,21 +131,16 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
     if isinstance(owner, Ref) and isinstance(key, Const) and it.kind(owner) == "model":
         thing = it.state.heap[owner.id]
         return thing.get(own_attribute(str(key.value)), UNKNOWN)
-    return UNKNOWN
+    return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
 
 
 def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
-    known = truth(it.evaluate(node.test))
+    value = it.evaluate(node.test)
+    known = truth(value)
     if known is not None:
         switches.note_closed(it, node.test, [node.orelse if known else node.body])
         return it.evaluate(node.body if known else node.orelse)
-    if it.target.processes and it.target.processes > 1:
-        if id(node) not in it.branch_places:
-            it.branch_places[id(node)] = branch_places(node.test)
-        there, elsewhere = it.branch_places[id(node)]
-        if ONE_PROCESS in (there, elsewhere):
-            return it.evaluate(node.orelse if there == ONE_PROCESS else node.body)
-    return join((it.evaluate(node.body), it.evaluate(node.orelse)))
+    return read_choice(it, node, value)
 
 
 def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
@@ -225,11 +223,12 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
         exact = _known_items(it, node, generators, source)
         if exact is not None:
             return exact
+        chosen_by_rank = False
         for number, generator in enumerate(generators):
             value = it.library.element(it, it.evaluate(generator.iter) if number else source)
             assign(it, generator.target, value)
-            for condition in generator.ifs:
-                it.evaluate(condition)
+            chosen = [it.evaluate(condition) for condition in generator.ifs]
+            chosen_by_rank = chosen_by_rank or any(map(is_by_rank, chosen))
         if isinstance(node, ast.DictComp):
             it.evaluate(node.key)
             return Map((("*", it.evaluate(node.value)),), open=True)
@@ -239,7 +238,7 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
         it.state.drop(frame)
     if isinstance(item, Element) and item.what == "parameter":
         return Element(item.of, "parameters")
-    return Seq((item,), open=True)
+    return Seq((OF_RANK if chosen_by_rank else item,), open=True)
 
 
 def _known_items(

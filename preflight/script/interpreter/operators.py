@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.by_rank import note_choice
 from preflight.script.interpreter.texts import percent
 from preflight.script.interpreter.values import (
     NONE,
+    OF_RANK,
     UNKNOWN,
     Class,
     Const,
@@ -25,6 +27,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    is_by_rank,
     merged,
     text_of,
     truth,
@@ -74,10 +77,13 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     if template is not None:
         return percent(template, right, it.place(node))
     if isinstance(left, RankValue) or isinstance(right, RankValue):
+        note_choice(it, node, left)
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
             return Device("cuda", of_rank=True) if text.startswith("cuda:") else RankValue()
         return RankValue()
+    if left == right == UNKNOWN:
+        return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN
     if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):
         return merged(left, right)
     if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(node.op, ast.Add):
@@ -94,7 +100,7 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     operation = _BINARY.get(type(node.op))
     if operation and isinstance(left, Const) and isinstance(right, Const):
         return _calculated(operation, left.value, right.value, it.place(node))
-    return UNKNOWN
+    return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN
 
 
 def _calculated(
@@ -120,6 +126,7 @@ def compare(it: "Interpreter", node: ast.Compare) -> Value:
         answer = _compared(it, op, left, right)
         place = place or _default_among(it, left, right)
         if answer is None:
+            note_choice(it, node, left, right)
             return _by_rank(node, left, right)
         if answer is not True:
             return Const(value=False, place=place)

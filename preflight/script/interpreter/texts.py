@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_TEXT
-from preflight.script.interpreter.values import UNKNOWN, Const, Device, Map, RankValue, Seq, Value
+from preflight.script.interpreter.values import UNKNOWN, Const, Device, Map, RankValue, Seq, Value, is_by_rank
 
 _MAX_MADE = 4 * MAX_TEXT
 """No longer text is made; what is longer than MAX_TEXT is reported where it is held."""
@@ -22,7 +22,7 @@ def concatenated(parts: Iterable[Value], place: CodeLocation | None = None) -> V
             return UNKNOWN
         if isinstance(value, Const):
             text += str(value.value)
-        elif isinstance(value, RankValue):
+        elif is_by_rank(value):
             ranked = True
         else:
             unknown = True

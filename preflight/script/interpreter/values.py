@@ -18,6 +18,8 @@ MAX_ALTERNATIVES = 8
 class Unknown:
     """Nothing is known. Rules stay silent or warn on it; it is never an error."""
 
+    by_rank: bool = field(default=False, compare=False)  # it was made with the rank, and may differ with it
+
 
 @dataclass(frozen=True, slots=True)
 class Const:
@@ -89,6 +91,7 @@ class Ref:
     """An object on the heap."""
 
     id: int
+    shared: bool = field(default=False, compare=False)  # a model by the name that goes through its DDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,7 @@ Value: TypeAlias = (
 )
 
 UNKNOWN = Unknown()
+OF_RANK = Unknown(by_rank=True)
 NONE = Const(None)
 TRUE = Const(True)
 FALSE = Const(False)
@@ -215,6 +219,8 @@ def join(values: Iterable[Value]) -> Value:
     else:
         return first
     flat = dict.fromkeys(item for value in values for item in alternatives(value))
+    if UNKNOWN in flat and any(type(value) is Unknown and value.by_rank for value in values):
+        flat = {OF_RANK if item == UNKNOWN else item: None for item in flat}  # by rank on one path, or all
     if len(flat) == 1:
         return next(iter(flat))
     return OneOf(tuple(flat)) if len(flat) <= MAX_ALTERNATIVES else UNKNOWN
@@ -255,6 +261,20 @@ def names_of(value: Value) -> Value:
 def place_of(value: Value | None) -> CodeLocation | None:
     """Return where the script writes a value, None when that is not known."""
     return value.place if isinstance(value, (Const, Dtype, Device)) else None
+
+
+_MAX_LOOKED_AT = 8
+"""Items of a list that are asked whether they differ from rank to rank."""
+
+
+def is_by_rank(value: Value | None) -> bool:
+    """Whether a value, or something in a list of values, differs from rank to rank, as far as is known."""
+    if type(value) is Unknown:
+        return value.by_rank
+    if isinstance(value, (OneOf, Seq)):
+        items = value.values if isinstance(value, OneOf) else value.items
+        return any(map(is_by_rank, items[:_MAX_LOOKED_AT]))
+    return type(value) is RankValue
 
 
 def text_of(value: Value | None) -> str | None:

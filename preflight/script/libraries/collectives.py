@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.guards import RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -13,9 +14,12 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
     alternatives,
+    heap_id,
     truth,
 )
 
+FORWARD_OF_ONE = "forward of one rank"
+"""Note of where rank 0 alone calls the model inside of DDP."""
 _PLAIN = (
     *(
         "barrier",
@@ -88,13 +92,21 @@ def _is_unprepared(it: Interpreter, call: Call) -> bool:
     return given is not None and all(thing is None or thing.get("accelerator") == NONE for thing in things)
 
 
-def note_forward(it: Interpreter, model: int, call: Call) -> None:
-    """Note that all ranks take part: FSDP gathers weights layer by layer, DDP broadcasts buffers."""
+def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
+    """Note that all ranks take part: FSDP gathers weights layer by layer, DDP broadcasts buffers.
+
+    The model inside of DDP waits for nobody, forward or backward.
+    """
     thing = it.thing(model)
-    if thing is not None and thing.get("forward_of_all") == TRUE:
+    if thing is None:
+        return
+    shared = isinstance(model, Ref) and model.shared
+    if thing.get("forward_of_all") == TRUE:
         emit_collective(it, call, "forward")
-    elif thing is not None and thing.get("buffers_of_all") == TRUE:
-        it.emit(ScriptEvent("buffers", call.place, model, call))
+    elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
+        it.notes.setdefault(FORWARD_OF_ONE, []).append(call.place)
+    elif thing.get("buffers_of_all") == TRUE and shared:
+        it.emit(ScriptEvent("buffers", call.place, heap_id(model), call))
 
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:

@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    join,
     text_of,
 )
 from preflight.script.libraries.casts import members
@@ -61,7 +62,7 @@ def ddp(it: Interpreter, call: Call) -> Value:
     it.emit(
         ScriptEvent("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids})
     )
-    return model
+    return join(Ref(item.id, shared=True) if isinstance(item, Ref) else item for item in alternatives(model))
 
 
 _NORMALIZED = (

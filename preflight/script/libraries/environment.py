@@ -7,6 +7,7 @@ from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
+    OF_RANK,
     TRUE,
     UNKNOWN,
     Const,
@@ -23,6 +24,11 @@ _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", 
 
 
 _OF_RANKS = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"})
+_OF_ONE_PROCESS = (
+    *("os.getpid", "socket.gethostname", "platform.node", "uuid.uuid1", "uuid.uuid4"),
+    *("tempfile.mkdtemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile"),
+)
+"""What gives each process another value: paths that are made of it are not those of another rank."""
 _VARIABLES = -1
 """The thing on the heap that holds what the script has put into variables."""
 
@@ -114,6 +120,16 @@ def launch_precision(it: Interpreter) -> Value:
     return Const(it.target.launch) if it.target.launch else UNKNOWN
 
 
+def effective_precision(it: Interpreter, requested: Value) -> Value:
+    """Return the mixed precision where this one is requested: of None the launch decides.
+
+    So it does where an option is passed on that is None by default, and may be given.
+    """
+    launch, items = launch_precision(it), alternatives(requested)
+    known = (item for item in items if item != UNKNOWN or NONE not in items)
+    return join(launch if item == NONE else item for item in known)
+
+
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "os.getenv": _environ_get,
     "os.environ.get": _environ_get,
@@ -123,4 +139,5 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "os.environ.__setitem__": _environ_set,
     "os.environ.update": _environ_update,
     "os.putenv": _environ_set,
+    **dict.fromkeys(_OF_ONE_PROCESS, lambda _it, _call: OF_RANK),
 }

@@ -21,14 +21,13 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
-    join,
     text_of,
     truth,
 )
 from preflight.script.libraries import callbacks, hf_arguments
-from preflight.script.libraries.environment import launch_precision
+from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
-from preflight.script.names import is_model_class, root_and_last
+from preflight.script.names import MODEL_MAKERS, is_model_class, root_and_last
 
 # --- accelerate -------------------------------------------------------------------------
 
@@ -38,9 +37,8 @@ def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     given = call.get("mixed_precision", 2)
     if given is None and call.open:
         given = UNKNOWN
-    launch = launch_precision(it)
     requested = NONE if given is None else given
-    effective = join(launch if item == NONE else item for item in alternatives(requested))
+    effective = effective_precision(it, requested)
     plugins = [call.get(name) for name in ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin")]
     shards = any(plugin is not None and plugin != NONE for plugin in plugins)
     it.change(
@@ -106,7 +104,7 @@ def _nothing(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
 def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return what `SomeModel.from_pretrained(...)` and its like give, None for other calls."""
     owner, _, last = name.rpartition(".")
-    if last in ("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"):
+    if last in MODEL_MAKERS:
         return _loaded(it, owner, last, call)
     if last == "get_peft_model" and owner.startswith("unsloth.Fast"):
         return _get_peft_model(it, call)

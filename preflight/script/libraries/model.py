@@ -11,6 +11,7 @@ from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
+    OF_RANK,
     TRUE,
     UNKNOWN,
     Class,
@@ -28,6 +29,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    is_by_rank,
     join,
     text_of,
 )
@@ -216,7 +218,7 @@ class LibraryModel:
             if known is not None:
                 return known
             if name == "module" and isinstance(owner, Ref) and thing.get("inside") == TRUE:
-                return owner  # of DistributedDataParallel and DataParallel
+                return Ref(owner.id)  # of DistributedDataParallel and DataParallel
             if isinstance(owner, Element) or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
             return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
@@ -263,7 +265,7 @@ class LibraryModel:
             return self._yielded(it, iterable)
         if isinstance(iterable, Map):
             return join(Const(name) for name, _ in iterable.items) if not iterable.open else UNKNOWN
-        return UNKNOWN
+        return OF_RANK if is_by_rank(iterable) else UNKNOWN
 
     def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
         """Return what the __iter__ of a class of the script yields."""

@@ -285,7 +285,7 @@ _Effect: TypeAlias = Callable[[Interpreter, Ref | Element, int, Call], None]
 _EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
     "requires_grad_": (_require_grad, None),
     "apply": (_apply, None),
-    "__call__": (lambda it, _owner, model, call: note_forward(it, model, call), UNKNOWN),
+    "__call__": (lambda it, owner, _model, call: note_forward(it, owner, call), UNKNOWN),
     "add_adapter": (_add_adapter, NONE),
     "gradient_checkpointing_enable": (_checkpoint_activations, NONE),
     "enable_gradient_checkpointing": (_checkpoint_activations, NONE),

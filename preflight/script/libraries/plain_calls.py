@@ -228,14 +228,17 @@ def _reversed(it: Interpreter, call: Call) -> Value:
 
 
 def _next(it: Interpreter, call: Call) -> Value:
-    """next(x): the first item, where x is a few known items; its default when there is none."""
+    """next(x): the first item, where x is a few known items; its default when there is none.
+
+    Outside of loops it is a batch to look at, not one of those that train.
+    """
     value = call.first
     if isinstance(value, Seq) and not value.open:
         return value.items[0] if value.items else call.get("default", 1) or UNKNOWN
     before = it.drawn
     found = it.library.element(it, value)
     if it.drawn is not before:
-        it.drawn = (*before, replace(it.drawn[-1], by_next=True))
+        it.drawn = (*before, replace(it.drawn[-1], by_next=True)) if it.loop_depth else before
     return join((found, call.args[1])) if len(call.args) > 1 else found
 
 

@@ -12,6 +12,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
+    OF_RANK,
     UNKNOWN,
     Class,
     Const,
@@ -26,6 +27,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
+    is_by_rank,
     merged,
     text_of,
 )
@@ -75,8 +77,8 @@ def _map(it: Interpreter, call: Call) -> Value:
     return Seq(made, open=each is not known)
 
 
-def _range(_it: Interpreter, _call: Call) -> Value:
-    return Seq((UNKNOWN,), open=True)
+def _range(_it: Interpreter, call: Call) -> Value:
+    return Seq((OF_RANK if any(map(is_by_rank, call.args)) else UNKNOWN,), open=True)
 
 
 def _dict(_it: Interpreter, call: Call) -> Value:

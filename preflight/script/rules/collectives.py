@@ -1,12 +1,12 @@
 """Rule R404: what all ranks must do together, and only rank 0 does."""
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
+from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _ALONE = "alone in "
 _OTHERS = "others take part"
-_BESIDE = "named beside its wrapper"
 _OF_ALL = {
     "train": "trainer.train()",
     "evaluate": "trainer.evaluate()",
@@ -27,7 +26,7 @@ _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"
 """Methods of DeepSpeed's engine that wait for all ranks where ZeRO-3 parts the weights, and not before."""
 
 
-@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "ddp", "buffers", "end")
+@rule("R404", "collective", "train", "evaluate", "step", "scaler step", "buffers", "end")
 def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
@@ -44,14 +43,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     if event.name == "end":
         yield from () if it.notes.get(_OTHERS) else _waiting(it)
         return
-    if event.name == "ddp" and event.call is not None:
-        it.notes.setdefault(_BESIDE, []).extend(
-            () if _takes_the_name(it, event.call.node) else (event.place,)
-        )
-        return
     if event.name in ("step", "scaler step") and not _is_shared(it, event):
-        return
-    if event.name == "buffers" and (it.notes.get(_BESIDE) or _uses_unwrapped(it)):
         return
     if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
@@ -73,32 +65,9 @@ def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
     optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
     models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
     things = [thing for model in models if (thing := it.thing(model)) is not None]
-    return any(thing.get(word) == TRUE for thing in things for word in ("wrapped", "forward_of_all"))
-
-
-def _takes_the_name(it: "Interpreter", wrapping: ast.Call) -> bool:
-    """Whether `model = DDP(model)` or `DDP(Net())` leaves no name for the model as it was."""
-    wrapped = wrapping.args[0] if wrapping.args else wrapping
-    if isinstance(wrapped, ast.Call):
+    if any(thing.get("forward_of_all") == TRUE for thing in things):
         return True
-    made = ast.unparse(wrapped)
-    nodes = it.sources.parser.nodes(it.source.tree)
-    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
-    named = (node.value for node in assigned if isinstance(node.value, (ast.Name, ast.Attribute)))
-    if made in map(ast.unparse, named):
-        return False  # raw = model
-    return any(node.value is wrapping and made in map(ast.unparse, node.targets) for node in assigned)
-
-
-def _uses_unwrapped(it: "Interpreter") -> bool:
-    """Whether a script takes `.module` out of a model for more than an attribute of it."""
-    trees = [it.sources.parser.nodes(source.tree) for source in it.sources.files()]
-    inner = {id(node.value) for nodes in trees for node in nodes if isinstance(node, ast.Attribute)}
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == "module" and id(node) not in inner
-        for nodes in trees
-        for node in nodes
-    )
+    return any(thing.get("wrapped") == TRUE for thing in things) and not it.notes.get(FORWARD_OF_ONE)
 
 
 def _waiting(it: "Interpreter") -> Iterator[RuleHit]:

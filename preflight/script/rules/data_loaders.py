@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.by_rank import PARTED, SEEDED
 from preflight.script.interpreter.events import Draw, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
@@ -17,6 +18,7 @@ from preflight.script.interpreter.values import (
     Ref,
     Value,
     alternatives,
+    is_by_rank,
     place_of,
     truth,
 )
@@ -24,27 +26,22 @@ from preflight.script.libraries.data_loaders import divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import names_in, walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _STEPS = ("backward", "scaled", "step", "scaler step")
-_DIVIDED = (
-    r"(?i)split_dataset_by_node|split_by_node|node_?split|(?<![a-z])(?<!fully_)shard(?!ed)|get_worker_info|resampled|webdataset|islice\("
-    r"|\[[^\]\n]*rank[^\]\n]*:[^\]\n]*\]|\[[^\]\n]*:[^\]\n]*(?:rank|world_size)[^\]\n]*\]"
-    r"|rank\w*(?:\(\))?\)? *(?:\*|%(?! *(?:[\w.]*(?:torch|gpu|device|cuda)|args\.n|\d)))"
-    r"|[*%] *(?:\w+\.)*(?:local_|global_)?rank"
-    r"|(?:data(?!_?parallel)|loader|sampler|corpus|stream)\w*\([^\n()]*rank"
-    r"|\brank *= *(?:\w+\.)*(?:\w*_)?rank"
-    r"|ffcv|nvidia\.dali|ResumableDataLoader"
+_DIVIDES = re.compile(
+    r"split_(?:dataset_)?by_node|node_?split|^(?:resampled|webdataset|ffcv|dali|ResumableDataLoader)$"
+    r"|(?<!fully_)shard(?!ed)",
+    re.IGNORECASE,
 )
-"""What a script writes that gives ranks unlike data without a sampler: shards, slices."""
-_SEEDED = r"(?i)seed[^\n]{0,40}rank|rank[^\n]{0,30}seed"
-"""Seeds by rank: unlike batches for ranks that draw without end; an epoch is all of the data still."""
-_OF_PARTS = r"(?i)rank|world|shard|process_index|num_replicas|worker_info|node"
-"""What a dataset of the script's own writes that holds a part of the data only."""
-_MAKING = 8
-"""Lines of a call that makes a dataset."""
+"""Names in a script's code of functions and libraries that give ranks unlike data without a sampler."""
+_OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
+"""Names in a dataset of the script's own that holds a part of the data only."""
+_MAX_DEPTH = 3
+"""Datasets in one another that are looked into."""
 _SAMPLER_FIX = (
     "sampler = DistributedSampler(dataset); DataLoader(dataset, sampler=sampler), without shuffle=True; "
     "sampler.set_epoch(epoch) before each epoch"
@@ -86,34 +83,37 @@ def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject, *, again: bool)
     datasets = alternatives(loader.get("dataset"))
     if any(_is_iterable(it, dataset) is not False for dataset in datasets):
         return True
-    texts = [source.text for source in it.sources.files()]
-    if not again and any(re.search(_SEEDED, text) for text in texts):
+    if it.notes.get(PARTED) or (not again and it.notes.get(SEEDED)):
         return True
-    own = [_text_of_class(it, dataset) for dataset in datasets]
-    if all(own):
-        return any(re.search(_OF_PARTS, text) for text in own)
-    return any(re.search(_DIVIDED, text) for text in texts)
+    if any(_holds_rank(it, dataset, _MAX_DEPTH) for dataset in datasets):
+        return True
+    own = [cls.key for dataset in datasets if (cls := _class_of(it, dataset)) is not None]
+    if len(own) == len(datasets):
+        nodes = (node for key in own for info in it.mro(key) for node in walk(info.node))
+        return any(_OF_PARTS.search(name) for name in names_in(nodes))
+    trees = (it.sources.parser.nodes(source.tree) for source in it.sources.files())
+    return any(_DIVIDES.search(name) for nodes in trees for name in names_in(nodes))
 
 
-def _text_of_class(it: "Interpreter", dataset: Value) -> str:
-    """Return what defines and makes a dataset of a class of the script, "" of any other."""
+def _holds_rank(it: "Interpreter", value: Value, depth: int) -> bool:
+    """Whether a value is made with the rank, or holds something that is."""
+    if is_by_rank(value):
+        return True
+    thing = it.thing(value) if isinstance(value, Ref) and depth else None
+    return thing is not None and any(_holds_rank(it, item, depth - 1) for item in thing.attrs.values())
+
+
+def _class_of(it: "Interpreter", dataset: Value) -> Class | None:
+    """Return the class of the script that made a dataset, None of any other."""
     thing = it.thing(dataset) if isinstance(dataset, Ref) else None
     cls = thing.get("__class__") if thing else NONE
-    if thing is None or not isinstance(cls, Class):
-        return ""
-    texts = [
-        "\n".join(info.source.lines[info.node.lineno - 1 : info.node.end_lineno]) for info in it.mro(cls.key)
-    ]
-    maker = it.sources.get(thing.place.path)
-    lines = maker.lines[thing.place.line - 1 : thing.place.line + _MAKING] if maker else ()
-    return "\n".join((*texts, *lines))
+    return cls if isinstance(cls, Class) else None
 
 
 def _is_iterable(it: "Interpreter", dataset: Value) -> bool | None:
     """Whether a dataset is an IterableDataset, None where its class has a base that is not known."""
-    thing = it.thing(dataset) if isinstance(dataset, Ref) else None
-    cls = thing.get("__class__") if thing else NONE
-    if not isinstance(cls, Class):
+    cls = _class_of(it, dataset)
+    if cls is None:
         return False
     bases = [base for info in it.mro(cls.key) for base in info.bases]
     names = [base.name for base in bases if isinstance(base, ExternalName)]

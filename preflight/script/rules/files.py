@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, CPU, ONE_PROCESS, ONE_RANK, OTHER_RANKS, RANK_0
-from preflight.script.interpreter.values import Const, RankValue, alternatives
+from preflight.script.interpreter.values import is_by_rank
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk
 
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
-_BY_RANK = (
-    r"(?i)\{[^}\n]*(?:rank|process_index)[^}\n]*\}[^\"'\n]*\.(?:pth?|ckpt|bin|tar|pkl|safetensors|npz?)\b"
-    r"|(?:path|dir|file|folder|name|ckpt|checkpoint)\w* *= *[^\n]*"
-    r"(?:rank|process_index|gethostname|getpid|uuid|tempfile)"
-    r"|join\([^\n]*(?:rank|process_index)"
-)
-"""A path that a script makes of the rank, whatever it is used for."""
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
@@ -39,16 +32,10 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     """
     if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
         return
-    paths = alternatives(event.values["path"])
-    known = all(isinstance(path, Const) for path in paths)
-    if RankValue() in paths or (not known and re.search(_BY_RANK, it.source.text)):
+    if is_by_rank(event.values["path"]):
         return
     tests = " ".join(_tests_around(it, event.call.node))
-    if (
-        re.search(_OF_RANK_0, tests)
-        or "rank" in ast.unparse(event.call.node)
-        or _in_memory(it, event.call.node)
-    ):
+    if re.search(_OF_RANK_0, tests) or _in_memory(it, event.call.node):
         return
     if event.what == "folder":
         level = Level.INFO if re.search(_EXISTS, tests) else Level.WARNING

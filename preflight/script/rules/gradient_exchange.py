@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.values import ExternalName
-from preflight.script.source import walk
+from preflight.script.source import names_in, walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -18,6 +18,8 @@ _EXCHANGES = re.compile(
 )
 """Names of what exchanges gradients or weights between ranks, or of libraries that do."""
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync")
+_FROM_ONE = re.compile(r"^broadcast(?:_coalesced)?$")
+"""What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
 _NAMED = re.compile(f"{_EXCHANGES.pattern}|{_COLLECTIVE.pattern}")
 _OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$")
 _MEASURED = re.compile(
@@ -31,14 +33,15 @@ _MEASURED = re.compile(
 def exchanges_gradients(it: "Interpreter") -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not."""
     own = set(_own_names(it))
-    for source in it.sources.files():
-        nodes = it.sources.parser.nodes(source.tree)
-        ignored = set(_ignored_ids(nodes))
+    files = [it.sources.parser.nodes(source.tree) for source in it.sources.files()]
+    used = {name for nodes in files for name in names_in(nodes)}
+    for nodes in files:
+        ignored = {*_ignored_ids(nodes), *_unused_ids(nodes, used)}
         for node in nodes:
             name = _used_name(node)
             if name and name not in own and id(node) not in ignored and _NAMED.search(name):
                 return True  # of a collective that is handed on it is not known what it is called with
-            if isinstance(node, ast.Call) and _may_exchange(node, own):
+            if isinstance(node, ast.Call) and id(node) not in ignored and _may_exchange(node, own):
                 return True
     return False
 
@@ -74,10 +77,17 @@ def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
             yield from (id(inner) for inner in walk(part)) if isinstance(part, ast.AST) else ()
 
 
+def _unused_ids(nodes: Iterable[ast.AST], used: set[str]) -> Iterator[int]:
+    """Yield the parts of functions that nothing names: what they would exchange is not exchanged."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef) and node.name not in used and not node.decorator_list:
+            yield from map(id, walk(node)) if node.name[:2] != "__" and node.name != "main" else ()
+
+
 def _may_exchange(call: ast.Call, own: set[str]) -> bool:
     """Whether a call may be a collective over gradients or weights."""
     name = _used_name(call.func)
-    if name in own or not _COLLECTIVE.search(name) or _OF_NO_GRADIENTS.search(name):
+    if name in own or not _COLLECTIVE.search(name) or _OF_NO_GRADIENTS.search(name) or _FROM_ONE.match(name):
         return False
     first = call.args[0] if call.args else next((word.value for word in call.keywords), None)
     owner = getattr(call.func, "value", None)
