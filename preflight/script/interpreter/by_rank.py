@@ -36,9 +36,10 @@ _MOVES = frozenset({"to", "cuda", "set_device", "get_device_name", "get_device_p
 _GENERATORS = frozenset({"default_rng", "Random", "RandomState"})
 
 
-def named(name: str, value: Value) -> Value:
+def named(it: "Interpreter", name: str, value: Value) -> Value:
     """Return a value; one that is not known, and is named as a rank, is a rank."""
-    return RankValue() if value is UNKNOWN and name in _RANKS else value
+    known = value is not UNKNOWN or name not in _RANKS or it.target.world == 1
+    return value if known else RankValue()
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
@@ -51,15 +52,23 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     seeds = "seed" in name or name in _GENERATORS
     if (by_rank and (seeds or "seed" in named_words)) or call.kwargs.get("device_specific") == TRUE:
         it.notes.setdefault(SEEDED, []).append(call.place)
-    if name in _RANKS:
+    if name in _RANKS and it.target.world > 1:
         return RankValue()
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result
 
 
-def note_choice(it: "Interpreter", node: ast.expr, *values: Value) -> None:
+def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, right: Value) -> None:
     """Note `i % world_size == rank` and `(i + rank) % n`: which items are chosen depends on the rank."""
-    parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node]
-    remainders = [part for part in parts if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)]
-    alone = isinstance(node, ast.BinOp) and not isinstance(node.left, ast.BinOp)
-    if remainders and not alone and any(map(is_by_rank, values)):
+    if isinstance(node, ast.Compare):
+        sides = ((node.left, left, right), (node.comparators[0], right, left))
+        chosen = any(
+            _is_remainder(part) and not is_by_rank(own) and is_by_rank(other) for part, own, other in sides
+        )
+    else:
+        chosen = _is_remainder(node) and isinstance(node.left, ast.BinOp) and is_by_rank(left)
+    if chosen:
         it.notes.setdefault(PARTED, []).append(it.place(node))
+
+
+def _is_remainder(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)

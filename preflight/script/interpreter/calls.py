@@ -365,7 +365,7 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
             known = _default(it, func, defaults[name]) if held is None else held
             names[name] = join((known, UNKNOWN)) if seen.open else known
         else:
-            names[name] = by_rank.named(name, decorators.value_from_decorator(it, info, name))
+            names[name] = by_rank.named(it, name, decorators.value_from_decorator(it, info, name))
     if arguments.vararg is not None:
         names[arguments.vararg.arg] = Seq(tuple(given), seen.open)
     if arguments.kwarg is not None:

@@ -74,7 +74,7 @@ def _name(it: "Interpreter", node: ast.Name) -> Value:
 
 
 def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
-    return by_rank.named(node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
+    return by_rank.named(it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
 
 
 def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:

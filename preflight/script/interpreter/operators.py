@@ -77,7 +77,7 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     if template is not None:
         return percent(template, right, it.place(node))
     if isinstance(left, RankValue) or isinstance(right, RankValue):
-        note_choice(it, node, left)
+        note_choice(it, node, left, right)
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
             return Device("cuda", of_rank=True) if text.startswith("cuda:") else RankValue()
