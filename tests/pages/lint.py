@@ -24,7 +24,8 @@ or where the script was not read to its end, it is an info.
 The rules R401 to R409 judge what ranks do together: what each gets of the data, what all of them must call,
 how the model is wrapped. A loader is judged where a loop that trains draws from it. What a script does to
 divide the data in another way (slices, items, files and calls with the rank in them, shards, an
-IterableDataset, and seeds by rank where no epoch ends) silences R401, and a collective in a branch of the other ranks R404.
+IterableDataset, and seeds by rank where no epoch ends) silences R401, and a collective in a branch of the
+other ranks R404.
 
 Reading has bounds: 400,000 steps, 400,000 words and signs in 60 modules, values of 20,000 items, strings of
 65,536 characters, integers of 4,096 bits. What lies beyond them is reported as `not judged:`, in JSON under
