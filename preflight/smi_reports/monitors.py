@@ -15,7 +15,6 @@ Tree = dict[str, Any]
 TOPOLOGY = r"^[^\S\n]*GPU0(?:[^\S\n]+(?:GPU\d{1,2}|NIC\d{1,2}|mlx\w+|\w+_\d{1,2}))*[^\S\n]+CPU Affinity"
 MONITOR = r"^#[^\S\n]*(?:date,?[^\S\n]+time,?[^\S\n]+)?gpu,?[^\S\n]+\w"
 _ROW = re.compile(r"^[^\S\n]*GPU(\d{1,2})[^\S\n]+\S", re.MULTILINE)
-_UNITS = re.compile(r"#[ \t]*(?:YYYYMMDD|Idx)\b", re.IGNORECASE)
 _VALUE = re.compile(r"-|-?\d{1,12}(?:\.\d+)?|0x[0-9a-f]+|[\d:]{8}")
 _READINGS = {
     # column of dmon -> its place in the tree of -q -x

@@ -21,7 +21,6 @@ _MOST_TEXTS = 50
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "{", "!", "time"))
 _PLAIN = re.compile(r"[^\s;&|()<>\\'\"`$]+")
 _BLANK = re.compile(r"(?:[ \t\r\u00a0]|\\\r?\n)+")
-_OPERATOR = re.compile(r"[;&|()\n<>]+?")
 _HERE = re.compile(r"<<(?!<)(?P<tabs>-?)[ \t]*(?P<quote>['\"]?)\\?(?P<tag>[\w.!-]+)(?P=quote)", re.ASCII)
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=$", re.ASCII)
 

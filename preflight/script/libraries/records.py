@@ -27,8 +27,6 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-_MAX_DEPTH = 6
-
 
 def _getattr(it: Interpreter, call: Call) -> Value:
     names = [text_of(item) for item in alternatives(call.args[1])] if len(call.args) > 1 else []
