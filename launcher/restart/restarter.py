@@ -10,6 +10,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
+from launcher.follow.awake_clock import read_boot_time
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory, StartRecord
@@ -80,7 +81,7 @@ class RestartLoop(Closing):
         self._means = means
         names = {each.name for each in launch.entries}
         self._spares = tuple(spare for spare in means.spares if spare.name not in names)
-        self._began = time.time() - known.elapsed_s
+        self._began = read_boot_time() - known.elapsed_s  # a clock that is set back hides no checkpoint
         self._kernel_logs: dict[str, KernelLog] = dict(logs or {})
         self._starts: list[StartRecord] = list(known.starts)
         self._changes = known.changes  # in the start that continues, against the one before
@@ -191,7 +192,7 @@ class RestartLoop(Closing):
                 tuple(self._starts),
                 self._attempts,
                 self._tried,
-                max(0.0, time.time() - self._began),
+                max(0.0, read_boot_time() - self._began),
                 self._resumed_from,
                 self._changes,
             ),
@@ -306,7 +307,7 @@ class RestartLoop(Closing):
         spec, job = self._means.options, self._job
         main = launch.entries[0].name
         writers = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
-        age_s = time.time() - self._began
+        age_s = read_boot_time() - self._began
         seen = list_checkpoints(writers, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
         chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)

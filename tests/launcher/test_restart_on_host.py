@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +22,8 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.outcome import Outcome
+from launcher.host_checks.evaluation import PreflightResult
+from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.onhost.supervisor import next_start
 from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
@@ -282,6 +284,20 @@ def test_a_run_that_was_stopped_while_it_waited_stays_ended(
     assert isinstance(whole, Outcome)
     assert whole.restarts is not None
     assert (whole.restarts.stop_reason, whole.restarts.count) == ("stopped by ada@pc", 0)
+
+
+def test_a_clock_that_is_set_back_makes_no_checkpoint_older_than_its_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launch = LaunchRequest(entries=entries("a"), job=Job(name="j"), connections=ConnectionPool(refuse))
+    means = RestartContext(
+        RestartOptions(max=1), (), lambda _: None, lambda _: None, follow_other=lambda _: None
+    )
+    loop = RestartLoop(launch, Screen(io.StringIO()), means, history=LoopHistory(elapsed_s=60.0))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    spec = loop._with_order(CheckedLaunch(launch, cast("PreflightResult", None), None)).launch.restart
+    assert spec is not None
+    assert 60.0 <= read_order(spec.order, [spec.known]).history.elapsed_s < 3660.0
 
 
 # what a restart needs, on its way through the memory of a host

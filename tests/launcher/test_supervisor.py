@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import stat
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launcher.onhost.supervisor.client_files import StopRequest, request_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
 from launcher.remote.programs import read_program_source
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, WAIT, Driver, pids_of, up
@@ -143,6 +145,26 @@ def test_a_run_that_inherits_blocked_signals_is_stopped_all_the_same(run: Driver
     up(run)
     run.say("stop 5 enough")
     assert run.ended()["exit"]["ranks"] == {"0": -15}
+
+
+def test_a_run_that_is_still_starting_is_stopped(run: Driver, tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    os.mkfifo(slow)
+    held = f"""
+class Cgroup:
+    make = classmethod(lambda cls, run_id: (None, open({str(slow)!r}).read()))
+class OomKills:
+    more = lambda self: 0
+"""
+    script = "import time; time.sleep(60)"
+    files = [["s/x.py", script], ["cgroup.py", held]]
+    starting = threading.Thread(target=run.start, args=[script], kwargs={"argv": ALONE, "files": files})
+    starting.start()
+    with slow.open("w"):  # its supervisor waits for this now
+        assert request_stop(str(run.run_dir), StopRequest("enough", 5.0))
+    starting.join()
+    end = run.ended()["exit"]
+    assert (end["why"], end["requested"]) == ("enough", True)
 
 
 def test_a_rank_without_a_launcher_ends_with_all_that_it_started(run: Driver) -> None:

@@ -40,6 +40,7 @@ class Supervisor:
         self._run = run
         self._claims = claims
         self._bell = Wakeup(run.dir)
+        run.save("starting")  # from now on a stop is heard, while the launcher may wait for a slow disk
         self._next_poll = 0.0
         self._group, self._memory = create_cgroup(run)
         self._ranks = RankTable(self._bell)
