@@ -57,7 +57,7 @@ def command(run: str, **given: Any) -> int:
     """Print the logs of RUN. Looking changes nothing for the run.
 
     RUN is its name, for the newest of that name, the first characters of its id, or `last`.
-    Exit code 3: a host of the run could not be read to the end.
+    Exit code 3: a host of the run could not be read to the end; 5: the disk of the output is full.
     """
     options = LogsOptions(**given)
     selection = LogSelection(
@@ -68,12 +68,14 @@ def command(run: str, **given: Any) -> int:
     _, found, to = open_named_run(run, options)
     if options.as_json:
         return _document(to, selection)
+    disk_is_full = False
     if options.rank is not None and not sys.stdout.isatty():
         viewed = show_logs(to.plan, to.entries, to.open, selection, _raw)
     else:
         screen = Screen(sys.stdout)
         viewed = show_logs(to.plan, to.entries, to.open, selection, screen.output)
         screen.finish()
+        disk_is_full = screen.disk_is_full
     found = found.later(viewed.states)
     if found.is_over:
         echo(f"{found.run_id}: {found.how}", err=True)
@@ -81,7 +83,9 @@ def command(run: str, **given: Any) -> int:
         echo(f"{found.run_id}: {found.next_words}", err=True)
     for host, why in viewed.lost.items():
         echo(f"{host}: not read to the end: {why}", err=True)
-    return ExitCode.UNREACHABLE if viewed.lost else 0
+    if viewed.lost:
+        return ExitCode.UNREACHABLE
+    return ExitCode.ABORTED if disk_is_full else 0
 
 
 def _since(options: LogsOptions) -> dict[str, float] | None:

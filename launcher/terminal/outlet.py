@@ -33,7 +33,7 @@ class Outlet:
         self._stream = stream
         self._fd, self._piece = _opened(stream)
         self._broken = False
-        self._is_full = False
+        self.is_full = False  # a disk, and what was written to it is not complete
         self._end = "\x1b[0m\n" if stream.isatty() else "\n"
 
     def write(self, text: str) -> bool:
@@ -74,8 +74,8 @@ class Outlet:
             if error.errno not in _FULL:
                 raise
             self._discard()
-            if not self._is_full:
-                self._is_full = True
+            if not self.is_full:
+                self.is_full = True
                 with suppress(OSError):
                     echo(
                         f"what is shown cannot be written any more ({error.strerror}); gpulaunch continues",

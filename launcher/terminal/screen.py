@@ -76,6 +76,11 @@ class Screen:
         self._outlet.urgent = urgent
 
     @property
+    def disk_is_full(self) -> bool:
+        """Whether not all was written, for want of space."""
+        return self._outlet.is_full
+
+    @property
     def hurried(self) -> bool:
         """Whether something more urgent than showing waits."""
         return self._outlet.urgent()

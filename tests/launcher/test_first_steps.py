@@ -124,6 +124,8 @@ def test_a_reader_that_has_enough_ends_it_quietly(home: Home, words: str) -> Non
         ("gpulaunch ps --all >/dev/full", 5),
         ("gpulaunch attach train-20261122-100001-aaaaaa >/dev/full", 0),  # the run's own exit code
         ("gpulaunch attach --json train-20261122-100001-aaaaaa >/dev/full", 5),
+        ("gpulaunch logs train-20261122-100001-aaaaaa >/dev/full", 5),
+        ("gpulaunch logs --rank 0 train-20261122-100001-aaaaaa >/dev/full", 5),
         ("gpulaunch logs nothing 2>/dev/full", 2),
     ],
 )
