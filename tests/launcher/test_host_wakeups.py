@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from launcher.onhost.gauge import ranks
 from launcher.onhost.gauge.ranks import ProcessTrees
 from launcher.onhost.supervisor.daemon.ranks import RankTable
 from launcher.onhost.supervisor.daemon.wakeup import Wakeup
+from launcher.onhost.supervisor.requests.follow import CLIENT_WAIT_S, FollowSession
 from launcher.onhost.supervisor.requests.run_watch import RunWatch
 from tests.launcher.onhost_driver import WAIT, Driver, pids_of, up
 
@@ -187,6 +189,22 @@ def test_a_follower_polls_where_the_kernel_watches_nothing(
     monkeypatch.undo()
     without_inotify(monkeypatch)
     assert not RunWatch(str(tmp_path), state_of(os.getpid())).fds
+
+
+def test_a_client_that_takes_nothing_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(*given: Any) -> tuple[list[int], list[int], list[int]]:
+        waits.append(given[3])
+        return [], [], []
+
+    session = FollowSession(str(tmp_path), {})
+    session._out = memoryview(b"a log of a rank")
+    monkeypatch.setattr(select, "select", wait)
+    assert not session._turn(idle=True)
+    assert waits == [CLIENT_WAIT_S]
 
 
 def test_the_gauge_reads_processes_of_others_once(

@@ -15,6 +15,7 @@ from .logs import LogReader
 from .run_watch import RunWatch
 
 ALIVE_EVERY_S = 2.0
+CLIENT_WAIT_S = 5.0
 CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
 
@@ -98,8 +99,9 @@ class FollowSession:
 
     def _turn(self, *, idle: bool) -> bool:
         """Transfer bytes in both directions without ever blocking; return True when the client is gone."""
-        writers, watched, wait_s = [1] if self._out else [], [], self._wait_s if idle else 5.0
-        if self._is_quiet and idle and not self._out:
+        idle = idle and not self._out  # a client that sleeps takes nothing: it alone is waited for
+        writers, watched, wait_s = [1] if self._out else [], [], self._wait_s if idle else CLIENT_WAIT_S
+        if self._is_quiet and idle:
             watched, wait_s = self._watch.fds, max(0.0, self._next_alive - time.monotonic())
         readable, writable, _ = select.select([0, *watched], writers, [], wait_s)
         if writable:
