@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from launcher.local.project import FOLDER
 from launcher.scaffold.files import (
     HostDraft,
     name_hosts,
-    render_entry,
+    render_entries,
     render_hosts_yaml,
     render_job_config,
     render_node_defaults,
@@ -81,8 +82,8 @@ def command(
     found = _found(entries, list_interpreters(entries, ways.open, width=ways.width))
     rows = name_hosts(entries, found, from_home(ways.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)
-    for row in rows:
-        _print_result(answer, row)
+    for text, alike in groupby(rows, _describe_result):
+        answer.say(f"{fold_hosts(tuple(row.name for row in alike))}: {text}")
     place = ways.inventory.path or Path(FILE_NAME)
     if run is not None:
         _make_folder(Path(FOLDER))
@@ -212,26 +213,25 @@ def _found(
     return found
 
 
-def _print_result(answer: Answer, row: HostDraft) -> None:
+def _describe_result(row: HostDraft) -> str:
     chosen = choose_interpreter(row.environments)
     old = [each for each in row.environments if each.torch and each.is_too_old]
     if chosen is None and old:
-        answer.say(f"{row.name}: {old[0].path} ({old[0].describe}) is too old: gpulaunch needs Python 3.9")
-    elif chosen is None:
-        answer.say(f"{row.name}: no environment with torch among {len(row.environments)}")
-    else:
-        answer.say(f"{row.name}: {chosen.path} ({chosen.describe})")
+        return f"{old[0].path} ({old[0].describe}) is too old: gpulaunch needs Python 3.9"
+    if chosen is None:
+        return f"no environment with torch among {len(row.environments)}"
+    return f"{chosen.path} ({chosen.describe})"
 
 
 def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[str]:
     """Return what a hosts.yaml that exists should say: of hosts that are not in it, or start another one."""
-    lines: list[str] = []
+    lacking: list[HostDraft] = []
     for row, entry in zip(rows, entries, strict=True):
         chosen = choose_interpreter(row.environments)
         is_listed = entry.in_inventory or entry.is_local
         if not is_listed or (chosen is not None and chosen.path != entry.python):
-            lines += render_entry(row)
-    return lines
+            lacking.append(row)
+    return list(render_entries(lacking))
 
 
 def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dict[str, Any]:

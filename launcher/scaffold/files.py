@@ -5,11 +5,14 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import PurePosixPath
 
-from launcher.config.host_ranges import SshTarget, parse_ssh_target
+from launcher.config.host_ranges import SshTarget, expand_ranges, parse_ssh_target
+from launcher.config.host_sets import host_range
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.script_config import SYNC_ROOT
+from launcher.errors import BadInput
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
 from launcher.scaffold.sbatch_reader import BatchScript
 from preflight.frozen import dataclass
@@ -18,6 +21,7 @@ _KEYS = "Every key: docs/configuration.md, or gpulaunch schema config."
 _PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")
 _WORDS = frozenset({"~", "null", "true", "false", "yes", "no", "on", "off", "none"})
 _OTHERS = 4
+_FOLDED = 4  # neighbours that are written as a range
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ def name_hosts(
 def render_hosts_yaml(hosts: Sequence[HostDraft]) -> str:
     """Return a hosts.yaml."""
     lines = ["# Every key: docs/configuration.md, or gpulaunch schema hosts.", "hosts:"]
-    return "\n".join([*lines, *(line for host in hosts for line in render_entry(host))]) + "\n"
+    return "\n".join([*lines, *render_entries(hosts)]) + "\n"
 
 
 def render_node_defaults(host: HostDraft) -> str:
@@ -59,10 +63,23 @@ def render_node_defaults(host: HostDraft) -> str:
     return "\n".join([*lines, *(f"  {line}" for line in _python_lines(host.environments))]) + "\n"
 
 
-def render_entry(host: HostDraft) -> Iterator[str]:
-    """Yield a host as it is under `hosts:`."""
-    yield f"  {_scalar(host.name)}:"
-    yield from (f"    {line}" for line in _keys(host))
+def render_entries(hosts: Sequence[HostDraft]) -> Iterator[str]:
+    """Yield hosts as they are under `hosts:`, neighbours that are alike as one range."""
+    for keys, alike in groupby(hosts, lambda host: tuple(_keys(host))):
+        for word in _words([host.name for host in alike]):
+            yield f"  {_scalar(word)}:"
+            yield from (f"    {line}" for line in keys)
+
+
+def _words(names: Sequence[str]) -> Sequence[str]:
+    """Return the range that stands for these names in their order, else the names."""
+    if len(names) < _FOLDED:
+        return names
+    try:
+        folded = host_range(names)
+        return (folded,) if expand_ranges(folded, {}) == tuple(names) else names
+    except BadInput:
+        return names
 
 
 def _keys(host: HostDraft) -> Iterator[str]:
@@ -140,7 +157,7 @@ def render_run_config(
         f"# gpulaunch run --config {shlex.quote(stem)}. {_KEYS}",
         program,
         *_launch_line(launch),
-        f"hosts: [{', '.join(_scalar(host.name) for host in hosts)}]",
+        f"hosts: [{', '.join(map(_scalar, _words([host.name for host in hosts])))}]",
         *gpus,
         "# args: [--lr, 1e-4]     # arguments that every launch gets",
         "# output: out            # where the script writes: gpulaunch fetch copies it to this machine",

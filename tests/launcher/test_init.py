@@ -109,6 +109,24 @@ def test_the_key_that_reached_the_hosts_is_written_for_all_but_this_machine(home
     assert [each.identity_file for each in hosts.values()] == [str(home / "keys/a b.pem"), ""]
 
 
+def test_neighbours_that_are_alike_are_written_as_a_range_and_read_back_in_their_order(home: Path) -> None:
+    names = [*(f"n{number:02}" for number in range(1, 41)), "titan", "z3", "z2", "z1", "z0"]
+    entries = [HostEntry(f"ada@{name}", in_inventory=False) for name in names]
+    rows = name_hosts(entries, dict.fromkeys([entry.name for entry in entries[:40]], (CONDA,)))
+    text = render_hosts_yaml(rows)
+    assert text.count("python: /opt/conda/bin/python") == 1
+    Path("hosts.yaml").write_text(text)
+    Path("gpulaunch").mkdir()
+    Path("gpulaunch/t.yaml").write_text(render_run_config("train.py", rows[:40], "p"))
+    Path("train.py").touch()
+    hosts = load_inventory(Path("hosts.yaml")).hosts
+    assert list(hosts) == names
+    assert {hosts[name].python for name in names[:40]} == {CONDA.path}
+    assert {hosts[name].user for name in names} == {"ada"}
+    assert load_run_config("t").hosts == ("n[01-40]",)
+    assert home
+
+
 def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
     Path("train.py").write_text("print(1)\n")
     (home / ".conda").mkdir()
