@@ -28,6 +28,7 @@ _WIDTH = 9  # of the verdict column
 _FIX_INDENT = _WIDTH + 3
 _WORD = re.compile(r"[\w.-]+")
 _SSH = re.compile(r"\bssh(?:-copy-id)? ")
+_ADDRESS = re.compile(r"(?<![\w.:])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])", re.ASCII)
 _MOST_ROWS = 48  # two screens of a terminal
 _COLUMNS = 120
 _QUIET_SHOWN = 4
@@ -70,7 +71,16 @@ def _words(finding: Finding, *, unread: bool) -> tuple[str, str, str]:
     fix = (
         "" if unread else _without_name(finding.fix[: typed.start()] if typed else finding.fix, finding.hosts)
     )
-    return finding.subject, _without_name(finding.message, finding.hosts), fix
+    message = _without_name(finding.message, finding.hosts)
+    return finding.subject, _ADDRESS.sub("ADDRESS", message) if _own_address(finding) else message, fix
+
+
+def _own_address(finding: Finding) -> str:
+    """Return the one address that a finding about a host which did not answer names, else ""."""
+    if not finding.code.startswith("HOST"):
+        return ""
+    found = _ADDRESS.findall(finding.message)
+    return found[0] if len(found) == 1 else ""
 
 
 def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> str:
@@ -90,6 +100,8 @@ def _merge(group: list[Finding]) -> FindingGroup:
         message = f"{message} (and {len(group) - 1} more like it)"
     elif len(hosts) > 1 and len(first.hosts) == 1:
         message = _without_name(message, first.hosts, fold_hosts(hosts))
+        addresses = tuple(dict.fromkeys(filter(None, map(_own_address, group))))
+        message = _ADDRESS.sub(fold_hosts(addresses), message) if len(addresses) > 1 else message
         # ssh takes one host, our commands a range; they cannot read one that was cut
         takes_range = not _SSH.search(fix) and "..." not in fold_hosts(hosts)
         fix = _without_name(fix, first.hosts, fold_hosts(hosts) if takes_range else hosts[0])

@@ -53,9 +53,10 @@ def shared_memory_is_enough(
             severity=Severity.UNKNOWN,
         )
     elif limits.shm_free_mib < wanted:
+        ranks = _ranks(host, job, use)
         yield Problem(
             f"shared memory (/dev/shm) has {format_gib(limits.shm_free_mib)} free; {format_gib(wanted)} are"
-            f" wanted for {_ranks(host, job, use)} ranks",
+            f" wanted for {ranks} rank{'s' * (ranks != 1)}",
             "in a container: --shm-size=16g or --ipc=host; else: ls -la /dev/shm for files of dead runs",
         )
 

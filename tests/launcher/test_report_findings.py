@@ -12,6 +12,7 @@ from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import (
     AuthenticationFailed,
+    ConnectionRefused,
     ConnectionTimedOut,
     HostError,
     LaunchRefused,
@@ -68,6 +69,17 @@ def test_hosts_with_an_ssh_command_each_are_one_finding_with_the_command_of_the_
     said = text(result_of({}, errors))
     assert "HOST007 on n[1-4]: not let in" in said
     assert said.count("ssh-copy-id") == said.count("ssh-copy-id -p 40001 root@") == 1
+
+
+def test_hosts_that_do_not_answer_are_one_finding_whatever_their_addresses() -> None:
+    errors: dict[str, HostError] = {
+        f"n{number}": ConnectionRefused(f"n{number}", f"10.0.0.{number} port 22 refused the connection")
+        for number in (1, 2, 3, 9)
+    }
+    errors["n4"] = ConnectionRefused("n4", "10.0.0.4 port 22 refused the connection from 10.0.0.1")
+    said = text(result_of({}, errors))
+    assert "HOST003 on n[1-3,9]: 10.0.0.[1-3,9] port 22 refused the connection" in said
+    assert "HOST003 on n4: 10.0.0.4 port 22 refused the connection from 10.0.0.1" in said
 
 
 @pytest.mark.parametrize("makes", [False, True])
