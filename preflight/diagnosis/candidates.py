@@ -66,7 +66,12 @@ def candidates(
     hits = _not_continued(_not_overtaken(hits, chains), course.lines)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
-    open_ends = [chain for chain in chains if not course.moved(chain[-1].line.order, last)]
+    open_ends = [
+        chain
+        for chain in chains
+        if not course.moved(chain[-1].line.order, last)
+        and not (chain[0].reported and _was_only_logged(chain[0], course))
+    ]
     own = user_exceptions(open_ends, hits, course)
     found = [candidate_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
@@ -209,6 +214,14 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         return candidate
     cause = replace(candidate.cause, confidence="possible")
     return replace(candidate, cause=cause, depth=depth, warning_only=True)
+
+
+def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:
+    """Whether a program that logged an exception continued: nothing failed behind it, and it is not at the log's end."""
+    order = raised.line.order
+    at_end = order >= len(course.lines) - _CUT
+    failed = any(line.order > order for line in course.failing)
+    return course.continued(order) or not (at_end or failed)
 
 
 def _chains(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:

@@ -23,7 +23,7 @@ from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions, without_
 
 _MOST_OF_A_SENTENCE = 6
 """Lines of a text that is a person's report and not a log."""
-_HEADER = "Traceback (most recent call last)"
+_HEADER = "Traceback (most"  # it may be cut off itself
 _CUT = 2
 """Lines at a log's end of which one shows code where it is cut within a traceback."""
 _IN_A_SENTENCE = re.compile(r"[\s(\"'`*](?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)")
@@ -105,7 +105,8 @@ def _said_in(lines: Sequence[Line], line: Line) -> re.Match[str] | None:
     found = None if is_warning_line(line.text) else _IN_A_SENTENCE.search(line.text)
     if found is None or re.search(r"\w", line.text[: found.start()]) is None:
         return found
-    return None if is_quoted(lines, line) or is_shown_text(lines, line) else found
+    glued = line.text.lstrip().startswith("raise ") and not re.search(r"[\"']", line.text[: found.start()])
+    return None if is_quoted(lines, line) or (is_shown_text(lines, line) and not glued) else found
 
 
 def _ends_in_traceback(lines: Sequence[Line], course: RunProgress) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate
 
-from preflight.diagnosis import run_progress
+from preflight.diagnosis import reported_errors, run_progress
 from preflight.diagnosis.signature_matcher import shape
 from preflight.diagnosis.signatures.model import AnyOf, Signature
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED
@@ -86,6 +86,7 @@ def failure_vocabulary() -> FailureVocabulary:
         *SEARCHED,
         *(notice.pattern for notice in NOTICES),
         *run_progress.END_PATTERNS,
+        reported_errors.WORDINGS,
     ]
     literals = {(each.literal, each.pattern) for row in every for each in row.alternatives}
     literals.update((literal, "") for literal in _STRUCTURE)

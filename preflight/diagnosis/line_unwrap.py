@@ -27,6 +27,9 @@ _BEGINS = re.compile(
 # A progress bar is as wide as its program makes it, and ends with its line.
 _BAR = re.compile(r"\d%\||(?:it/s|s/it)\b.{0,120}\]?$")
 _INDENTED_CODE = re.compile(r"\s{2,}\S")
+# What a traceback prints below a frame.
+_FRAME = re.compile(r"\s*File \"[^\"]+\", line \d+, in [\w<>.]+$")
+_BELOW_FRAME = re.compile(r"\s{4,}\S|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\b")
 
 
 def unwrap_lines(texts: Sequence[str], begins: Sequence[bool]) -> Iterator[tuple[int, str]]:
@@ -96,7 +99,8 @@ def _glue(last: str, following: str, width: int, box: int) -> str | None:
     if at_width:
         if last.rstrip()[-1:] in _BOX_ENDS or len(last) - len(last.rstrip()) >= _PADDED:
             return None
-        return None if _BEGINS_SURELY.match(following) or _alike(last, following) else ""
+        whole = _FRAME.match(last) and _BELOW_FRAME.match(following)
+        return None if whole or _BEGINS_SURELY.match(following) or _alike(last, following) else ""
     if not box or _BEGINS.match(following) or _INDENTED_CODE.match(following):
         return None
     first_word = following.split(None, 1)[0]

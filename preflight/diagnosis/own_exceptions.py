@@ -19,8 +19,11 @@ LAUNCHER_ERRORS = frozenset({
     "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException",
 })  # fmt: skip
 _DIED = "S97"
-_TYPE_IN_WRAPPER = re.compile(r"\bRayTaskError\((\w{1,80})\)")
+_TYPE_IN_WRAPPER = re.compile(
+    r"\bRayTaskError\((?P<ray>\w{1,80})\)|\bCaught (?P<type>\w{1,80}) in (?P<who>(?:DataLoader worker|replica|pin memory thread|train worker)\b)"
+)
 _TASK = re.compile(r"\bray::([\w.]{1,120}\(\))")
+_RAY_LOGS = "that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host"
 
 
 def user_exceptions(
@@ -30,9 +33,9 @@ def user_exceptions(
     matched = {hit.line.order for hit in hits}
     found: dict[str, Candidate] = {}
     raised = [each for chain in chains for each in chain]
+    died = any(hit.row.code == _DIED and not _TYPE_IN_WRAPPER.search(hit.line.text) for hit in hits)
     for each in raised:
         name = wrapped_type(each, raised)
-        died = any(hit.row.code == _DIED and hit.line.order != each.line.order for hit in hits)
         if name and not died and row_of_type(name) is None:
             found.setdefault(each.text, _of_cut_report(each, name, course))
     for chain in chains:
@@ -60,9 +63,9 @@ def user_exceptions(
 def wrapped_type(raised: ParsedException, others: Sequence[ParsedException]) -> str:
     """Return the type of an exception in another process of which the log shows no more, "" where it does."""
     named = _TYPE_IN_WRAPPER.search(raised.line.text)
-    if named is None or named[1] in LAUNCHER_ERRORS or any(other.name == named[1] for other in others):
-        return ""
-    return named[1]
+    name = (named["ray"] or named["type"]) if named else ""
+    behind = [other for other in others if other.line.order > raised.line.order and not wraps_another(other)]
+    return "" if name in LAUNCHER_ERRORS or any(other.name == name for other in behind) else name
 
 
 def row_of_type(name: str) -> Signature | None:
@@ -104,13 +107,15 @@ def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
 def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> Candidate:
     """Return the cause that a report of another process's exception names by its type alone."""
     below = replace(raised, frames=frames_below(course.lines, raised.line.order))
-    task = _TASK.search(raised.message)
+    named, task = _TYPE_IN_WRAPPER.search(raised.line.text), _TASK.search(raised.message)
+    who = named["who"] if named else ""
+    by = f"a {who}" if who else task[1] if task else "a task of Ray"
     cause = Cause(
         code=USER_CODE,
         slug=USER_EXCEPTION,
         confidence="likely",
-        cause=f"{task[1] if task else 'a task of Ray'} raised {name}; what it said is not in this log",
-        fix="read the message in the whole log, or in that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host",
+        cause=f"{by} raised {name}; what it said is not in this log",
+        fix=f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}",
         evidence=evidence_of([raised.line]),
         location=place_of([below]),
         rank=raised.line.rank,

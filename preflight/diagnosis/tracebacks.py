@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.reported_errors import reported_error
 from preflight.frozen import dataclass
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
@@ -39,7 +40,9 @@ _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
-_BARE = re.compile(r"^[`*]{0,3}(?:\w+\.)*\w{2,}(?:Error|Exception)(?:\(\w+\))?: (?![-+\d.naif%\s]+$)\S")
+_BARE = re.compile(
+    r"^[`*]{0,3}(?:(?:\w+\.)*\w{2,}(?:Error|Exception)(?:\(\w+\))?|(?:\w+\.)+Error): (?![-+\d.naif%\s]+$)\S"
+)
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
@@ -49,6 +52,7 @@ MOST_BELOW = 6
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 _STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _IN_THREAD, _IGNORED, _NOT_LOGGED = "Exception in thread", "Exception ignored in", "--- Logging error ---"
+_IN_WORKER = re.compile(r"Exception in background worker \d+:$")  # its message is below it
 _WARNS = re.compile(r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b")
 _AMID_OTHERS = 8
 """Lines in which the next one of the same process is looked for."""
@@ -91,6 +95,7 @@ class ParsedException:
     follows: str = ""  # "" first of its chain, "cause" (raise ... from), "context" (during handling)
     chain: int = 0
     bare: bool = False  # no traceback above it
+    reported: bool = False  # its message alone, in a program's own record
     below: str = ""  # the lines below the first line of its message, in one line
 
     @property
@@ -229,13 +234,31 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
             continue
         if _CAUSE in text or _CONTEXT in text:
             follows = "cause" if _CAUSE in text else "context"
-        elif _BARE.match(text) or (
-            _LONE.match(text) and any(_FRAME.match(line.text) for line in lines[max(0, index - 3) : index])
-        ):
+        elif _IN_WORKER.match(text) and lines[index + 1 : index + 2]:
+            chain += 1
+            yield ParsedException(
+                "Exception", lines[index + 1].text.strip(), lines[index], (), chain=chain, bare=True
+            )
+        elif _BARE.match(text) or (_ends_like_type(text) and _is_below_frame(lines, index)):
             chain += 0 if follows else 1
             yield replace(_bare(lines, index), follows=follows, chain=chain)
             follows = ""
+        elif (reported := reported_error(text)) is not None and not text[:1].isspace():
+            chain += 1
+            yield ParsedException(*reported, lines[index], (), chain=chain, bare=True, reported=True)
         index += 1
+
+
+def _ends_like_type(text: str) -> bool:
+    """Whether a line names an exception, which may have no message or a name of its own."""
+    if _LONE.match(text):
+        return True
+    named = _named(text) if ": " in text else None
+    return named is not None and ("." in named["type"] or _ENDS_LIKE_ERROR.search(named["type"]) is not None)
+
+
+def _is_below_frame(lines: Sequence[Line], index: int) -> bool:
+    return any(_FRAME.match(line.text) for line in lines[max(0, index - 3) : index])
 
 
 def _is_inner(lines: Sequence[Line], index: int) -> bool:

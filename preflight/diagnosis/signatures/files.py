@@ -12,9 +12,9 @@ ROWS: tuple[Signature, ...] = (
               "the limit of processes and threads of this user or container is reached",
               "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
-              r"[Nn]o space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space"
+              r"[Nn]o space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space(?!.{0,100}\b(?:[Bb]uffer|DRAM|SRAM|HBM|VRAM|L1|memory|heap)\b)"
               r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written|write error: wrote \d+ \w+ instead of"
-              r"|kind: StorageFull|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
+              r"|kind: StorageFull|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space(?!.{0,100}\b(?:[Bb]uffer|DRAM|SRAM|HBM|VRAM|L1|memory|heap)\b)|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
     Signature("S93", "storage", ROOT,
@@ -81,7 +81,7 @@ ROWS: tuple[Signature, ...] = (
               "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),
     Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class|Tokenizer class \w+ does not exist or is not",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
-    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
+    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:)(?!.{0,160}\b[Cc]onnect).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
     Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\bsh: (?:\d+: )?\S{1,80}: not found$|: bad interpreter: |Lmod has detected the following error|Unable to locate a modulefile|EnvironmentNameNotFound|\benv: .{1,80}: No such file or directory",

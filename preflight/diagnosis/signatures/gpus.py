@@ -50,6 +50,7 @@ ROWS: tuple[Signature, ...] = (
               r"Expected all tensors to be on the same device|[Ii]nput,? output and indices must be on the current device"
               r"|Input type \(torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)|arguments are located on different GPUs"
               r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
+              r"|[Ee]xpected (?:object of )?type torch\.cuda\.\w+Tensor but (?:got|found type) torch\.(?!cuda)\w+|[Ee]xpected (?:object of )?type torch\.(?!cuda)\w+Tensor but (?:got|found type) torch\.cuda\."
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on"
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
               "tensors on different GPUs, or a batch left on the CPU", "accelerator.device, and prepare the DataLoader", "known"),
@@ -81,8 +82,8 @@ ROWS: tuple[Signature, ...] = (
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
               " (TORCH_CUDA_ARCH_LIST)", "source"),
     Signature("S101", "kernel-resources", ROOT,
-              r"too many resources requested for launch|cudaErrorLaunchOutOfResources|CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES|" + cuda_status(7, 701),
-              "a GPU kernel wants more registers or threads per block than this GPU has: it was written or built for another one",
+              r"too many resources requested for launch|cudaErrorLaunchOutOfResources|CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES|cudaErrorInvalidConfiguration|CUDA (?:[Ee]rror|failure): invalid configuration argument|" + cuda_status(7, 9, 701),
+              "a GPU kernel wants more registers or threads per block than this GPU has, or was started over nothing: it was written or built for another GPU, or its input is empty",
               "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
               " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
     Signature("S34", "driver-mismatch", ROOT,

@@ -89,6 +89,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     )),
     ("S60", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|create|map|mmap|resize) .{0,30}\bshared memory\b")),
     ("S20", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? allocate .{0,60}\b(?:GPU|CUDA|cuda|device) (?:memory|buffer)", r"\b(?:GPU|device) (?:is )?out of memory\b", r"\b[Ii]nsufficient (?:GPU|device|CUDA) memory\b")),
+    ("S20", r"\b[Oo]ut of [Mm]emory: .{0,120}\b(?:DRAM|HBM|VRAM)\b"),
     ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
     ("S109", _raised(r"\bat save time\b.{0,80}\bat load time\b|\b[Cc]heckpoint\b.{0,80}\b(?:by|with|on|for|from) \d+ (?:ranks|GPUs|processes|nodes)\b", rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
     ("S108", r"^tarfile\.(?:Read|InvalidHeader|TruncatedHeader)Error: "),

@@ -1,0 +1,38 @@
+"""Exceptions whose message alone a program logs, by Python's and torch's own words for them. Pure."""
+
+import re
+
+from preflight.diagnosis.signatures.model import AnyOf
+
+# Words of an exception's class, of which a message is one in any place (CPython's Objects and Python directories, torch's ATen).
+_WORDINGS: tuple[tuple[str, str], ...] = (
+    ("AttributeError", r"\b(?:module|object|type object) '[\w.]{1,80}' has no attribute '|'[\w.]{1,80}' object has no attribute '"),
+    ("TypeError", (r"\bgot an unexpected keyword argument '|\bmissing \d+ required (?:positional|keyword-only) arguments?: '|\btakes (?:from )?\d+ .{0,20}positional arguments? but \d+ (?:was|were) given"
+                  r"|'[\w.]{1,80}' object is not (?:callable|subscriptable|iterable|an iterator)\b|\bunsupported operand type\(s\) for |\bobject of type '[\w.]{1,80}' has no len\(\)|\bexpected str, bytes or os\.PathLike object, not ")),
+    ("IndexError", r"\b(?:list|tuple|string|pop) index out of range\b|\bpop from an? empty (?:list|deque)\b|\bis out of bounds for (?:axis|dimension|size) \d"),
+    ("NameError", r"\bname '\w{1,80}' is not defined\b"),
+    ("UnboundLocalError", r"\blocal variable '\w{1,80}' referenced before assignment|\bcannot access local variable '"),
+    ("ValueError", r"\bnot enough values to unpack \(expected|\btoo many values to unpack \(expected|\binvalid literal for int\(\) with base|\bcould not convert string to float:|\bcannot reshape array of size \d"),
+    ("ZeroDivisionError", r"\b(?:float |integer )?(?:division|modulo) by zero\b"),
+    ("RuntimeError", r"\bshapes cannot be multiplied \(|\bmust match the (?:existing )?size (?:of tensor b )?\(\d|\bshape '\[[\d, -]{1,80}\]' is invalid for input of size \d|\bstack expects each tensor to be equal size"),
+)  # fmt: skip
+# What a program writes in front of such a message.
+_REPORT = re.compile(
+    r"(?:\b(?:ERROR|CRITICAL|FATAL)\b|\b(?:[Ee]rror|[Ee]xception|[Ff]ail(?:ed|ure)?|[Cc]rash(?:ed)?)\b[^:]{0,80}: ?).{0,400}$"
+)
+WORDINGS = AnyOf("|".join(pattern for _, pattern in _WORDINGS))
+_BY_TYPE = tuple((name, AnyOf(pattern)) for name, pattern in _WORDINGS)
+_LONGEST = 600
+
+
+def reported_error(text: str) -> tuple[str, str] | None:
+    """Return (type, message) of an exception that a line reports by its message alone, None where it reports none."""
+    text = text[:_LONGEST]
+    if not WORDINGS.found_in(text):
+        return None
+    report = _REPORT.search(text)
+    if report is None:
+        return None
+    name = next(name for name, words in _BY_TYPE if words.found_in(text))
+    message = report[0].partition(": ")[2] or report[0]
+    return name, message.strip(" \"'}")
