@@ -1,6 +1,7 @@
 """What this machine must have for a lab."""
 
 import ctypes
+import functools
 import os
 import shutil
 import subprocess
@@ -17,6 +18,16 @@ def skip_without(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+@functools.cache
+def why_no_namespaces() -> str:
+    """Return why a test can make no namespaces, as for root in a container, "" when it can."""
+    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
+        return "needs unshare and nsenter: apt-get install util-linux"
+    probe = ["unshare", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc", "true"]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_S)
+    return f"makes namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 
 def missing() -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,20 +23,17 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.selection import CleanFilter, select_to_kill
+from tests.lab.needs import why_no_namespaces
 from tests.preflight.agent_runs import run_agent
 
 ROOT = Path(__file__).parents[2]
 PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
-def _cannot() -> str:
-    if not shutil.which("unshare") or not shutil.which("nsenter"):
-        return "needs unshare and nsenter"
-    done = subprocess.run([*PIDS, "true"], capture_output=True, text=True, check=False, timeout=30)
-    return f"needs PID namespaces: {done.stderr.strip()}" if done.returncode else ""
-
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(_cannot()), reason=_cannot())]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_no_namespaces()), reason=why_no_namespaces()),
+]
 
 # A rank that listens on the port it is told, and says its pid, as its namespace numbers it, when it does.
 RANK = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.needs import why_no_namespaces
 from tests.launcher.terminal import Home
 
 pytestmark = pytest.mark.slow
@@ -158,7 +159,7 @@ def test_a_directory_that_has_gone_is_named(home: Home) -> None:
         )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+@pytest.mark.skipif(bool(why_no_namespaces()), reason=why_no_namespaces())
 def test_a_disk_that_is_full_here_is_named_and_leaves_no_half_file(home: Home, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

@@ -20,6 +20,7 @@ from launcher.remote.programs import read_program_source
 from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
+from tests.lab.needs import why_no_namespaces
 from tests.launcher.onhost_driver import PYTHON, Driver
 
 pytestmark = pytest.mark.slow
@@ -28,7 +29,7 @@ WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 HOST = os.uname().nodename
 ACTS = ("stop", "remove", "stacks", "follow", "fetch")
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
+needs_namespaces = pytest.mark.skipif(bool(why_no_namespaces()), reason=why_no_namespaces())
 
 
 class Node(Driver):
@@ -104,7 +105,7 @@ def refusals(node: Node) -> set[str]:
     return said
 
 
-@needs_root
+@needs_namespaces
 def test_each_host_of_a_shared_home_has_its_node_of_the_run_and_touches_no_other(
     here: Node, other: Node
 ) -> None:
@@ -128,7 +129,7 @@ def test_each_host_of_a_shared_home_has_its_node_of_the_run_and_touches_no_other
     other.ended()
 
 
-@needs_root
+@needs_namespaces
 def test_a_container_with_its_hosts_home_and_name_is_judged_by_itself_alone(
     here: Node, container: Node
 ) -> None:
@@ -148,7 +149,7 @@ def test_a_container_with_its_hosts_home_and_name_is_judged_by_itself_alone(
     container.ended()
 
 
-@needs_root
+@needs_namespaces
 def test_a_restarted_container_knows_its_runs_of_before_as_lost(here: Node, container: Node) -> None:
     leave_run(here, {**node_location(), "pid_ns": "pid:[1]"}, silent_s=100.0)
     assert container.listed() == {"r1": False}
@@ -199,7 +200,7 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
     assert (place.parent / "gpu-07-0badf00d" / "r1").exists()
 
 
-@needs_root
+@needs_namespaces
 def test_a_run_whose_log_is_still_open_somewhere_is_removed_as_nfs_lets_it(here: Node) -> None:
     """NFS keeps an open file under a name of its own, which cannot be deleted; so is a mount point."""
     leave_run(here, node_location(), silent_s=0.0)
@@ -244,7 +245,7 @@ def test_clones_of_one_image_and_hosts_of_one_name_have_places_of_their_own() ->
     assert node_name().startswith(f"{HOST}-")
 
 
-@needs_root
+@needs_namespaces
 def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Path) -> None:
     request = json.dumps({"victims": [], "term_grace_s": 0, "kill_grace_s": 0})
     logs = []
