@@ -6,13 +6,18 @@ What a variable changes in gpulaunch has a test that sets it.
 import atexit
 import os
 import pwd
+import re
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "CI", "EXAMPLES", "CONTRACT_PREFIX", "MUT_LOG")
 KEPT_STARTS = ("PYTEST_", "FUZZ_", "LAB_", "GPULAUNCH_RELIABILITY", "COV_", "COVERAGE_", "HYPOTHESIS_")
+PLAIN_FOLDER = re.compile(r"/[\w/.-]{0,23}", re.ASCII)
+"""A TMPDIR that tests can use: the path of a socket has at most 107 bytes, pytest's own directories take 80, and
+tests write paths into shell scripts and ssh's settings. Tests make the odd paths that they try."""
 SETTINGS = {"LANG": "C.UTF-8", "TERM": "dumb"}
 
 
@@ -29,8 +34,12 @@ def settle() -> None:
 
     That is an empty home, few variables, and the signals and umask that no shell or container has changed.
     """
-    home = os.environ["HOME"] if "PYTEST_XDIST_WORKER" in os.environ else _new_home()
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_STARTS)}
+    if not PLAIN_FOLDER.fullmatch(kept.get("TMPDIR", "")):
+        kept.pop("TMPDIR", None)
+        os.environ.pop("TMPDIR", None)
+        tempfile.tempdir = None  # may have been found from it
+    home = os.environ["HOME"] if "PYTEST_XDIST_WORKER" in os.environ else _new_home()
     path = kept.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # nft and ip, whoever runs this
     os.environ.clear()
     os.environ.update({**kept, **SETTINGS, **_name(), "HOME": home, "PATH": path})
@@ -48,6 +57,12 @@ def _name() -> dict[str, str]:
     except KeyError:
         return {"LOGNAME": "ada"}
     return {}
+
+
+def first_lines(*options: str) -> str:
+    """Return how a Python program starts whose interpreter has any path: `#!` allows none with spaces."""
+    words = ("exec", sys.executable, *options, "$0", "$@")
+    return "#!/bin/sh\n" + " ".join(f'"{word}"' for word in words) + "\n"  # a string to Python
 
 
 def _new_home() -> str:

@@ -1,6 +1,7 @@
 """Commands as somebody types them for the first time, and where things are not as they should be."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tests.launcher.terminal import Home
 pytestmark = pytest.mark.slow
 
 SHORT = "for n in range(20000): print('line \\u00e9', n)\n"
-CLI = f"{sys.executable} -m launcher.cli"
+CLI = f"{shlex.quote(sys.executable)} -m launcher.cli"
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ PATIENCE_S = 30.0
 BOARD = """#!/bin/sh
 [ "$1 $2 $3" = "-m tensorboard.main --logdir" ] || exit 9
 [ -d "$4" ] || { echo "no directory $4"; exit 1; }
-exec %s -m http.server --bind "$6" --directory "$4" "$8"
+exec "%s" -m http.server --bind "$6" --directory "$4" "$8"
 """
 
 

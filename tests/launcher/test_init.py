@@ -361,7 +361,7 @@ def test_a_host_whose_only_pythons_are_old_or_in_an_environment_is_searched_by_s
     absent = list_interpreters(host, opener, width=1)[0]
     assert isinstance(absent, PythonNotFound)
     assert absent.fix.startswith("install one on localhost, or set `python:`")
-    conda.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    conda.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     conda.chmod(0o755)
     for old in ("", f"#!/bin/sh\nprintf 3.8.10 >&2\nexit {EXIT_OLD_PYTHON}\n"):
         if old:

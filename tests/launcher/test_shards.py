@@ -31,6 +31,7 @@ from launcher.remote.shards.terminal_questions import CLIENT, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from preflight.facts.host import HostFacts
+from tests.environment import first_lines
 
 ROOT = Path(__file__).parents[2]
 RECORDED = json.loads((ROOT / "tests/preflight/recordings/t4.json").read_text())["facts"]
@@ -61,8 +62,7 @@ sys.exit(worker.main())
 
 # Gives a recorded answer, then says of the program after it which targets it was asked to reach.
 INTERPRETER = """\
-#!{python} -IS
-import json, sys
+{head}import json, sys
 read, line = sys.stdin.buffer.read, sys.stdin.buffer.readline
 line(), read(int(line()))
 header = json.loads(line())
@@ -86,7 +86,7 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the interpreter of hosts that answer; shards open hosts as `SHARD` does."""
     answer, program = tmp_path / "answer.json", tmp_path / "python"
     answer.write_text(json.dumps(RECORDED))
-    program.write_text(INTERPRETER.format(python=sys.executable, answer=str(answer), marker=MARKER))
+    program.write_text(INTERPRETER.format(head=first_lines("-IS"), answer=str(answer), marker=MARKER))
     program.chmod(0o755)
 
     def start() -> subprocess.Popen[bytes]:

@@ -34,7 +34,7 @@ def _project(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "hosts.yaml").write_text("hosts: {titan: {}, 'l40s-[01-02]': {}}\n")
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "gpulaunch"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m launcher.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m launcher.cli "$@"\n')
     program.chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     return {"PATH": path, "HOME": str(tmp_path), "TERM": "dumb", "PWD": str(tmp_path)}

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from launcher.errors import SyncFailed
 from launcher.sync import rsync
+from tests.environment import first_lines
 from tests.launcher.sync_tree import listing, sync, write
 
 MIB = 1 << 20
@@ -110,7 +110,7 @@ def test_without_rsync_all_arrives_as_well(here: Path, there: Path, tmp_path: Pa
 def test_an_rsync_that_fails_costs_nothing_but_time(here: Path, there: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     broken = tmp_path / "bin" / "rsync"
-    broken.write_text(f"#!{sys.executable}\nimport sys\nprint('Welcome to titan!')\nsys.exit(12)\n")
+    broken.write_text(f"{first_lines()}import sys\nprint('Welcome to titan!')\nsys.exit(12)\n")
     broken.chmod(0o755)
     with programs(tmp_path / "bin"):
         assert rsync.has_rsync()

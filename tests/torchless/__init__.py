@@ -12,8 +12,8 @@ PACKAGES = Path(__file__).parent / "packages"
 NAME = "python-without-torch"
 WRAPPER = f"""\
 #!/bin/sh
-[ "$2" = accelerate.commands.launch ] && export PYTHONPATH={PACKAGES}${{PYTHONPATH:+:$PYTHONPATH}}
-exec {sys.executable} "$@"
+[ "$2" = accelerate.commands.launch ] && export PYTHONPATH="{PACKAGES}"${{PYTHONPATH:+:$PYTHONPATH}}
+exec "{sys.executable}" "$@"
 """
 
 
