@@ -16,8 +16,8 @@ from pathlib import Path
 KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "CI", "EXAMPLES", "CONTRACT_PREFIX", "MUT_LOG")
 KEPT_STARTS = ("PYTEST_", "FUZZ_", "LAB_", "GPULAUNCH_RELIABILITY", "COV_", "COVERAGE_", "HYPOTHESIS_")
 PLAIN_FOLDER = re.compile(r"/[\w/.-]{0,23}", re.ASCII)
-"""A TMPDIR that tests can use: the path of a socket has at most 107 bytes, pytest's own directories take 80, and
-tests write paths into shell scripts and ssh's settings. Tests make the odd paths that they try."""
+"""A TMPDIR for tests: a socket's path has at most 107 bytes, of which pytest takes 80, and tests write paths
+into shell scripts and ssh's settings. Tests make the odd paths that they try."""
 SETTINGS = {"LANG": "C.UTF-8", "TERM": "dumb"}
 
 

@@ -39,7 +39,7 @@ class LocalConnection(KillableConnection):
         words = (str(at_home(program)) if program.startswith("~/") else program, *rest)
         try:
             process = subprocess.Popen(
-                words,
+                [word.encode("utf-8", "surrogateescape") for word in words],  # in any locale, as over SSH
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

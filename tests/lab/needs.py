@@ -4,12 +4,14 @@ import ctypes
 import functools
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 
 TOOLS = {"/usr/sbin/sshd": "openssh-server", "ip": "iproute2", "nft": "nftables", "ssh": "openssh-client"}
+CHECKOUT = Path(__file__).parents[2]
 PROBE_TIMEOUT_S = 20.0
 
 
@@ -36,6 +38,8 @@ def missing() -> str:
         return "the lab needs Linux namespaces"
     if os.geteuid() != 0:
         return "the lab needs root"
+    if not all(path.stat().st_mode & stat.S_IROTH for path in (CHECKOUT, CHECKOUT / "tests", Path(__file__))):
+        return f"the lab's users cannot read this checkout: chmod -R go+rX {CHECKOUT}"
     absent = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
     if absent:
         return f"the lab needs: apt-get install {' '.join(absent)}"

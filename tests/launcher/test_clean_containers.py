@@ -30,10 +30,7 @@ ROOT = Path(__file__).parents[2]
 PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(why_no_namespaces()), reason=why_no_namespaces()),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_no_namespaces()), reason=why_no_namespaces())]
 
 # A rank that listens on the port it is told, and says its pid, as its namespace numbers it, when it does.
 RANK = """

@@ -1,5 +1,6 @@
 """Commands as somebody types them for the first time, and where things are not as they should be."""
 
+import json
 import os
 import shlex
 import shutil
@@ -16,6 +17,7 @@ from tests.launcher.terminal import Home
 pytestmark = pytest.mark.slow
 
 SHORT = "for n in range(20000): print('line \\u00e9', n)\n"
+ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 CLI = f"{shlex.quote(sys.executable)} -m launcher.cli"
 
 
@@ -138,9 +140,17 @@ def test_closed_and_full_standard_streams_are_no_bugs(home: Home, line: str, cod
 
 
 def test_text_that_the_locale_has_no_letters_for_is_shown_escaped(home: Home) -> None:
-    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = shell(home, "gpulaunch logs train-20261122-100001-aaaaaa | tail -1", **ascii_only)
+    done = shell(home, "gpulaunch logs train-20261122-100001-aaaaaa | tail -1", **ASCII_ONLY)
     assert done.stdout == "[localhost r0] line \\xe9 19999\n"
+
+
+def test_an_interpreter_whose_path_the_locale_has_no_letters_for_is_started(home: Home) -> None:
+    place = home.home / "mod\u00e8le"
+    place.mkdir()
+    (place / "python").symlink_to(sys.executable)
+    (place / "hosts.yaml").write_text(json.dumps({"hosts": {"localhost": {"python": str(place / "python")}}}))
+    done = shell(home, f"cd {place} && gpulaunch ps", **ASCII_ONLY)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("somewhere", [{"HOME": "/dev/null/x"}, {"HOME": ""}, {"COLUMNS": "20"}])
