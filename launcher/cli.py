@@ -17,7 +17,6 @@ from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunA
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import one_line
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -143,14 +142,9 @@ class LazyGroup(click.Group):
         """Find the command, or name the nearest one."""
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+            from launcher.commands._usage_errors import unknown_command  # noqa: PLC0415 - only for a mistake
 
-            from launcher.commands._usage_errors import OTHER_NAMES, WrongUsage  # noqa: PLC0415 - as above
-
-            close = get_close_matches(name, COMMANDS, n=1)
-            meant = OTHER_NAMES.get(name.lower()) or next(iter(close), "")
-            fix = f"did you mean {meant}?" if meant else f"{ctx.command_path} --help"
-            raise WrongUsage(f'gpulaunch has no command "{one_line(name, 100)}"', fix, ctx)
+            raise unknown_command(name, COMMANDS, ctx)
         found = super().resolve_command(ctx, args)
         if (
             found[1] is not None

@@ -1,6 +1,7 @@
 """A wrong command line, as click finds it, in the words of all other errors: observed, expected, fix."""
 
 import re
+from collections.abc import Iterable
 
 import click
 
@@ -14,18 +15,8 @@ _PATH = (
 _EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
 _OF_COMMANDS = frozenset(
     (
-        "-i",
-        "--inventory",
-        "--json",
-        "--hosts",
-        "-c",
-        "--config",
-        "--gpus",
-        "-n",
-        "--dry-run",
-        "-y",
-        "--yes",
-        "-v",
+        *("-i", "--inventory", "--json", "--hosts", "-c", "--config", "--gpus", "-n", "--dry-run", "-y"),
+        *("--yes", "-v"),
     )
 )
 """What several commands take, and gpulaunch before its command does not."""
@@ -61,6 +52,15 @@ class WrongUsage(click.UsageError):
     def format_message(self) -> str:
         """Return both, for a caller that is not ours."""
         return f"{self.message}; {self.fix}"
+
+
+def unknown_command(name: str, commands: Iterable[str], ctx: click.Context) -> WrongUsage:
+    """Return the error for a command that gpulaunch has not; it names the one that was meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, commands, n=1)), "")
+    fix = f"did you mean {meant}?" if meant else f"{ctx.command_path} --help"
+    return WrongUsage(f'gpulaunch has no command "{one_line(name, _SHOWN)}"', fix, ctx)
 
 
 def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Context) -> None:

@@ -19,15 +19,7 @@ from launcher.terminal.output import echo_json
 from preflight.errors import GpulaunchError
 
 _NOT_HERE = (
-    "dry_run",
-    "deep",
-    "rehearse",
-    "guard",
-    "clean",
-    "detach",
-    "restarts",
-    "no_restart",
-    "show_secrets",
+    *("dry_run", "deep", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets"),
 )
 
 _EXAMPLES = """\b

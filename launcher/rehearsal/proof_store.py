@@ -60,18 +60,8 @@ def fingerprint(job: Job, facts: Mapping[str, HostFacts], sent: ScriptFile | Non
 
 
 _CONFIG_FIELDS = (
-    "script",
-    "module",
-    "args",
-    "command",
-    "engine",
-    "gpus",
-    "processes_per_host",
-    "precision",
-    "precision_args",
-    "env",
-    "workdir",
-    "subdirectory",
+    *("script", "module", "args", "command", "engine", "gpus", "processes_per_host", "precision"),
+    *("precision_args", "env", "workdir", "subdirectory"),
 )
 
 

@@ -13,15 +13,8 @@ from preflight.facts.redaction import redact_value, redact_words
 from preflight.frozen import dataclass
 
 _ASKED = (
-    "hosts",
-    "hostfile",
-    "include",
-    "exclude",
-    "gpus",
-    "on_cpu",
-    "max_restarts",
-    "omp_threads",
-    "log_dir",
+    *("hosts", "hostfile", "include", "exclude", "gpus", "on_cpu", "max_restarts", "omp_threads"),
+    *("log_dir",),
 )
 """Fields of a request that stay in the line as they are: the plan honours them."""
 

@@ -49,26 +49,9 @@ _SHORT = {
 }
 _FLAGS = frozenset(
     [
-        "contiguous",
-        "exclusive",
-        "get-user-env",
-        "hold",
-        "ignore-pbs",
-        "nice",
-        "no-kill",
-        "no-requeue",
-        "overcommit",
-        "oversubscribe",
-        "parsable",
-        "propagate",
-        "quiet",
-        "reboot",
-        "requeue",
-        "spread-job",
-        "test-only",
-        "use-min-nodes",
-        "verbose",
-        "wait",
+        *("contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "nice", "no-kill", "no-requeue"),
+        *("overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue"),
+        *("spread-job", "test-only", "use-min-nodes", "verbose", "wait"),
     ]
 )
 """Options that take no value, or one only behind `=`."""

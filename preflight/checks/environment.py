@@ -35,13 +35,7 @@ _OFF = ("", "0", "false", "False", "OFF", "off")
 _HERE = "localhost"
 SCRUBBED_PREFIXES = ("ACCELERATE_", "PET_", "TORCHELASTIC_")
 SCRUBBED = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "GROUP_RANK",
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK"),
 )
 
 

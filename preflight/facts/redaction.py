@@ -10,16 +10,8 @@ from itertools import pairwise
 HIDDEN = "***"
 
 _SECRET_ENDS = (
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pgpass",
-    "apikey",
-    "webhook",
-    "creds",
+    *("token", "secret", "password", "passwd", "passphrase", "passcode", "pgpass", "apikey", "webhook"),
+    *("creds",),
 )
 _SECRET_WORDS = frozenset(
     {"credential", "credentials", "secrets", "passwords", "cookie", "cookies", "bearer", "jwt", "dsn", "auth"}
@@ -27,20 +19,8 @@ _SECRET_WORDS = frozenset(
 )
 _TEXT_TOKENS = frozenset(
     {
-        "pad",
-        "eos",
-        "bos",
-        "unk",
-        "sep",
-        "cls",
-        "mask",
-        "special",
-        "image",
-        "stop",
-        "per",
-        "end",
-        "begin",
-        "extra",
+        *("pad", "eos", "bos", "unk", "sep", "cls", "mask", "special", "image", "stop", "per", "end"),
+        *("begin", "extra"),
     }
 )
 """Words that make a `token` a piece of text."""

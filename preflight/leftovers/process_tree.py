@@ -110,14 +110,7 @@ def is_interactive(process: Process) -> bool:
     if process.comm.split(":")[0] in _MULTIPLEXERS:
         return True
     return process.tty and process.comm.lstrip("-") in (
-        "bash",
-        "zsh",
-        "sh",
-        "fish",
-        "dash",
-        "ksh",
-        "tcsh",
-        "csh",
+        *("bash", "zsh", "sh", "fish", "dash", "ksh", "tcsh", "csh"),
     )
 
 

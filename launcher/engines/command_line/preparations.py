@@ -65,32 +65,13 @@ _SETUP = frozenset(
         *("chown", "touch", "envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z", "sed", "awk"),
         *("grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim", "vi", "nano"),
         *(
-            "emacs",
-            "code",
-            "virtualenv",
-            "pkill",
-            "kill",
-            "killall",
-            "ps",
-            "top",
-            "htop",
-            "cat",
-            "tail",
-            "less",
+            *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
+            *("tail", "less"),
         ),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
         *(
-            "huggingface-cli",
-            "hf",
-            "cmake",
-            "cd",
-            "export",
-            "dpkg",
-            "modprobe",
-            "ninja",
-            "jupyter",
-            "reboot",
-            "ds_report",
+            *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
+            *("reboot", "ds_report"),
         ),
     )
 )
@@ -130,22 +111,8 @@ _SETTINGS = (
 )
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _LAUNCHES = (
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "fabric",
-    "lightning",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "python",
-    "composer",
-    "colossalai",
-    "tune",
-    "swift",
-    "llamafactory-cli",
-    "axolotl",
-    "xtuner",
+    *("torchrun", "accelerate", "deepspeed", "fabric", "lightning", "mpirun", "mpiexec", "srun", "python"),
+    *("composer", "colossalai", "tune", "swift", "llamafactory-cli", "axolotl", "xtuner"),
 )
 
 

@@ -12,26 +12,10 @@ from .proc_pid import ProcessStat
 from .process_fields import TICKS, proc_head, psutil_head
 
 _ENVIRON_KEYS = (
-    "GPULAUNCH_RUN_ID",
-    "GPULAUNCH_SUPERVISOR",
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TORCHELASTIC_RUN_ID",
-    "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "TMUX",
-    "STY",
-    "SYSTEMD_EXEC_PID",
+    *("GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    *("NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "SLURM_JOB_ID"),
+    *("PBS_JOBID", "LSB_JOBID", "TMUX", "STY", "SYSTEMD_EXEC_PID"),
 )
 """Names in a process's environment that are sent; nothing else of it leaves the host."""
 

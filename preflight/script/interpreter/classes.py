@@ -36,13 +36,8 @@ _DATACLASSES = frozenset(
             "attr.dataclass",
         ),
         *(
-            "attr.define",
-            "attr.frozen",
-            "attrs.define",
-            "attrs.frozen",
-            "attrs.mutable",
-            "chz.chz",
-            "flax.struct.dataclass",
+            *("attr.define", "attr.frozen", "attrs.define", "attrs.frozen", "attrs.mutable", "chz.chz"),
+            *("flax.struct.dataclass",),
         ),
     }
 )

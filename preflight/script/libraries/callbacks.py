@@ -28,13 +28,8 @@ _CALLBACKS = (
 
 
 _OVERRIDDEN = (
-    "training_step",
-    "compute_loss",
-    "evaluate",
-    "evaluation_loop",
-    "prediction_step",
-    "save_model",
-    "log",
+    *("training_step", "compute_loss", "evaluate", "evaluation_loop", "prediction_step", "save_model"),
+    *("log",),
 )
 
 

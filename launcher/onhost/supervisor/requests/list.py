@@ -16,19 +16,8 @@ from .gpu_use import gpu_use, last_sample, sampled_use
 MAX_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 MAX_LISTED = (
-    "run_id",
-    "job",
-    "host",
-    "node_rank",
-    "nodes",
-    "first_rank",
-    "grace_s",
-    "ranks",
-    "world_size",
-    "gpus",
-    "launch",
-    "slurm_job",
-    "restart",
+    *("run_id", "job", "host", "node_rank", "nodes", "first_rank", "grace_s", "ranks", "world_size"),
+    *("gpus", "launch", "slurm_job", "restart"),
 )
 
 
