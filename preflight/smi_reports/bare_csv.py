@@ -17,16 +17,16 @@ Tree = dict[str, Any]
 MAKE = r"(?:NVIDIA|Tesla|GeForce|Quadro|GRID|TITAN)"
 """How names of GPUs start."""
 NAME = rf"{MAKE}\b[\w .()+/-]{{1,60}}"
-_UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
 _KINDS = (
     (re.compile(NAME), "product_name"),
-    (re.compile(_UUID, re.IGNORECASE), "uuid"),
+    (re.compile(UUID, re.IGNORECASE), "uuid"),
     (re.compile(_BUS, re.IGNORECASE), "@id"),
     (re.compile(r"\d{3}\.\d{1,3}(?:\.\d{1,3})?"), "driver_version"),
     (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
 )
-ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{_UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
+ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
 _TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
 
@@ -79,7 +79,7 @@ def _newest(rows: list[list[str]], kinds: list[str], times: list[str]) -> list[t
 def _row(line: str) -> list[str] | None:
     """Return the values of a line that holds one which only a GPU's row has, else None."""
     values = [value.strip() for value in next(csv.reader([line], skipinitialspace=True), [])]
-    known = re.compile(rf"{NAME}|{_UUID}", re.IGNORECASE)
+    known = re.compile(rf"{NAME}|{UUID}", re.IGNORECASE)
     return values if any(known.fullmatch(value) or LOST in value for value in values) else None
 
 

@@ -26,9 +26,10 @@ def plain_csv(text: str) -> str:
     names = _values(lines[0], separator)
     numbered = names[0] == ""
     rows = list[str]()
-    for line in lines:
+    for at, line in enumerate(lines, 1):
         values = _values(line, separator)
-        if len(values) == len(names) and not _RULE.fullmatch(line):
+        is_cut = at == len(lines) and 1 < len(values) < len(names)
+        if (len(values) == len(names) or is_cut) and not _RULE.fullmatch(line):
             rows.append(", ".join(values[numbered:]))
         elif separator != "|" or not line.strip().startswith("|"):
             rows.append(line)

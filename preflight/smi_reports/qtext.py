@@ -9,6 +9,12 @@ from preflight.smi_reports.qindent import indented, is_flat
 Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
+_WHOLE = re.compile(
+    r".* (?:MiB|GiB|W|C|MHz|%|mV|KB/s)|N/A|(?:Not )?Active|Enabled|Disabled|None|Default|Yes|No"
+    r"|GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+)
+"""Values that are not the start of others."""
+
 _LEAST_INDENT = 2
 _SIZE = re.compile(r"^\s+(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
@@ -46,6 +52,8 @@ def q_tree(text: str) -> Tree:
         if not colon and indent < _LEAST_INDENT and len(open_at) > 1 and top["gpu"]:
             continue  # the rest of a long value, or what another program printed
         value = (CUT if len(line) == width else rest.removeprefix(" ")) if colon else None
+        if line is lines[-1] and value and not _WHOLE.fullmatch(value.strip()):
+            value = CUT  # the file ends in it: the last of whole lines is empty
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU
         while open_at[-1][0] >= indent:

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.apps import HEADER, column_names
-from preflight.smi_reports.bare_csv import MAKE
+from preflight.smi_reports.bare_csv import MAKE, UUID
 from preflight.smi_reports.repeats import last_listing, last_of_each, latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
@@ -85,11 +85,13 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
         gpu: Tree = {}
         for name, printed in zip(names, row, strict=True):
             is_cut = has_units and name.startswith("memory.") and _NO_UNIT.fullmatch(printed.strip())
-            value = CUT if is_cut else printed.strip()
+            value = CUT if is_cut or _CUT_UUID.fullmatch(printed.strip()) else printed.strip()
             if name == "driver_version":
                 tree["driver_version"] = value
             elif name in _COLUMNS:
                 _put(gpu, _COLUMNS[name], value)
+        if wrong := next((key for key, no in _MISPLACED.items() if no.fullmatch(gpu.get(key, ""))), ""):
+            raise ValueError(f"a row of its CSV has {gpu[wrong]!r} under {wrong.removeprefix('product_')}")
         if any(map(_NEEDS_RESET.fullmatch, row)):
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
@@ -217,6 +219,13 @@ _CUT_ROW = re.compile(
 )
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
+_CUT_UUID = re.compile(rf"(?!(?i:{UUID})$)GPU-[0-9A-Fa-f]{{8}}-.*")
+_MISPLACED = {
+    "uuid": re.compile(r"(?!GPU-|MIG-|N/A|\[|ERR)[^\0]+(?<!is lost)(?<!reset)"),
+    "product_name": re.compile(r"[\d.]+(?: (?:MiB|%|W|C|MHz))?|GPU-[0-9A-Fa-f-]{9,}|[-: ]+"),
+}
+"""What is under a name in rows that were wrapped, or lack a value at their start."""
+
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 

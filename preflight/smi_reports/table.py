@@ -116,7 +116,9 @@ def _first_row(cells: list[str], count: int) -> tuple[int, Tree] | None:
     cut = cut or (None if any(cells[1:]) else _CUT_FIRST.fullmatch(cells[0]))
     if cut is None or cells[2].strip() or int(cut.group(1)) < count:
         return None
-    return int(cut.group(1)), {"product_name": _name(cut.group(2))}
+    name = _name(cut.group(2))
+    is_whole = bool(cells[1].strip()) or cells[0][cut.end(2) :].startswith("  ")
+    return int(cut.group(1)), {"product_name": name if is_whole else f"{name.rstrip('.')}..."}
 
 
 def _name(cell: str) -> str:

@@ -231,3 +231,36 @@ def test_digits_of_other_scripts_are_digits() -> None:
     for first in (0xFF10, 0x0660, 0x06F0):
         other = text.translate({ord(str(digit)): chr(first + digit) for digit in range(10)})
         assert list(map(stated, read(other))) == list(map(stated, read(text)))
+
+
+def test_a_name_at_which_a_table_is_cut_ends_in_dots() -> None:
+    text = (_SMI / "2xl40s-busy.table.txt").read_text("utf-8")
+    for end in range(text.index("NVIDIA L40S") + 3, text.index("NVIDIA L40S") + len("NVIDIA L40S")):
+        (gpu,) = read(text[:end])
+        assert gpu.name == f"{text[:end].rpartition('  ')[2].rstrip()}..."
+
+
+@pytest.mark.parametrize(
+    ("end", "name"), [("    Product Name : NVIDIA L4", None), ("    Product Name : NVIDIA L4\n", "NVIDIA L4")]
+)
+def test_the_last_value_of_a_q_that_has_no_line_end_may_be_cut(end: str, name: str | None) -> None:
+    (gpu,) = read(f"=====NVSMI LOG=====\n\nAttached GPUs : 1\nGPU 00000000:01:00.0\n{end}")
+    assert (None if isinstance(gpu.name, Missing) else gpu.name) == name
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("1, NVIDIA A40, 5 MiB", "under uuid"),
+        ("GPU-0a1b2c3d-0000-1111-2222-333344445550, GPU-1, 5 MiB", "under name"),
+    ],
+)
+def test_a_row_whose_values_are_under_other_names_is_no_gpu(row: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        parse_smi(f"name, uuid, memory.used [MiB]\n{row}\n", "host")
+
+
+def test_a_cut_row_of_a_library_keeps_the_column_of_row_numbers_out() -> None:
+    rows = ",index,name,memory.used [MiB]\n0,0,NVIDIA A40,5 MiB\n1,1,NVIDIA A4"
+    assert [gpu.index for gpu in read(rows)] == [0, 1]
+    assert next(gpu.name for gpu in read(rows)) == "NVIDIA A40"
