@@ -15,7 +15,7 @@ from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.slurm.commands import open_local_commands
-from launcher.slurm.submit import render_batch_script, submit_job
+from launcher.slurm.submit import list_output_dirs, render_batch_script, submit_job
 from launcher.terminal.output import echo_lines
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -76,7 +76,11 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
         text, job = _submit_there(found, words, ways, options)
     else:
         text = _text(found, (sys.executable,), words, str(Path.cwd()))
-        job = "" if options.dry_run else submit_job(open_local_commands(), text)
+        job = (
+            ""
+            if options.dry_run
+            else submit_job(open_local_commands(), text, directories=list_output_dirs(found.slurm))
+        )
     answer = Answer("gpulaunch.submit/1", as_json=options.as_json)
     if not job and not options.as_json:
         echo_lines(text.removesuffix("\n").split("\n"))
@@ -117,4 +121,5 @@ def _submit_there(
         spec, found.job, SyncHosts(entries, ways.open, ways.width), answer.say, logs=options.logs
     )
     with ways.open(entries[0]) as connection:
-        return text, submit_job(connection, text, workdir=target)
+        directories = () if found.slurm is None else list_output_dirs(found.slurm)
+        return text, submit_job(connection, text, workdir=target, directories=directories)

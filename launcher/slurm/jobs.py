@@ -75,11 +75,9 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         why = f" ({reason})" if (reason := _shown(_REASON, job, environ)) not in ("", "None") else ""
         fix = f"`squeue -j {job} --start` says when it may start; `gpulaunch stop {job}` cancels it"
         raise BadInput(f"Slurm job {job} waits: it is PENDING{why}", fix)
-    fix = (
-        "`squeue -u $USER` lists your jobs; gpulaunch-runs, where it was submitted, has the logs of its runs"
-    )
+    fix = "`squeue -u $USER` lists your jobs; where it was submitted, gpulaunch report last shows its run"
     if state and (path := _shown(_OUTPUT, job, environ)):
-        fix = f"its output is in {path}; gpulaunch-runs, where it was submitted, has the logs of its runs"
+        fix = f"its output is in {path}; where it was submitted, gpulaunch report last shows its run"
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
 
 

@@ -1,8 +1,9 @@
 """The text of a batch job, and how Slurm gets it, locally or on a login node."""
 
+import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import SlurmError
@@ -10,6 +11,7 @@ from launcher.slurm.commands import run_slurm
 from launcher.transports.base import Connection
 
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
+_MAKE_DIRECTORIES = 'cd "$1" && shift && mkdir -p -- "$@"'
 _FIXES = (
     ("invalid partition", "`sinfo -o %P` lists the partitions; set `partition` of slurm:"),
     (
@@ -27,11 +29,17 @@ OUTPUT = "slurm-%j.out"
 _JOB_ID = re.compile(r"(?P<job>\d+)(?:;[\w.-]+)?")
 
 
-def submit_job(connection: Connection, text: str, *, workdir: str = "") -> str:
+def submit_job(
+    connection: Connection, text: str, *, workdir: str = "", directories: Sequence[str] = ()
+) -> str:
     """Submit a batch script; return the job's id. Raises SlurmError and BadInput.
 
-    `workdir` is where the job is submitted from on a login node, relative to the home on it.
+    `workdir` is where the job is submitted from on a login node, relative to the home on it. `directories`
+    are made first: a job whose output has no place ends at once, without a word (slurmd does not make them).
     """
+    if directories:
+        place = workdir.removeprefix("~/") or "."
+        run_slurm(connection, ("sh", "-c", _MAKE_DIRECTORIES, "sh", place, *directories))
     argv: tuple[str, ...] = ("sbatch", "--parsable")
     if workdir:
         argv = ("sh", "-c", _IN_DIRECTORY, "sh", workdir.removeprefix("~/"), *argv)
@@ -45,6 +53,14 @@ def submit_job(connection: Connection, text: str, *, workdir: str = "") -> str:
     if not job:
         raise SlurmError(f"sbatch printed no job id, but: {shlex.quote(output.strip()[:80])}", "")
     return job
+
+
+def list_output_dirs(spec: SlurmSpec) -> tuple[str, ...]:
+    """Return the directories, as sbatch reads them, that Slurm's own logs of the job go to."""
+    base = spec.sbatch.get("chdir", "")
+    files = (spec.sbatch[option] for option in ("output", "error") if option in spec.sbatch)
+    found = (posixpath.dirname(posixpath.join(base, file)) for file in files)
+    return tuple(dict.fromkeys(each for each in found if each and "%" not in each))
 
 
 def render_batch_script(name: str, spec: SlurmSpec, command: Iterable[str], *, workdir: str) -> str:

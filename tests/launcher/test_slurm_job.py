@@ -15,7 +15,7 @@ from launcher.errors import BadInput, ConfigError, SlurmError
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.slurm.jobs import Allocation, read_allocation
 from launcher.slurm.requeue import read_began, read_resource_options
-from launcher.slurm.submit import read_job_id, render_batch_script
+from launcher.slurm.submit import list_output_dirs, read_job_id, render_batch_script, submit_job
 
 FULL = """\
 script: train.py
@@ -185,3 +185,37 @@ def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, f
 def test_a_shell_that_belongs_to_no_job_is_described_as_it_is(environ: dict[str, str], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(f"this is not a job of Slurm: SLURM_JOB_ID is {said}")):
         read_allocation(environ)
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "directories"),
+    [
+        ({}, ()),
+        ({"output": "%j.out"}, ()),
+        ({"output": "logs/%j.out", "error": "logs/%j.err"}, ("logs",)),
+        ({"output": "logs/%x/%j.out", "error": "/var/x/e"}, ("/var/x",)),
+        ({"output": "logs/o", "chdir": "/scratch/me"}, ("/scratch/me/logs",)),
+    ],
+)
+def test_the_directories_of_a_job_s_output_are_those_that_sbatch_means(
+    sbatch: dict[str, str], directories: tuple[str, ...]
+) -> None:
+    assert list_output_dirs(SlurmSpec(sbatch=sbatch)) == directories
+
+
+def test_the_directory_of_its_output_is_made_before_a_job_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "bin" / "sbatch"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\ntest -d 'my logs/a' && echo 17\n")
+    tool.chmod(0o755)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    connection = open_local_commands({"PATH": f"{tool.parent}:/usr/bin:/bin"})
+    assert submit_job(connection, "#!/bin/sh\n", workdir="~/work", directories=("my logs/a",)) == "17"
+    assert (tmp_path / "work/my logs/a").is_dir()
+    tool.write_text("#!/bin/sh\necho 18\n")
+    (tmp_path / "taken").touch()
+    with pytest.raises(SlurmError, match="taken"):
+        submit_job(connection, "", directories=("taken/logs",))
