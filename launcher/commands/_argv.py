@@ -24,31 +24,19 @@ _GPUS = (
     " on CPUs --gpus none --set processes_per_host=N"
 )
 OTHER_LAUNCHERS = {
-    "--num_processes": _GPUS,
-    "--num-processes": _GPUS,
-    "--nproc_per_node": _GPUS,
-    "--nproc-per-node": _GPUS,
-    "--num_gpus": _GPUS,
-    "--gpu_ids": "--gpus 0,1: these GPUs of each host",
-    "--gpu-ids": "--gpus 0,1: these GPUs of each host",
-    "--num_machines": _HOSTS,
-    "--machine_rank": _HOSTS,
-    "--main_process_ip": _HOSTS,
-    "--nnodes": _HOSTS,
-    "--node_rank": _HOSTS,
-    "--node-rank": _HOSTS,
-    "--master_addr": _HOSTS,
-    "--master-addr": _HOSTS,
-    "--hostfile": _HOSTS,
-    "--main_process_port": "--port N",
-    "--master_port": "--port N",
-    "--master-port": "--port N",
+    **dict.fromkeys(("--num_processes", "--num-processes", "--num_gpus"), _GPUS),
+    **dict.fromkeys(("--nproc_per_node", "--nproc-per-node"), _GPUS),
+    **dict.fromkeys(("--gpu_ids", "--gpu-ids"), "--gpus 0,1: these GPUs of each host"),
+    **dict.fromkeys(
+        ("--num_machines", "--machine_rank", "--main_process_ip", "--nnodes", "--hostfile"), _HOSTS
+    ),
+    **dict.fromkeys(("--node_rank", "--node-rank", "--master_addr", "--master-addr"), _HOSTS),
+    **dict.fromkeys(("--main_process_port", "--master_port", "--master-port"), "--port N"),
     "--mixed_precision": "--precision WHICH (by default decided from the GPUs and the script)",
     "--multi_gpu": "leave it out: gpulaunch sets it for several ranks",
     "--config_file": "leave it out: accelerate's config file is generated for each launch",
     "--cpu": "--gpus none",
-    "--module": "write module: NAME in a run config",
-    "-m": "write module: NAME in a run config",
+    **dict.fromkeys(("--module", "-m"), "write module: NAME in a run config"),
 }
 """Options of `accelerate launch`, `torchrun` and `deepspeed`, and the options of gpulaunch that say the
 same.

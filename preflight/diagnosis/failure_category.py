@@ -59,87 +59,43 @@ PERMANENT: tuple[FailureCategoryName, ...] = tuple(
 """What can only fail again, unless the user says otherwise."""
 
 # By class of failure (the slug of a signature); a code has a row where it differs from its class.
+_OF_CLASSES: dict[FailureCategoryName, tuple[str, ...]] = {
+    "network": ("nccl-network", "nccl-system-error", "nccl-timeout-watchdog", "rendezvous-timeout"),
+    "host": ("host-hardware",),
+    "gpu": ("gpu-lost", "nccl-cuda-error"),
+    "storage": ("storage",),
+    "external": ("port-in-use", "preempted", "sighup", "terminated"),
+    "oom": ("cuda-oom", "host-oom-killed"),
+    "script": (
+        *("user-exception", "bad-data", "collective-unsupported", "process-group", "collective-mismatch"),
+        *("cuda-reinit-in-fork", "ddp-unused-parameters", "deprecated-tokenizer-arg", "device-map-auto"),
+        *("device-mismatch", "device-side-assert", "invalid-device-ordinal", "nccl-duplicate-gpu"),
+    ),
+    "precision": (
+        *("bf16-scaler", "bf16-unsupported", "dtype-mismatch", "flash-attn-unsupported", "fp16-unscale"),
+        *("fp8-unsupported", "nan-loss", "no-gradient", "precision-conflict", "scaler-misuse"),
+        "tf32-unsupported",
+    ),
+    "crash": (
+        *("cuda-library", "illegal-instruction", "illegal-memory-access", "kernel-resources", "segfault"),
+        "sigabrt",
+    ),
+    "environment": (
+        *("bad-checkpoint", "broken-interpreter", "container-launch", "device-busy", "disk-full"),
+        *("driver-mismatch", "hf-hub-auth", "experiment-tracker", "inductor-compile", "missing-file"),
+        *("missing-module", "nccl-p2p-unsupported", "nccl-version", "no-kernel-image", "package-conflict"),
+        *("shm", "scheduler-launch", "ssh-access", "time-limit", "too-many-open-files"),
+        "unknown-architecture",
+    ),
+    "unknown": ("unknown",),
+}
 _OF: dict[str, FailureCategoryName] = {
+    **{slug: name for name, slugs in _OF_CLASSES.items() for slug in slugs},
     # one row of a class that is otherwise of another nature
     "S66": "environment",  # no usable interface, closed ports
     "S116": "external",  # processes of another launch
     "S70": "external",  # SIGKILL by another process; `certain` only when the kernel says that memory was why
     "S94": "environment",  # no permission
-    # the network, the other ranks
-    "nccl-network": "network",
-    "nccl-system-error": "network",
-    "nccl-timeout-watchdog": "network",
-    "rendezvous-timeout": "network",
-    # hardware
-    "host-hardware": "host",
-    "gpu-lost": "gpu",
-    "nccl-cuda-error": "gpu",
-    "storage": "storage",
-    # from outside
-    "port-in-use": "external",
-    "preempted": "external",
-    "sighup": "external",
-    "terminated": "external",
-    # memory
-    "cuda-oom": "oom",
-    "host-oom-killed": "oom",
-    # the script
-    "user-exception": "script",
-    "bad-data": "script",
-    "collective-unsupported": "script",
-    "process-group": "script",
-    "collective-mismatch": "script",
-    "cuda-reinit-in-fork": "script",
-    "ddp-unused-parameters": "script",
-    "deprecated-tokenizer-arg": "script",
-    "device-map-auto": "script",
-    "device-mismatch": "script",
-    "device-side-assert": "script",
-    "invalid-device-ordinal": "script",
-    "nccl-duplicate-gpu": "script",
-    # numbers
-    "bf16-scaler": "precision",
-    "bf16-unsupported": "precision",
-    "dtype-mismatch": "precision",
-    "flash-attn-unsupported": "precision",
-    "fp16-unscale": "precision",
-    "fp8-unsupported": "precision",
-    "nan-loss": "precision",
-    "no-gradient": "precision",
-    "precision-conflict": "precision",
-    "scaler-misuse": "precision",
-    "tf32-unsupported": "precision",
-    # native code
-    "cuda-library": "crash",
-    "illegal-instruction": "crash",
-    "illegal-memory-access": "crash",
-    "kernel-resources": "crash",
-    "segfault": "crash",
-    "sigabrt": "crash",
-    # what a person must provide
-    "bad-checkpoint": "environment",
-    "broken-interpreter": "environment",
-    "container-launch": "environment",
-    "device-busy": "environment",
-    "disk-full": "environment",
-    "driver-mismatch": "environment",
-    "hf-hub-auth": "environment",
-    "experiment-tracker": "environment",
-    "inductor-compile": "environment",
-    "missing-file": "environment",
-    "missing-module": "environment",
-    "nccl-p2p-unsupported": "environment",
-    "nccl-version": "environment",
-    "no-kernel-image": "environment",
-    "package-conflict": "environment",
-    "shm": "environment",
-    "scheduler-launch": "environment",
-    "ssh-access": "environment",
-    "time-limit": "environment",
-    "too-many-open-files": "environment",
-    "unknown-architecture": "environment",
-    # another process's words about the failed one
-    "unknown": "unknown",
 }
 
 
