@@ -157,14 +157,22 @@ def claim_name(gpu: str) -> str:
 def claim_paths(directory: str, gpu: str) -> list[str]:
     """Return the files that claim a GPU, live or not; at most MAX_FILES per owner, the newest ones."""
     start = claim_name(gpu)
-    found: dict[int, list[tuple[float, str]]] = {}
+    owners = files_by_owner(directory, lambda name: name.startswith(start), lambda status: status.st_mtime)
+    return [path for files in owners for path in files[: -MAX_FILES - 1 : -1]]
+
+
+def files_by_owner(
+    directory: str, accepts: Callable[[str], object], order: Callable[[os.stat_result], Any]
+) -> list[list[str]]:
+    """Return the files with such names, those of each owner for themselves and in this order."""
+    found: dict[int, list[tuple[Any, str]]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.startswith(start):
+            if accepts(entry.name):
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
-                    found.setdefault(status.st_uid, []).append((status.st_mtime, entry.path))
-    return [path for files in found.values() for _, path in sorted(files, reverse=True)[:MAX_FILES]]
+                    found.setdefault(status.st_uid, []).append((order(status), entry.path))
+    return [[path for _, path in sorted(files)] for files in found.values()]
 
 
 def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
@@ -201,17 +209,21 @@ def read_foreign(path: str, judge: Callable[[int, os.stat_result], T | None]) ->
         os.close(fd)
 
 
+def read_object(data: bytes, most: int) -> dict[str, Any]:
+    """Return the JSON object that a short file of any user holds, empty where it holds none."""
+    try:
+        said = json.loads(data) if len(data) <= most else None
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
 def parse_claim(data: bytes) -> dict[str, Any]:
     """Return the content of a claim, empty if it is malformed.
 
     The pid is 0 if it belongs to another PID namespace.
     """
-    try:
-        said = json.loads(data) if len(data) <= MAX_BYTES else None
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(said, dict):
-        return {}
+    said = read_object(data, MAX_BYTES)
     pid, since = said.get("pid"), said.get("since")
     if not all(isinstance(said.get(name), str) for name in ("gpu", "boot_id", "pid_namespace")):
         return {}

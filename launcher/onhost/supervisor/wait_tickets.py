@@ -7,14 +7,21 @@ The order is that of the files' change times (st_ctime), which only the kernel s
 itself can move it nowhere. A ticket is therefore never changed once others can read it.
 """
 
-import contextlib
-import json
 import os
 import re
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .gpu_claims import CLAIMS_DIR, FRESH_S, is_locked, make_locked, read_foreign, user_name
+from .gpu_claims import (
+    CLAIMS_DIR,
+    FRESH_S,
+    files_by_owner,
+    is_locked,
+    make_locked,
+    read_foreign,
+    read_object,
+    user_name,
+)
 from .processes import boot_id
 
 TICKET = re.compile(r"gpulaunch-wait-[0-9a-f]{12}")
@@ -72,19 +79,12 @@ def want_the_same(one: Ticket, other: Ticket) -> bool:
 
 def live_tickets(directory: str) -> list[Ticket]:
     """Return the tickets that count, in the order of the queue; remove dead ones of this user."""
-    by_owner: dict[int, list[tuple[tuple[int, int], str]]] = {}
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if TICKET.fullmatch(entry.name):
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    by_owner.setdefault(status.st_uid, []).append(
-                        ((status.st_ctime_ns, status.st_ino), entry.path)
-                    )
     tickets: list[Ticket] = []
-    for files in by_owner.values():
+    for files in files_by_owner(
+        directory, TICKET.fullmatch, lambda status: (status.st_ctime_ns, status.st_ino)
+    ):
         live = 0
-        for _, path in sorted(files):
+        for path in files:
             ticket = read_ticket(path) if live < MAX_TICKETS else None
             if ticket is not None:
                 live += 1
@@ -108,14 +108,13 @@ def read_ticket(path: str) -> Ticket | None:
 
 def parse_ticket(data: bytes) -> tuple[str, frozenset[str] | None]:
     """Return (name of the run, GPUs) as a ticket says; ("", None) where it is malformed."""
-    try:
-        said: Any = json.loads(data) if len(data) <= MAX_BYTES else None
-    except (ValueError, RecursionError):
-        return "", None
-    if not isinstance(said, dict) or not isinstance(said.get("gpus"), list):
-        return "", None
-    name, gpus = said.get("name"), said["gpus"]
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name):
+    said = read_object(data, MAX_BYTES)
+    name, gpus = said.get("name"), said.get("gpus")
+    if (
+        not isinstance(gpus, list)
+        or not isinstance(name, str)
+        or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name)
+    ):
         return "", None
     if not gpus or len(gpus) > MAX_GPUS or not all(isinstance(gpu, str) for gpu in gpus):
         return name, None

@@ -205,8 +205,7 @@ def member(it: "Interpreter", owner: Class, key: Value, node: ast.AST) -> Value:
     )
 
 
-def _of_unknown(it: "Interpreter", owner: Unknown | RankValue, name: str, node: ast.AST) -> Value:
-    del it, name, node
+def _of_unknown(_it: "Interpreter", owner: Unknown | RankValue, _name: str, _node: ast.AST) -> Value:
     return OF_RANK if is_by_rank(owner) else UNKNOWN
 
 
