@@ -264,3 +264,9 @@ def test_a_cut_row_of_a_library_keeps_the_column_of_row_numbers_out() -> None:
     rows = ",index,name,memory.used [MiB]\n0,0,NVIDIA A40,5 MiB\n1,1,NVIDIA A4"
     assert [gpu.index for gpu in read(rows)] == [0, 1]
     assert next(gpu.name for gpu in read(rows)) == "NVIDIA A40"
+
+
+def test_a_list_whose_instances_of_mig_have_no_profile_is_one_of_mig() -> None:
+    uuid = "b8ea3855-276c-c9cb-b366-c6fa655957c5"
+    text = f"GPU 0: A100 (UUID: GPU-{uuid})\n  MIG Device 0: (UUID: MIG-GPU-{uuid}/1/0)\n"
+    assert [gpu.mig_enabled for gpu in read(text)] == [True]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from launcher.engines.command_line.records import Task
 
 TARGET = re.compile(
-    r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=\n]*)\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)", re.MULTILINE
+    r"^(?P<name>[\w./%-]+)[ \t]*:(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n(?=(?:[ \t]*(?:#[^\n]*)?\n)*\t)",
+    re.MULTILINE,
 )
 _BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)

@@ -44,6 +44,7 @@ _FENCE = re.compile(
 )
 _QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
+_SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({_LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 _INVISIBLE = {
     **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
@@ -94,7 +95,7 @@ def commands_text(text: str) -> str:
     document = _document(text)
     text = recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
-    code = _CODE.fullmatch(text) or _QUOTES.fullmatch(text)
+    code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
     root = _ROOT_PROMPT.match(text)
     typed = text[root.end() :] if root is not None else ""
