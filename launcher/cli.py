@@ -144,7 +144,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             from launcher.commands._usage_errors import unknown_command  # noqa: PLC0415 - only for a mistake
 
-            raise unknown_command(name, COMMANDS, ctx)
+            raise unknown_command(name, COMMANDS, ctx, args[1:])
         found = super().resolve_command(ctx, args)
         if (
             found[1] is not None

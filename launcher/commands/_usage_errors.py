@@ -1,10 +1,11 @@
 """A wrong command line, as click finds it, in the words of all other errors: observed, expected, fix."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
+from launcher.errors import GpulaunchError
 from launcher.text import one_line
 
 _VALUE = r"(?s)'?(.*?)'? is not (?:a valid|in the range|one of)"
@@ -54,13 +55,32 @@ class WrongUsage(click.UsageError):
         return f"{self.message}; {self.fix}"
 
 
-def unknown_command(name: str, commands: Iterable[str], ctx: click.Context) -> WrongUsage:
+def unknown_command(
+    name: str, commands: Iterable[str], ctx: click.Context, words: Sequence[str] = ()
+) -> WrongUsage:
     """Return the error for a command that gpulaunch has not; it names the one that was meant."""
+    message = f'gpulaunch has no command "{one_line(name, _SHOWN)}"'
+    if name == "ssh" and words and (line := _login_line(words[0])):
+        return WrongUsage(message, line, ctx)
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, commands, n=1)), "")
     fix = f"did you mean {meant}?" if meant else f"{ctx.command_path} --help"
-    return WrongUsage(f'gpulaunch has no command "{one_line(name, _SHOWN)}"', fix, ctx)
+    return WrongUsage(message, fix, ctx)
+
+
+def _login_line(host: str) -> str:
+    """Return the ssh command that logs in to a host of hosts.yaml, "" for a word that names none."""
+    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - only for a mistake
+    from launcher.transports.ssh.endpoint import build_endpoint  # noqa: PLC0415 - as above
+    from launcher.transports.ssh.ssh_command import ssh_line  # noqa: PLC0415 - as above
+
+    try:
+        inventory = load_inventory(None)
+        endpoint = build_endpoint(inventory.lookup(host), inventory)
+    except GpulaunchError:
+        return ""
+    return ssh_line(endpoint.ssh_words, ()) if endpoint.transport == "ssh" else ""
 
 
 def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Context) -> None:

@@ -212,6 +212,7 @@ def test_conda_run_names_an_environment() -> None:
         ("fabric run --accelerator tpu a.py", "is tpu", "cuda"),
         ("srun -w 'a[1-' python a.py", "takes names of hosts", "a,b"),
         ("srun -w n[1-999999] python a.py", "takes names of hosts", "a,b"),
+        ("torchrun --master_port abc a.py", "takes a whole number", "write --master_port 29500"),
         (f"torchrun --nnodes {'9' * 5000} a.py", "takes a whole number", "leave it out"),
         ("deepspeed --include a:\u00b2 a.py", "takes HOST or HOST:GPU", "a:0,1@b:0"),
         ("torchrun --nprocs 4 a.py", "torchrun has no option --nprocs", "did you mean --nproc"),

@@ -34,7 +34,10 @@ CASES = {
     "no jump host": (HostEntry("titan", jump=("none",)), "ssh -o ProxyJump=none titan true"),
     "a jump host by IPv6": (HostEntry("n1", "::1", jump=("ada@[::2]:5",)), "ssh -J 'ada@[::2]:5' ::1 true"),
 }
-CONFIG = "Host titan\n  HostName 198.51.100.4\n  User bob\n  IdentityFile /titan\n  ProxyJump gate\n"
+CONFIG = (
+    "Host *\n  HashKnownHosts yes\n  SendEnv LANG\nHost titan\n"
+    "  HostName 198.51.100.4\n  User bob\n  IdentityFile /titan\n  ProxyJump gate\n"
+)
 
 
 def endpoint(tmp_path: Path, entry: HostEntry, key: str = "") -> Endpoint:

@@ -76,7 +76,10 @@ from launcher.cli import execute
         ("fetch --to /dev/null", "--to /dev/null: not a directory", "name a directory that you can write to"),
         ("preflight --json --jsonl a", "--json and --jsonl are two forms", "give one of the two"),
         ("lint /", "SCRIPT: / is a directory", "name a file"),
-        ("ssh titan", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
+        ("ssh", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
+        ("ssh a/b", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
+        ("ssh localhost", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
+        ("ssh ada@titan:2222", 'gpulaunch has no command "ssh"', "ssh -p 2222 ada@titan"),
         ("run  x", "nothing to run", "gpulaunch run train.py"),
         ("ps \x1b[2J", None, None),
     ],
@@ -91,6 +94,15 @@ def test_a_wrong_command_line_is_two_lines(
     if message is not None and fix is not None:
         assert lines[0].startswith(f"error: {message}")
         assert lines[1].startswith(f"  fix: {fix}")
+
+
+def test_ssh_is_answered_with_the_command_that_reaches_the_host_of_hosts_yaml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text("hosts: {box: {address: 192.0.2.7, port: 41022, user: root}}\n")
+    assert execute(["ssh", "box"]) == 2
+    assert "fix: ssh -p 41022 root@192.0.2.7\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

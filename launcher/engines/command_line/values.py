@@ -23,7 +23,8 @@ def whole(name: str, text: str) -> int:
     """Return an int of at least 0."""
     if not re.fullmatch(r"[+]?[0-9]{1,12}", text.strip()):
         raise CommandRefused(
-            f"{name} is {text!r}, and takes a whole number", f"write {name} 4, or leave it out"
+            f"{name} is {text!r}, and takes a whole number",
+            f"write {name} {29500 if name.endswith('port') else 4}, or leave it out",
         )
     return int(text)
 

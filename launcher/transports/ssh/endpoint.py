@@ -32,6 +32,11 @@ _STRICT: dict[str, NewHostKeys] = {
     "accept-new": "accept",
     **dict.fromkeys(("no", "false", "off"), "unchecked"),
 }
+_OF_ONE_HOST = frozenset({
+    "hostname", "port", "user", "identityfile", "certificatefile", "identityagent", "identitiesonly",
+    "proxyjump", "proxycommand", "userknownhostsfile", "hostkeyalias",
+})  # fmt: skip
+"""Keywords by which a name is another host, or is reached otherwise, than its address."""
 _Values: TypeAlias = dict[str, list[ConfigLine]]
 
 
@@ -138,7 +143,9 @@ def _endpoint(
         hash_known_hosts=_text(values, "hashknownhosts").lower() in ("yes", "true"),
         host_key_alias=tokens.in_text(tokens.key_alias),
         connect_timeout_s=_connect_timeout_s(values),
-        ssh_words=ssh_words(entry, key, hops if entry.jump else (), in_config=bool(values)),
+        ssh_words=ssh_words(
+            entry, key, hops if entry.jump else (), in_config=not _OF_ONE_HOST.isdisjoint(values)
+        ),
     )
 
 

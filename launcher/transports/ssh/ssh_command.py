@@ -35,7 +35,7 @@ def ssh_line(words: Iterable[str], argv: Iterable[str]) -> str:
     argv = tuple(argv)
     command = " ".join(map(quote_path, argv))
     plain = all(quote_path(word) == word for word in argv)
-    return f"ssh {' '.join(map(quote_path, words))} {command if plain else shlex.quote(command)}"
+    return f"ssh {' '.join(map(quote_path, words))} {command if plain else shlex.quote(command)}".rstrip()
 
 
 def ssh_copy_id(endpoint: Endpoint) -> str:
