@@ -38,8 +38,7 @@ class SignalCounter:
         """Take the one that has waited longest; return its name, "" when none is waiting."""
         if not self._noted:
             return ""
-        number = self._noted.pop(0)
-        return _NAMES.get(number) or signal.Signals(number).name
+        return _signal_name(self._noted.pop(0))
 
 
 @contextmanager
@@ -55,6 +54,26 @@ def capture_signals() -> Iterator[SignalCounter]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def raise_stop_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGUSR1 raise KeyboardInterrupt with their name, as Ctrl-C does without it."""
+    before = {number: signal.signal(number, _raise_stop) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _raise_stop(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise KeyboardInterrupt(_signal_name(number))
+
+
+def _signal_name(number: int) -> str:
+    return _NAMES.get(number) or signal.Signals(number).name
 
 
 def drop_terminal() -> None:

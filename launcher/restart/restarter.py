@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import TracebackType
 
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
@@ -17,6 +18,7 @@ from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.host_checks.evaluation import PreflightResult, read_remote_script
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
+from launcher.launch.signals import CTRL_C, raise_stop_signals
 from launcher.report.outcome import encode_outcome
 from launcher.report.restarts import encode_restart
 from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
@@ -56,7 +58,7 @@ def run_with_restarts(prepared: CheckedLaunch, screen: Screen, means: RestartCon
     """Launch and follow to the end, again and again as `restart:` says; return the last outcome."""
     # A run on GPUs does not continue as one on CPUs.
     job = replace(prepared.launch.job, gpus=prepared.result.job.gpus)
-    with RestartLoop(replace(prepared.launch, job=job), screen, means) as loop:
+    with raise_stop_signals(), RestartLoop(replace(prepared.launch, job=job), screen, means) as loop:
         loop.note_facts(prepared.result.facts)
         return loop.run(prepared)
 
@@ -92,6 +94,13 @@ class RestartLoop(Closing):
         self._hold: Hold | None = None
         self._held = ""  # the run that it was asked for
         self.may_try_later = False  # only its hosts are why no further start has followed
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._hold is not None and isinstance(error, KeyboardInterrupt):
+            self._hold.end(f"stopped by {_stop_name(error)}")  # or its host would start it again
+        super().__exit__(kind, error, trace)
 
     def close(self) -> None:
         """Give back the right to start the run again: what was not decided, its host or a client decides."""
@@ -142,10 +151,10 @@ class RestartLoop(Closing):
             if other is not None:
                 return other
             following = self.follow_up(outcome)
-        except KeyboardInterrupt:
-            why = "Ctrl-C before the next start"
+        except KeyboardInterrupt as stop:
+            why = f"{_stop_name(stop)} before the next start"
             stopped = replace(outcome, verdict="interrupted", exit_code=ExitCode.INTERRUPTED, why=why)
-            return self.end(stopped, NoRestart("stopped by Ctrl-C"))
+            return self.end(stopped, NoRestart(f"stopped by {_stop_name(stop)}"))
         return self.end(outcome, following) if isinstance(following, NoRestart) else following
 
     def _resume(self, outcome: Outcome) -> Outcome | None:
@@ -364,6 +373,10 @@ class RestartLoop(Closing):
         if checkpoint is None:
             return "there is no checkpoint of this run yet: it starts from step 0"
         return f"resuming from {checkpoint.path}"
+
+
+def _stop_name(stop: BaseException) -> str:
+    return str(stop) or CTRL_C
 
 
 def start_record(

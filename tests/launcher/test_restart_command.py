@@ -115,13 +115,14 @@ def read_until(process: "subprocess.Popen[str]", words: str) -> str:
     return next((line for line in process.stdout if words in line), f"never said: {words}")
 
 
-def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_stop_in_the_pause_leaves_it_ended(tmp_path: Path, number: int, name: str) -> None:
     user = torchless(User(tmp_path / "home"))
     user.write("import os; os.kill(os.getpid(), 9)", {"gpus": "none", "restart": {"backoff_s": 200}})
     with begun(user) as process:
         said = read_until(process, "restart 1 of 3 in 200 s")
-        process.send_signal(signal.SIGINT)
-        ended = read_until(process, "not started again: stopped by Ctrl-C")
+        process.send_signal(number)
+        ended = read_until(process, f"not started again: stopped by {name}")
         assert process.wait(30) == 130, said + ended
     (outcome,) = (user.home / "gpulaunch-runs").glob("*/outcome.json")
     document = json.loads(outcome.read_text())
@@ -129,6 +130,8 @@ def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
         "interrupted",
         "external",
     )
+    (following,) = (user.home / "state").glob("gpulaunch/runs/*/*/next.json")
+    assert json.loads(following.read_text())["state"] == "ended"  # so that its host starts nothing either
 
 
 def test_a_run_that_finds_no_host_waits_for_the_next_pause(tmp_path: Path) -> None:
