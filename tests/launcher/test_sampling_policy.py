@@ -58,6 +58,18 @@ def test_long_steps_are_all_looked_at(clock: Clock) -> None:
     assert all(train(SamplingPolicy(every_step=False), clock, 600.0, step_s=1.0, look_s=0.0002))
 
 
+@pytest.mark.parametrize(("step_s", "short"), [(0.01, True), (1.0, False)])
+def test_steps_are_short_by_themselves_however_long_the_start_took(
+    clock: Clock,
+    step_s: float,
+    short: bool,  # noqa: FBT001
+) -> None:
+    policy = SamplingPolicy(every_step=False)
+    clock.now += 600.0  # imports, weights, compilation
+    train(policy, clock, 20.0, step_s, look_s=0.01)
+    assert policy.are_short == short
+
+
 def test_a_look_that_costs_more_than_its_share_is_taken_after_a_while_all_the_same(clock: Clock) -> None:
     policy = SamplingPolicy(every_step=False)
     train(policy, clock, 60.0, step_s=0.01, look_s=0.5)

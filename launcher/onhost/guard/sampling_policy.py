@@ -54,7 +54,7 @@ class SamplingPolicy:
         self._every_step = every_step
         self._chosen = False
         self._steps = 0
-        self._started = self._looked_at = time.perf_counter()
+        self._started = self._stepped = self._looked_at = time.perf_counter()  # stepped: the first few
         self._spent_s = self._last_s = self._now_s = 0.0
 
     def start_step(self, step: int, last_sample: int, budget: TimeBudget) -> bool:
@@ -72,13 +72,13 @@ class SamplingPolicy:
         now = time.perf_counter()
         self._steps += 1
         if self._steps <= FIRST_LOOKS:  # of any optimizer; what they take once is not counted
-            self._now_s, self._looked_at = 0.0, now
+            self._now_s, self._looked_at, self._stepped = 0.0, now, now
             return
         if not self.quiet:
             self._last_s, self._now_s = self._now_s, 0.0
             self._spent_s += self._last_s
             self._looked_at = now
-            self.are_short = now - self._started < SHORT_STEP_S * self._steps
+            self.are_short = now - self._stepped < SHORT_STEP_S * (self._steps - FIRST_LOOKS)
         if self._every_step or self.suspicious:
             self.quiet = False
             return

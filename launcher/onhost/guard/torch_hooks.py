@@ -18,7 +18,6 @@ from .training_state import TrainingState
 def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Callable[[Any], None]) -> None:
     """Call the guard before and after every step of every optimizer."""
     optim = sys.modules["torch.optim.optimizer"]  # the attribute of that name is gone
-    unseen = getattr(torch, "_disable_dynamo", lambda function: function)  # hooks are not part of a graph
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # no bound methods: torch sets attributes
         before(optimizer, args, kwargs)
@@ -26,8 +25,32 @@ def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Calla
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         after(optimizer)
 
-    optim.register_optimizer_step_pre_hook(unseen(pre_hook))
-    optim.register_optimizer_step_post_hook(unseen(post_hook))
+    optim.register_optimizer_step_pre_hook(_hidden_from_compiler(torch, pre_hook))
+    optim.register_optimizer_step_post_hook(_hidden_from_compiler(torch, post_hook))
+
+
+def _hidden_from_compiler(torch: Any, function: Callable[..., None]) -> Callable[..., None]:
+    """Return a hook that stays out of graphs.
+
+    Hiding it takes longer than the guard does in most steps: it is hidden only where a compiler is at work.
+    """
+    hide = getattr(torch, "_disable_dynamo", None)
+    if hide is None:
+        return function
+    hidden: Callable[..., None] = hide(function)
+    frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)  # noqa: SLF001
+    compiler = getattr(frames, "get_eval_frame_callback", None)  # torch/csrc/dynamo/eval_frame.c
+    is_traced = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", None)
+    if compiler is None or is_traced is None:
+        return hidden
+
+    def hook(*args: Any) -> None:
+        if is_traced() or compiler() is not None:  # a tracer knows the first, and never sees the second
+            hidden(*args)
+        else:
+            function(*args)
+
+    return hook
 
 
 def hook_scalers(
