@@ -9,10 +9,10 @@ from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.own_exceptions import (
     LAUNCHER_ERRORS,
+    cut_reports,
     is_known,
     row_of_type,
     user_exceptions,
-    wrapped_type,
 )
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.shown_text import is_shown_text
@@ -116,9 +116,8 @@ def _messages(
         if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
-    shown += [
-        hit for each in raised for hit in (*_of_last_error(each, course.lines), *_of_wrapped(each, raised))
-    ]
+    shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
+    shown += _of_wrapped(raised)
     if shown or raised:
         return shown
     last = _cut_raise(course.lines)
@@ -149,11 +148,10 @@ def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[Signa
     return [SignatureHit(row, line) for line in (*own[:1], raised.line)]
 
 
-def _of_wrapped(raised: ParsedException, others: Sequence[ParsedException]) -> list[SignatureHit]:
-    """Return the hit of an exception in another process of which the log shows the type alone."""
-    name = wrapped_type(raised, others)
-    row = row_of_type(name) if name else None
-    return [SignatureHit(replace(row, broad=True), raised.line)] if row is not None else []
+def _of_wrapped(raised: Sequence[ParsedException]) -> list[SignatureHit]:
+    """Return the hits of exceptions in other processes of which the log shows the type alone."""
+    rows = [(each, row_of_type(name)) for each, name in cut_reports(raised)]
+    return [SignatureHit(replace(row, broad=True), each.line) for each, row in rows if row is not None]
 
 
 def _not_overtaken(

@@ -45,6 +45,10 @@ def diagnose_logs(logs: Sequence[Log], context: Context | None = None) -> Diagno
 
 def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Diagnosis:
     """Say what killed a run from lines that were read already."""
+    return _diagnose(lines, context, beside_earlier=True)
+
+
+def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
     lines = without_ignored(lines)
     calm = without_outlived(lines)
     if calm is not lines and not RunProgress(calm).failing:  # else a thread may be why the others failed
@@ -58,7 +62,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:
         causes = apply_context(causes, context)
-    if causes and course.start:
+    if causes and course.start and beside_earlier:
         causes = _beside_earlier(causes, lines[: course.start])
     if not causes and (said := _as_logged(lines)) is not lines:
         return diagnose_lines(said, context)
@@ -76,7 +80,7 @@ def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple
 
     It comes last, but first where the last run only lost a process: what it says is more than nothing.
     """
-    before = diagnose_lines(earlier).causes[:1]
+    before = _diagnose(earlier, None, beside_earlier=False).causes[:1]
     if not before or before[0].slug in {cause.slug for cause in causes}:
         return causes
     row, rows = signature(before[0].code), [signature(cause.code) for cause in causes]

@@ -1,7 +1,7 @@
 """Exceptions that no row's wording names: by where they were raised, or as the user's own. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
@@ -34,9 +34,8 @@ def user_exceptions(
     found: dict[str, Candidate] = {}
     raised = [each for chain in chains for each in chain]
     died = any(hit.row.code == _DIED and not _TYPE_IN_WRAPPER.search(hit.line.text) for hit in hits)
-    for each in raised:
-        name = wrapped_type(each, raised)
-        if name and not died and row_of_type(name) is None:
+    for each, name in cut_reports(raised):
+        if not died and row_of_type(name) is None:
             found.setdefault(each.text, _of_cut_report(each, name, course))
     for chain in chains:
         members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
@@ -60,12 +59,14 @@ def user_exceptions(
     return list(found.values())
 
 
-def wrapped_type(raised: ParsedException, others: Sequence[ParsedException]) -> str:
-    """Return the type of an exception in another process of which the log shows no more, "" where it does."""
-    named = _TYPE_IN_WRAPPER.search(raised.line.text)
-    name = (named["ray"] or named["type"]) if named else ""
-    behind = [other for other in others if other.line.order > raised.line.order and not wraps_another(other)]
-    return "" if name in LAUNCHER_ERRORS or any(other.name == name for other in behind) else name
+def cut_reports(raised: Sequence[ParsedException]) -> Iterator[tuple[ParsedException, str]]:
+    """Yield (report, type) of exceptions in another process of which the log shows no more."""
+    last = {each.name: each.line.order for each in raised if not wraps_another(each)}
+    for each in raised:
+        named = _TYPE_IN_WRAPPER.search(each.line.text)
+        name = (named["ray"] or named["type"]) if named else ""
+        if name and name not in LAUNCHER_ERRORS and last.get(name, -1) <= each.line.order:
+            yield each, name
 
 
 def row_of_type(name: str) -> Signature | None:

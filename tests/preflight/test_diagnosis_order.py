@@ -34,6 +34,7 @@ ImportError: cannot import name 'masks' from 'utils.general' (/home/alice/yolo/u
 """
 
 
+AGAIN = "the run exited with code 1, restarting the training\n"
 OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory\n"
 CONFIG = "[INFO] [config.py:958:print]   float16_config ... enabled=True loss_scale=0.0 scale_power=16\n"
 NO_TPU = (
@@ -92,3 +93,8 @@ def test_a_number_of_cuda_means_what_its_header_says(numbers: tuple[int, ...], c
         f"RuntimeError: cuda runtime error ({number}) : see the header at Copy.cu:35\n" for number in numbers
     ]
     assert [[cause.code for cause in diagnose(log).causes] for log in logs] == [[code]] * len(numbers)
+
+
+def test_of_a_run_that_was_started_again_a_thousand_times_the_last_start_counts() -> None:
+    causes = diagnose((TYPE_ERROR + AGAIN) * 1000 + OOM).causes
+    assert [(cause.code, cause.evidence[0].number) for cause in causes] == [("S20", 7001), ("S00", 6999)]

@@ -16,7 +16,7 @@ ROWS: tuple[Signature, ...] = (
               r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + ended_by_signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
-    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL"),
+    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL") + "|" + ended_by_signal(8, "SIGFPE"),
               "the wheel uses instructions that this CPU lacks, or native code divided by zero", "install a build for this CPU", "known"),
     Signature("S95", "time-limit", ROOT,
               r"DUE TO TIME LIMIT|TIMEOUT\b.{0,40}(?:slurm|sacct|job)|walltime .{0,40}exceeded|[Tt]ime limit (?:exceeded|reached)|TERM_(?:RUNLIMIT|CPULIMIT|DEADLINE|WINDOW)\b|active (?:on the node )?longer than (?:the )?specified deadline|DeadlineExceeded.{0,60}(?:job|Job|active)|exceeded limit .{0,20}wallclock|exceed(?:ed|s) (?:its |the )?(?:wall[- ]?(?:clock|time)|run ?time) limit",

@@ -28,7 +28,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
     ("S112", _raised(
-        r"[Bb]atch[ _]?[Ss]ize\b.{0,100}\b(?:divisible|multiple of)\b",
+        r"[Bb]atch[ _-]?[Ss]ize\b.{0,100}\b(?:divisible|multiple of)\b",
         r"\bnum_processes\b.{0,60}\b(?:divisible|multiple|match)|\bmatch num_processes\b",
         r"\b(?:[Mm]esh|MESH)\b.{0,80}\b(?:[Ww]orld size|\d+ (?:ranks|devices|processes))\b",
         r"\bbatch\b.{0,60}\bdivisible\b|\b(?:divisible by|equal (?:to )?(?:the number of )?)(?:\d+ )?(?:ranks|GPUs|devices|processes)\b",
