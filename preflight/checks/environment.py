@@ -76,8 +76,8 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
         yield Problem(
             f"{' and '.join(lacking)} not installed for {python.executable}: "
             + ("no script that uses it can run" if spared else "no rank can start"),
-            f"set python: in hosts.yaml to an environment that has them (gpulaunch init --hosts {facts.host}"
-            f" looks for one); or {install_command(facts, python, lacking, gpus=job.wants_gpus)}",
+            f"gpulaunch init --hosts {facts.host} looks for an environment that has them, for python: in"
+            f" hosts.yaml\nor install them: {install_command(facts, python, lacking, gpus=job.wants_gpus)}",
             severity=Severity.WARNING if spared else None,
         )
 

@@ -52,7 +52,7 @@ def test_findings_name_the_commands_with_them() -> None:
     options = PreflightOptions(access_words=("--identity-file", "k"))
     result = evaluate_facts([HostEntry("a")], GatherResult({"a": facts}, {}), Job(), options=options)
     (finding,) = (each for each in result.findings if each.code == "ENV002")
-    assert "gpulaunch init --identity-file k --hosts a looks for one" in finding.fix
+    assert "gpulaunch init --identity-file k --hosts a looks for an environment" in finding.fix
 
 
 def test_errors_name_the_commands_with_them(
