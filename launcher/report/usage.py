@@ -64,6 +64,9 @@ def _extremes(
         return
     known.sort(key=lambda pair: pair[0])
     (low, least), (high, most) = known[0], known[-1]
+    if len(known) == 1:
+        yield f"{name} of rank {least.rank} on {least.host}, the only one measured: {words(low)}"
+        return
     mean = words(sum(value for value, _ in known) / len(known))
     yield (
         f"{name} of {len(known)} ranks: mean {mean}; lowest {words(low)} (rank {least.rank} on {least.host}),"
