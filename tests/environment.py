@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "CI", "EXAMPLES", "CONTRACT_PREFIX", "MUT_LOG")
+KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "EXAMPLES", "CONTRACT_PREFIX", "MUT_LOG")
 KEPT_STARTS = ("PYTEST_", "FUZZ_", "LAB_", "GPULAUNCH_RELIABILITY", "COV_", "COVERAGE_", "HYPOTHESIS_")
 PLAIN_FOLDER = re.compile(r"/[\w/.-]{0,23}", re.ASCII)
 """A TMPDIR for tests: a socket's path has at most 107 bytes, of which pytest takes 80, and tests write paths
