@@ -50,7 +50,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
-    if elsewhere and taken.dead and isinstance(node.body[-1], ast.Return):
+    if elsewhere and taken.dead and isinstance(node.body[-1], (ast.Return, ast.Continue, ast.Break)):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = node if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])

@@ -74,6 +74,8 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
             return choices.call_builtin_method(it, method.value, func.name.removeprefix("value."), seen)
     if isinstance(func, OneOf):
         return choices.invoke_one_of(it, func, seen)
+    if method is not None and method.attr == "step" and isinstance(func, Func):
+        it.library.own_step(it, func.bound, seen)
     result = invoke(it, func, seen)
     return by_rank.given_by(it, func, seen, result)
 

@@ -65,6 +65,10 @@ class ScriptEvent:
         return self.place if self.call is None else self.call.at(keyword)
 
 
+OWN_STEP = "own"
+"""Of a step by an optimizer of the script: what it does to which dtypes only its class knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draw:
     """A loop, or `next`, that draws from one of some data loaders, inside of how many other loops."""

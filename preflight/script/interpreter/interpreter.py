@@ -85,6 +85,9 @@ class Library(Protocol):
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Note a `backward()` of something that is not known to be scaled."""
 
+    def own_step(self, it: "Interpreter", owner: Value | None, call: Call) -> None:
+        """Note step() of an optimizer whose class is the script's own."""
+
     def promoted(self, it: "Interpreter", call: Call) -> Value | None:
         """Return what a method gives whose unknown owner must be a model, None where it need not be one."""
 

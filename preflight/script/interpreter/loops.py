@@ -74,11 +74,14 @@ def _loop(
     it.open_loops += same
     broken = False
     outer_repeated = it.repeated
+    depth, guard = len(it.contexts), it.guard
     for number, begin in enumerate(turns):
         it.repeated = outer_repeated or (same and number > 0)
         it.tests = []
         begin()
         it.execute(node.body)
+        del it.contexts[depth:]  # of what a `continue` by rank leaves of a turn
+        it.guard = guard
         it.state = merge_states([it.state, *it.continues])
         it.continues = []
         broken = it.state.dead and bool(it.breaks)

@@ -8,7 +8,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.calls import call_function, invoke, taint
 from preflight.script.interpreter.classes import method_of
-from preflight.script.interpreter.events import Call, ScriptEvent, unwrap_value
+from preflight.script.interpreter.events import OWN_STEP, Call, ScriptEvent, unwrap_value
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     OF_RANK,
@@ -281,6 +281,11 @@ class LibraryModel:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
         it.emit(ScriptEvent("backward", call.place, None, call, "raw"))
+
+    def own_step(self, it: Interpreter, owner: Value | None, call: Call) -> None:
+        """Send the rules a step, where the owner is an optimizer."""
+        if isinstance(owner, Ref) and it.kind(owner) == "optimizer":
+            it.emit(ScriptEvent("step", call.place, owner.id, call, OWN_STEP))
 
     def promoted(self, it: Interpreter, call: Call) -> Value | None:
         """An unknown object whose parameters are read is a model from then on; of it little is known."""

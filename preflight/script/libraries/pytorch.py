@@ -337,6 +337,7 @@ _AUTOCASTS = ("torch.cuda.amp.autocast", "torch.amp.autocast", "torch.autocast",
 
 CLASSES: dict[str, str] = {
     **dict.fromkeys((*_SCALERS, "torch.amp.grad_scaler.GradScaler"), "scaler"),
+    **dict.fromkeys(("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"), "optimizer"),
     **dict.fromkeys((*_AUTOCASTS, "torch.amp.autocast_mode.autocast"), "autocast"),
 }
 

@@ -5,7 +5,7 @@ from dataclasses import field
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -102,7 +102,7 @@ def _trainings(it: Interpreter, event: ScriptEvent) -> Iterator[TrainingStep]:
         enabled = truth(thing.get("enabled"))
         precision: Value = UNKNOWN if enabled is None else Const("fp16" if enabled else "no")
         yield from _by_optimizer(it, optimizer, precision, "torch", event, scaler=thing)
-    elif event.name == "step":
+    elif event.name == "step" and event.what != OWN_STEP:
         accelerator = it.thing(_ref(thing.get("accelerator")))
         if accelerator is not None:
             precision, by = accelerator.get("mixed_precision"), "accelerate"
