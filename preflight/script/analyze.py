@@ -30,9 +30,8 @@ from preflight.script.lint import LintResult, lint_for
 from preflight.script.names import root_and_last
 from preflight.script.rules.registry import Level
 from preflight.script.source import Finder, Parser, Sources, class_names
-from preflight.script.target import RankTarget
+from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 
-_CAPABILITIES = ((7, 5), (8, 0))
 _WORDS = ("no", "fp16", "bf16", "fp8")
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
@@ -91,7 +90,7 @@ def analyze_script(
     try:
         parser = parser or Parser()
         find = lru_cache(maxsize=None)(find) if find else None
-        first, second = (replace(plain, capability=item) for item in _CAPABILITIES)
+        first, second = (replace(plain, capability=item) for item in ASSUMED_CAPABILITIES)
         one = _collect(Sources(find, parser), text, path, first)
         other = one if not one.asked_gpu else _collect(Sources(find, parser), text, path, second)
     except SyntaxError as error:

@@ -18,15 +18,13 @@ from preflight.script.rules.certainty import OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, 
 from preflight.script.rules.index import RULES
 from preflight.script.rules.registry import Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
-from preflight.script.target import RankTarget, differ_by_gpu
+from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget, differ_by_gpu
 
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6
 _ALONE = re.compile(r"eval|test|cpu|no[-_]|only|debug|dry|infer|predict|bf16|bfloat16|deepspeed|fsdp")
 _MAX_RELATED = 8
-_PROBES = ((7, 5), (8, 0))
-"""What GPUs before and from Ampere on answer a script, when the GPUs that it will run on are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,11 @@ def lint(
     script's own modules. The script is never executed.
     """
     known = targets is not None
-    kinds = list(targets) if targets is not None else [RankTarget(capability=probe) for probe in _PROBES]
+    kinds = (
+        list(targets)
+        if targets is not None
+        else [RankTarget(capability=probe) for probe in ASSUMED_CAPABILITIES]
+    )
     return lint_for(text, path, kinds, certain=known, find=find)
 
 
