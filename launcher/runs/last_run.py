@@ -1,6 +1,6 @@
 """Which runs `last` is the newest of: those of this working directory, else yours."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from launcher.config.run_config import list_config_folders
@@ -27,8 +27,10 @@ class SearchScope:
         Raises BadInput.
         """
         runs = tuple(runs)
-        yours = [run for run in runs if run.from_here or _owner(run) == self.user]
-        here = [run for run in runs if run.run_id in self.kept or (run in yours and _job(run) in self.jobs)]
+        launched = _with_restarts({run.run_id for run in runs if run.from_here}, runs)
+        kept = _with_restarts(self.kept, runs)
+        yours = [run for run in runs if run.run_id in launched or _owner(run) == self.user]
+        here = [run for run in runs if run.run_id in kept or (run in yours and _job(run) in self.jobs)]
         found = here or yours
         if not found:
             newest = runs[-1]
@@ -37,8 +39,8 @@ class SearchScope:
                 f" {_owner(newest) or 'another user'}",
                 f"name it: {newest.run_id}",
             )
-        ours = [run for run in found if run.from_here]
-        if ours and not found[-1].from_here:
+        ours = [run for run in found if run.run_id in launched]
+        if ours and found[-1].run_id not in launched:
             where = ", ".join(node.entry.name for node in found[-1].nodes)
             raise BadInput(
                 f"the newest run, {found[-1].run_id} on {where}, was not launched from this directory",
@@ -80,6 +82,16 @@ def read_local_scope(logs: Path) -> SearchScope:
     files = [path for folder in list_config_folders() for path in folder.glob("*.y*ml")]
     jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
     return SearchScope(frozenset(kept), frozenset(jobs), user_name())
+
+
+def _with_restarts(known: Collection[str], runs: tuple[RemoteRun, ...]) -> frozenset[str]:
+    """Return run ids with those of the starts that hosts have made since, by the word of both starts."""
+    before = {run.next_start: run.run_id for run in runs}
+    found = set(known)
+    for run in runs:  # in the order of their starts
+        if before.get(run.run_id) in found and run.earlier_start == before[run.run_id]:
+            found.add(run.run_id)
+    return frozenset(found)
 
 
 def _owner(run: RemoteRun) -> str:

@@ -163,6 +163,12 @@ class RemoteRun:
         return next((run_id for node in self.nodes if (run_id := node.next_start)), "")
 
     @property
+    def earlier_start(self) -> str:
+        """The run id of the start that this one follows, "" for none."""
+        known = self.nodes[0].fields["spec"].get("restart")
+        return str(known.get("after") or "") if isinstance(known, Mapping) else ""
+
+    @property
     def is_over(self) -> bool:
         """Whether all of its nodes have reported that nothing of it lives any more."""
         return len(self.nodes) >= self.total_nodes and self.status not in ("running", "stopping")

@@ -156,6 +156,21 @@ def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers()
         SearchScope(frozenset(), frozenset(), "eve").last(runs)
 
 
+def test_last_is_the_start_that_a_host_has_made_of_a_run_of_this_directory() -> None:
+    first = [over("a-1", rank) for rank in (0, 1)]
+    first[0]["next"] = {"state": "restarted", "run_id": run_id("b-1")}
+    second, foreign = launched_by("ana@x", "b-1", 3000.0), launched_by("ana@x", "c-1", 10.0)
+    second["spec"]["restart"] = {"after": run_id("a-1")}
+    scope = SearchScope(frozenset({run_id("a-1")}), frozenset(), "eve")
+    assert scope.last(found((A, [first[0], second]), (B, first[1:]))).run_id == run_id("b-1")
+    second["spec"]["restart"] = {"after": run_id("c-1")}  # it says that it follows another one
+    assert scope.last(found((A, [first[0], second, foreign]), (B, first[1:]))).run_id == run_id("a-1")
+    launched = replace(found((A, [first[0]]), (B, first[1:]))[0], from_here=True)
+    second["spec"]["restart"] = {"after": run_id("a-1")}
+    (following,) = found((A, [second]))
+    assert SearchScope(frozenset(), frozenset(), "ana").last((launched, following)) == following
+
+
 def test_the_last_live_run_is_an_older_one_where_the_newest_is_over() -> None:
     scope = SearchScope(frozenset(), frozenset(), "ana")
     older = launched_by("ana@x", "a-1", 10.0)
