@@ -76,6 +76,10 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ('X="$( cd -- "$( dirname -- "$0" )" &> /dev/null && pwd )"', ["/w"]),
         ("A=1 python3 -u - b <<'E'\nprint(\"it's\")\nE\nX=1", ["1"]),
         ("X=\"$(cat <<'E'\ndon't \")\nE\n)\"", ["don't", '")']),
+        (
+            "M=/x/env; N=runs/tensorboard\nO=p/eval P=q/git; X=$M,$N,$O,$P",
+            ["/x/env,runs/tensorboard,p/eval,q/git"],
+        ),
         ("if accelerate env || deepspeed --version; then echo; fi\nX=$((1 + 1))", ["2"]),
     ],
 )

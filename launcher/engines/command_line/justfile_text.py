@@ -23,6 +23,9 @@ _FROM_ENVIRONMENT = re.compile(
 )
 _QUOTED = re.compile(r"([\"'])(?P<text>[^\"'\n]*)\1")
 _COMMAND = re.compile(r"`(?P<text>[^`\n]+)`")
+_PAIR = re.compile(r"\s+(?:- )?[\w.-]+:(?:\s|$)|\s+- ")
+"""A line of YAML, whose mappings look like recipes."""
+
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
 
 
@@ -49,7 +52,8 @@ def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
             found.append((head, []))
         elif not _SETTING.fullmatch(line):
             return None
-    if not any(body for _, body in found):
+    lines = [line for _, body in found for line in body if line]
+    if not lines or 2 * sum(_PAIR.match(line) is not None for line in lines) >= len(lines):
         return None
     return tuple(task for head, body in found if (task := _task(head, body, values, exports)) is not None)
 

@@ -48,7 +48,9 @@ def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
     head = "".join((*around, text[at:]))
     variables = "\n".join(line for line in _joined(head) if _VARIABLE.match(line) or _CONDITION.match(line))
     programs = {
-        found["name"]: found["value"] for found in _VARIABLE.finditer(head) if "$" not in found["value"]
+        found["name"]: _without_comment(found["value"])
+        for found in _VARIABLE.finditer(head)
+        if "$" not in found["value"]
     }
     return tuple(
         Task(
@@ -101,6 +103,10 @@ def _as_shell(body: str) -> str:
     return _NAME.sub(r"${\g<name>}", _SILENT.sub("\t", body)).replace("$$", "$")
 
 
+def _without_comment(value: str) -> str:
+    return value.partition(" #")[0].rstrip()
+
+
 def _with_programs(body: str, programs: Mapping[str, str]) -> str:
     """Return a recipe with the programs that variables name in their places: `$(PYTHON) train.py`."""
 
@@ -112,7 +118,7 @@ def _with_programs(body: str, programs: Mapping[str, str]) -> str:
 
 
 def _assignment(found: re.Match[str]) -> str:
-    value = found["value"].split(" #")[0].rstrip()
+    value = _without_comment(found["value"])
     if found["mark"] == "=" and found[0].startswith(f"{found['name']}={value}") and " " not in value:
         return found[0]
     is_exported = found[0].startswith("export")

@@ -118,7 +118,10 @@ _LAUNCHES = (
 
 def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other. `after`: behind it."""
-    name = posixpath.basename(words[0].text)
+    words = _without_assignments(words)
+    name = posixpath.basename(words[0].text) if words else ""
+    if not name:
+        return ""
     if after and name in _AFTER:
         return f"{name}: {NOTHING}"
     if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
@@ -127,12 +130,10 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"numactl: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
-    if name == "eval" and len(words) == 1:
-        return f"eval: {NOTHING}"
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return f"command {words[1].text}: {NOTHING}"
-    if name == "exec" and len(words) == 1:
-        return f"exec: {LOG}"
+    if words[0].text in ("exec", "eval") and len(words) == 1:
+        return f"{name}: {LOG if name == 'exec' else NOTHING}"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):
         return ""
     terminal = read_terminal(words, 0)
@@ -145,6 +146,12 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if name == "eval" and len(words) > 1 and any("hook" in part for part in words[1].unresolved):
         return f"eval {words[1].text}: {_MODULES}"
     return ""
+
+
+def _without_assignments(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return a command from its program on: `DATA=/x/env` starts no `env`."""
+    at = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word.text)), len(words))
+    return tuple(words[at:])
 
 
 def find_environment(words: tuple[Word, ...]) -> Environment | None:
@@ -215,7 +222,8 @@ def refuse_setup(words: Sequence[Word]) -> None:
 
 def is_setup(words: Sequence[Word]) -> bool:
     """Whether a command installs, downloads, copies or ends something."""
-    name = posixpath.basename(words[0].text)
+    words = _without_assignments(words)
+    name = posixpath.basename(words[0].text) if words else ""
     rest = tuple(word.text for word in words[1:])
     if name in _SETUP:
         return True
