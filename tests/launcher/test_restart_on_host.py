@@ -32,7 +32,7 @@ from launcher.remote.client_pack import pack_client
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import restarter
 from launcher.restart.decision import NoRestart
-from launcher.restart.hold import OtherStart
+from launcher.restart.hold import Hold, OtherStart
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
 from launcher.restart.restarter import RestartContext, RestartLoop
 from launcher.terminal.screen import Screen
@@ -284,6 +284,27 @@ def test_a_run_that_was_stopped_while_it_waited_stays_ended(
     assert isinstance(whole, Outcome)
     assert whole.restarts is not None
     assert (whole.restarts.stop_reason, whole.restarts.count) == ("stopped by ada@pc", 0)
+
+
+@pytest.mark.parametrize(("raised", "name"), [((), "Ctrl-C"), (("SIGTERM",), "SIGTERM")])
+def test_a_stop_just_before_the_next_start_is_noted_where_another_one_would_follow(
+    monkeypatch: pytest.MonkeyPatch, raised: tuple[str, ...], name: str
+) -> None:
+    class Held:
+        noted = ""
+
+        def end(self, why: str) -> bool:
+            self.noted = why
+            return True
+
+        def close(self) -> None:
+            assert self.noted, "the host starts it again"
+
+    held = Held()
+    loop = loop_with(monkeypatch, None)
+    loop._hold = cast("Hold", held)
+    loop.__exit__(KeyboardInterrupt, KeyboardInterrupt(*raised), None)
+    assert held.noted == f"stopped by {name}"
 
 
 def test_a_clock_that_is_set_back_makes_no_checkpoint_older_than_its_run(
