@@ -7,7 +7,7 @@ from launcher.host_checks.render_text import render_report
 from launcher.remote.agent import GatherResult
 from preflight.job import Job
 
-MANY = 2_000
+MANY = 10_000
 TWO_SCREENS = 48
 
 
