@@ -60,7 +60,7 @@ ROWS: tuple[Signature, ...] = (
               "accept the licence on the Hub; hf auth login on every host", "run"),
     Signature("S115", "experiment-tracker", ROOT,
               r"\b[Ww]andb\b.{0,60}(?:api_key not configured|CommError\b|AuthenticationError\b|ServiceStart\w+Error)|\bwandb\.\S*UsageError: .{0,200}(?:(?:API|api)[ _-]?key|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|communicat|\b40[13]\b)"
-              r"|wandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,100}[Pp]ermission)|\b[Ww]andb\b.{0,40}Error: .{0,60}(?:[Tt]imed out|deadline exceeded)",
+              r"|\b[Ww]andb\b.{0,40}Error: .{0,60}(?:[Tt]imed out|deadline exceeded)",
               "the tracker of experiments (Weights & Biases) ended the run: this host is not logged in to it, has no right to the project, or does not reach its server or its own process",
               "wandb login on every host (WANDB_API_KEY); WANDB_MODE=offline where no host reaches the server, and wandb.init on one rank only", "source"),
     Signature("S81", "hf-hub-auth", ROOT,

@@ -135,6 +135,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S51", r"\[Errno 99\]|\bgaierror: \[Errno -[23]\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
     ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
+    ("S115", r"\bwandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,100}[Pp]ermission)"),  # it may continue without it
     ("S115", r"^(?:mlflow|comet_ml|neptune|clearml|swanlab|trackio)\.(?:\w+\.){0,6}\w{1,60}: "),
     ("S82", r"^(?:redis\.exceptions\.)?ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.[A-Z]\w+: "),
