@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import by_rank, choices, classes, decorators
 from preflight.script.interpreter.assignments import put_back
+from preflight.script.interpreter.builtin_methods import note_folder
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of, decorated_places, is_context_manager
 from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
@@ -128,6 +129,8 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
     elif name == "set_device":
         it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
         it.state.device_set = True
+    elif name == "mkdir":
+        note_folder(it, func, seen)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
         taint(it, seen)
     return UNKNOWN
@@ -385,15 +388,11 @@ def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
         it.frame = outer
 
 
-def _instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
-    return classes.instantiate(it, cls, seen)
-
-
 _INVOKE: dict[type[Any], Callable[["Interpreter", Any, Call], Value]] = {
     ExternalName: _invoke_external,
     Method: _invoke_method,
     Func: call_function,
-    Class: _instantiate,
+    Class: lambda it, cls, seen: classes.instantiate(it, cls, seen),  # noqa: PLW0108 - not whole yet
     Ref: _call_object,
     Unknown: _invoke_unknown,
 }

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from preflight.script.interpreter.builtin_methods import note_folder
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, NONE, UNKNOWN, Value, truth
+from preflight.script.interpreter.values import NONE, UNKNOWN, Value
 
 
 def emit_write(it: Interpreter, call: Call, path: Value | None, name: str) -> None:
@@ -19,8 +20,7 @@ def _save(it: Interpreter, call: Call) -> Value:
 
 
 def _make_folder(it: Interpreter, call: Call) -> Value:
-    if truth(call.get("exist_ok", 2) or FALSE) is False and not call.open:
-        emit_write(it, call, call.get("name", 0) or call.get("path", 0), "folder")
+    note_folder(it, call.get("name", 0) or call.get("path", 0) or UNKNOWN, call)
     return NONE
 
 
