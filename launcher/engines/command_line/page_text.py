@@ -12,7 +12,6 @@ from bisect import bisect_right
 
 from launcher.engines.command_line.editor_text import command_of_editor
 from launcher.engines.command_line.expansions import with_quotes
-from launcher.engines.command_line.makefile_text import recipe
 from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
 from launcher.engines.command_line.other_shells import with_posix_syntax
@@ -93,7 +92,7 @@ def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = text.translate(_INVISIBLE)
     document = _document(text)
-    text = recipe(_without_numbers(_argv_text(text) if document is None else document))
+    text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
     code = _CODE.fullmatch(text) or _SENTENCE.fullmatch(text) or _QUOTES.fullmatch(text)
     text = _FENCE.sub("", code[1] if code else text)
@@ -107,6 +106,15 @@ def commands_text(text: str) -> str:
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
+
+
+def _recipe(text: str) -> str:
+    """Return the commands of a Makefile's recipe; any other text as it is."""
+    if "\n\t" not in text:
+        return text
+    from launcher.engines.command_line.makefile_text import recipe  # noqa: PLC0415 - few texts have one
+
+    return recipe(text)
 
 
 def _document(text: str) -> str | None:
