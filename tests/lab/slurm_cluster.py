@@ -143,7 +143,7 @@ class Cluster(Slurm):
 
 @contextmanager
 def slurm_cluster(place: Path, extra: str = "", proctrack: str = "linuxproc") -> Iterator[Cluster]:
-    """Bring a login node and four nodes up; skip where Slurm cannot run, and fail in CI.
+    """Bring a login node and four nodes up; skip where Slurm cannot run, and fail with LAB_REQUIRED.
 
     `extra` are more lines of slurm.conf.
     """
