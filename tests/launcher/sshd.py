@@ -76,6 +76,7 @@ class Sshd:
             known_hosts_files=(str(loopback.known_hosts),),
             identity_agent="none",
             connect_timeout_s=8.0,
+            ssh_words=("titan",),
         )
 
     def open(self, options: OpenOptions = NOT_ASKED, **changes: object) -> Connection:
