@@ -1,9 +1,9 @@
 """What is reported of the scripts, logs and hosts of the tests, whole.
 
 `python -m tests.preflight.transcripts` writes it, with names (`scripts logs`) only these. The other tests
-compare what they are about, these all that is computed: each place, column, related place, level, number and
-command, so that any change shows in `git diff` and is read there. The fixed text of rules and signatures is
-left out.
+compare what they are about, these all that is computed: each place, column, related place, level, number, fix
+and command, so that any change shows in `git diff` and is read there. The titles of rules and the fixed text
+of signatures are left out.
 """
 
 import re
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from preflight.checks.runner import load_checks
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.signatures.table import signature
 from preflight.facts.script import CodeLocation, ScriptAnalysis
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintFinding, lint_for
@@ -53,7 +54,8 @@ def script_transcript(path: Path, text: str = "") -> str:
 def _finding(finding: LintFinding) -> str:
     places = "".join(f", see {_place(each)}" for each in finding.related)
     part_of = f", part of {_place(finding.part_of)}" if finding.part_of else ""
-    return f"{finding.code} {finding.level.value} {_place(finding.place)}: {finding.message}{places}{part_of}"
+    row = f"{finding.code} {finding.level.value} {_place(finding.place)}: {finding.message}{places}{part_of}"
+    return row if part_of else f"{row}\n  fix: {finding.fix}"
 
 
 def _place(place: CodeLocation) -> str:
@@ -97,7 +99,11 @@ def log_transcript(log: str) -> str:
     found = diagnose(log)
     rows = [found.verdict]
     for cause in found.causes:
-        rows.append(f"{cause.code} {cause.slug} {cause.confidence} at {cause.location!r} rank {cause.rank}")
+        whose = f"rank {cause.rank}{cause.host and f' of {cause.host}'}"
+        rows.append(f"{cause.code} {cause.slug} {cause.confidence} at {cause.location!r} {whose}")
+        row = signature(cause.code)
+        rows += [f"  cause: {cause.cause}"] if row is None or cause.cause != row.cause else []
+        rows += [f"  fix: {cause.fix}"] if row is None or cause.fix != row.fix else []
         rows += [f"  $ {line}" for line in cause.command.splitlines()]
         rows += [f"  {each.number} [{each.rank}] {each.text[:60]!r}" for each in cause.evidence]
     rows += [f"{each.code} {'safe' if each.safe else 'unsafe'} {each.number}" for each in found.warnings]
