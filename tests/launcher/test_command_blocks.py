@@ -44,6 +44,9 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("M=3\nX=$(cat <<EOF\na $M\nEOF\n)", ["a", "3"]),
         ("cat <<'EOF'\ntorchrun b.py\nEOF\nX=1", ["1"]),
         ("X=$((2 ** 5))", ["32"]),
+        ("N=3; X=$((1 << N))-$((~0 & 255 ^ 1 | 512))-$((256>>2))", ["8-766-64"]),
+        ("X=$(( (5 & 1) == 1 ? 4 : 2 ))", ["4"]),
+        ("N=8\nif ! { [ $N -eq 8 ]; }; then X=1; else X=2; fi", ["2"]),
         ("A=(--b 1 --c); M='d e'; X=\"${A[@]} $M\"", ["--b", "1", "--c", "d", "e"]),
         ("if [ $M ]; then X=1; else X=2; fi", ["2"]),
         ("M=a; if [[ $M ]]; then X=1; else X=2; fi", ["1"]),
@@ -110,6 +113,10 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
             "3 commands, 1: make x; 2: bash y.sh; 3: torchrun",
             "--launch 3",
         ),
+        ("make x; make y", "2 commands, 1: make x; 2: make y", "paste the command that trains"),
+        ("torchrun a.py $((5 & 1 == 1))", "which has no value", "write a value"),
+        ("torchrun a.py $((1 << 70))", "which has no value", "write a value"),
+        ("if ! { torchrun a.py; }; then torchrun b.py; fi", "loop or condition (if)", "bash SCRIPT"),
         (
             "make x; python a.py",
             "1: make x; 2: python a.py",
@@ -398,6 +405,29 @@ def test_a_file_that_the_text_writes_is_the_one_on_this_machine(
     parsed = parse_line(text, files=lambda name: local if name == "ds.json" else None)
     assert tuple(one.message for one in parsed.unknown) == tuple(f"the launch {what}" for what in unknown)
     assert ("ds.json: taken as it is on this machine" in parsed.dropped) is (not unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("data: raw\n\t./b.sh\n\ntrain: data\n\ttorchrun a.py\n\nraw:\n\t./a.sh\n", ["data", "raw"]),
+        ("data:\n\tpython b.py\n\ntrain: data all.txt\n\ttorchrun a.py\n", ["data"]),
+        ("all: train\n\ttrue\n\ntrain: all.txt\n\ttorchrun a.py\n", []),
+        ("x := '1'\ndata:\n    ./b.sh\n\ntrain: data\n    torchrun a.py {{x}}\n", ["data"]),
+        ('[tasks]\ndata = "./b.sh"\ntrain = {cmd = "torchrun a.py", depends-on = ["data"]}\n', ["data"]),
+    ],
+)
+def test_the_tasks_that_the_launch_needs_first_are_named(text: str, first: list[str]) -> None:
+    parsed = parse_line(text)
+    assert (parsed.launcher, parsed.program) == ("torchrun", "a.py")
+    assert [said for said in parsed.dropped if said.startswith("task ")] == [
+        f"task {name}: {BEFORE}" for name in first
+    ]
+
+
+def test_a_launch_in_a_negated_group_is_read() -> None:
+    parsed = parse_line("if ! { torchrun --nproc_per_node 2 a.py; }; then echo failed; fi")
+    assert (parsed.launcher, parsed.program, parsed.request.per_node) == ("torchrun", "a.py", 2)
 
 
 def test_settings_that_a_condition_guards_and_this_machine_lacks_set_nothing() -> None:

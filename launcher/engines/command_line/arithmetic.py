@@ -8,13 +8,21 @@ from collections.abc import Callable
 from launcher.engines.command_line.variables import Values, arguments
 
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
-_ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|?:-]{1,120}", re.ASCII)
+_ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
+_GROUP = re.compile(r"\([^()]*\)")
+_BITS = re.compile(r"[&|^]")
+_TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: lambda left, right: int(left / right),  # towards zero, as in C
     ast.Mod: lambda left, right: left - right * int(left / right),
+    ast.LShift: lambda left, right: left << _shift(right),
+    ast.RShift: lambda left, right: left >> _shift(right),
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
 }
 _COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Lt: operator.lt,
@@ -40,12 +48,31 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
     ).strip()
     if not _ARITHMETIC.fullmatch(filled):
         return None
-    filled = _with_choice(filled)
-    filled = re.sub(r"!(?!=)", " not ", filled.replace("&&", " and ").replace("||", " or "))
+    filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")
+    if _needs_parentheses(filled):
+        return None
+    filled = re.sub(r"!(?!=)", " not ", filled)
     try:
         return _computed(ast.parse(filled.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
         return None
+
+
+def _shift(places: int) -> int:
+    """Return a number of places; raises ValueError for one that no 64 bits have."""
+    if not 0 <= places <= _LARGEST[1]:
+        raise ValueError(places)
+    return places
+
+
+def _needs_parentheses(text: str) -> bool:
+    """Whether bits and comparisons are in one group: C compares first, Python last."""
+    while text:
+        groups = _GROUP.findall(text) or [text]
+        if any(_BITS.search(group) and _TRUTHS.search(group) for group in groups):
+            return True
+        text = _GROUP.sub("0", text) if groups != [text] else ""
+    return False
 
 
 def _with_choice(text: str) -> str:
@@ -59,6 +86,8 @@ def _computed(node: ast.expr) -> int:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_computed(node.operand)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return ~_computed(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):

@@ -18,6 +18,10 @@ from preflight.frozen import dataclass
 _NODE_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank", "NODE_RANK")
 _LISTED = 6
 _LONGEST = 70
+_NO_LAUNCH = (
+    "none is a launcher, Python or a script: paste the command that trains"
+    " (--launch N starts the Nth of these as it is)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,7 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",
-        f"choose one: --launch {one} (launch: {one} in a run config){rest}",
+        f"choose one: --launch {one} (launch: {one} in a run config){rest}" if max(ranks) else _NO_LAUNCH,
     )
 
 
@@ -191,7 +195,9 @@ def _rank(words: tuple[Word, ...]) -> int:
         return 3
     if preparations.starts_training(words):
         return 2
-    return 1 if any(word.text.endswith(".sh") for word in words) else 0
+    parts = [Word(part) for word in words for part in word.text.split()]  # ssh HOST 'torchrun ...'
+    names_one = any(preparations.is_python(word) or word.text.endswith((".sh", ".py")) for word in words)
+    return 1 if names_one or preparations.has_launcher(parts) else 0
 
 
 def _described(found: Sequence[FoundCommand]) -> tuple[str, tuple[str, ...]]:

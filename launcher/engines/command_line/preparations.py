@@ -16,6 +16,9 @@ INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml)"
 OF_SHELL = "of the shell that it was written for"
 NOTHING = "starts nothing"
 BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
+NEEDED_TASK = "task-needed-first"
+"""What a file of tasks has in front of the name of one that the launch's own task needs first."""
+
 LOG = "every rank has a log of its own in gpulaunch-runs"
 _LIMITS = "limits are those of each host; preflight checks them"
 _MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
@@ -145,7 +148,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name} {words[1].text}: {_MODULES}"
     if name == "eval" and len(words) > 1 and any("hook" in part for part in words[1].unresolved):
         return f"eval {words[1].text}: {_MODULES}"
-    return ""
+    return f"task {' '.join(word.text for word in words[1:])}: {BEFORE}" if name == NEEDED_TASK else ""
 
 
 def _without_assignments(words: Sequence[Word]) -> tuple[Word, ...]:

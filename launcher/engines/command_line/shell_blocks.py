@@ -83,6 +83,7 @@ class _Block:
         self.operator = ""  # in front of the next command of the condition
         self.subject: str | None = None  # what `case` compares
         self.awaits_pattern = kind == "case"
+        self.is_negated = False  # `! {`
         self.of_arguments = around.of_arguments  # its condition asks for arguments
 
 
@@ -147,6 +148,9 @@ class ShellBlocks:
             self._begin(name)
             self.open[-1].subject = _joined_text(words[1:-1], values)
             self.open[-1].of_arguments |= any(map(_asks_arguments, words))
+        elif [word.text for word in words] == ["!", "{"]:
+            self._begin("{")
+            self.open[-1].is_negated = True
         elif name in _OPENING:
             self._begin(name, is_empty=name == "for" and [word.text for word in words[2:]] in ([], ["in"]))
         elif name in ("elif", "else", "then", "do") and self.open:
@@ -226,9 +230,10 @@ class ShellBlocks:
     def _end(self, block: _Block, end: str) -> None:
         self.list = block.around
         if self.in_condition:
-            self._condition(self.last if block.kind == "{" else None, end)
+            value = self.last if block.kind == "{" else None
+            self._condition(opposite(value) if block.is_negated else value, end)
         else:
-            self.last = self.list.take(True, end, is_presumed=True)
+            self.last = self.list.take(None if block.is_negated else True, end, is_presumed=True)
 
     def _next_branch(self, block: _Block, name: str) -> None:
         block.in_condition = name == "elif"

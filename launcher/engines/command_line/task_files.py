@@ -5,11 +5,13 @@ left out; of several that do, `--launch` chooses as it does for any text.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 
 from launcher.engines.command_line.dockerfile_text import tasks_of_dockerfile
 from launcher.engines.command_line.justfile_text import tasks_of_justfile
 from launcher.engines.command_line.makefile_text import tasks_of_makefile
+from launcher.engines.command_line.preparations import NEEDED_TASK
 from launcher.engines.command_line.records import Task
 from launcher.engines.command_line.task_tables import tasks_of_ini, tasks_of_json, tasks_of_toml
 from launcher.errors import CommandRefused
@@ -48,7 +50,7 @@ def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
     needed = {name for task in launching for name in task.needs}
     kept = [task for task in launching if not (task.name in needed and _only_python(task, launch))]
     kept = kept or launching
-    texts = [f"{task.head}\n{task.text}".strip("\n") for task in kept]
+    texts = [f"{_said(task, tasks)}{task.head}\n{task.text}".strip("\n") for task in kept]
     return texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
 
 
@@ -61,6 +63,16 @@ def _without_launch(tasks: Sequence[Task]) -> str | None:
         f"the file has no task that starts a launcher or python; its tasks: {names}",
         "paste the command that trains",
     )
+
+
+def _said(task: Task, tasks: Sequence[Task]) -> str:
+    """Return a line for each task with commands that one needs first, and that its own need."""
+    known = {one.name: one for one in tasks}
+    names = list(dict.fromkeys(task.needs))
+    for name in names:
+        names += [more for more in (known[name].needs if name in known else ()) if more not in names]
+    first = [name for name in names if name in known and name != task.name and known[name].text.strip()]
+    return "".join(f"{NEEDED_TASK} {shlex.quote(name)}\n" for name in first)
 
 
 def _only_python(task: Task, launch: re.Pattern[str]) -> bool:
