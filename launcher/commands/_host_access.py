@@ -1,7 +1,7 @@
 """How a command reaches the hosts that its command line names."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import click
@@ -12,6 +12,7 @@ from launcher.config.host_access_words import read_access_words
 from launcher.config.inventory import FILE_NAME, HostEntry, Inventory
 from launcher.config.inventory_file import find_misnamed_inventory, load_inventory
 from launcher.follow.job_end import JobEndNotice
+from launcher.local.key_mode import describe_open_key
 from launcher.remote.shards.access import ShardAccess
 from launcher.remote.shards.terminal_questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, echo
@@ -50,12 +51,20 @@ def open_host_access(
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
     loaded = replace(loaded, access_words=_access_words(host_options))
+    for line in filter(None, map(describe_open_key, _key_files(loaded))):
+        echo(line, err=True)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
     width = host_options.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, host_options.accept_new_host_keys, width)
     return HostAccess(loaded, opener_for(loaded, options), host_options.parallel, shards=shards)
+
+
+def _key_files(inventory: Inventory) -> Iterable[str]:
+    """Return the keys that the user names in hosts.yaml or for this command, each once."""
+    entries = (inventory.defaults, *inventory.hosts.values())
+    return dict.fromkeys(filter(None, (inventory.identity_file, *(entry.identity_file for entry in entries))))
 
 
 def _access_words(host_options: HostOptions) -> tuple[str, ...]:

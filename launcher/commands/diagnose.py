@@ -6,10 +6,11 @@ import click
 
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
-from launcher.follow.run_commands import with_run_commands
+from launcher.follow.run_commands import read_places, with_run_commands
 from launcher.local.own_modules import own_modules
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
-from launcher.rundir.log_files import LAST, find_local_run, list_runs_without_end, read_logs
+from launcher.rundir.layout import has_end, read_kept_plan
+from launcher.rundir.log_files import LAST, find_local_run, list_run_directories, read_logs
 from launcher.rundir.run_id import is_run_name, run_name
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
@@ -42,10 +43,12 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
             if word in (LAST, run_name(found_run)):
                 echo(f"{word} is {found_run}", err=True)
     read = read_logs(logs, runs)
-    open_ended = list_runs_without_end(logs, runs)
+    kept = list_run_directories(logs, runs)
+    open_ended = [path.name for path in kept if not has_end(path)]
     found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))
-    if all(not Path(word).exists() and is_run_name(word) for word in logs):
-        found = with_run_commands(found)
+    if len(kept) == len(logs) or all(not Path(word).exists() and is_run_name(word) for word in logs):
+        # Two runs may have had different interpreters on one host.
+        found = with_run_commands(found, read_places(read_kept_plan(kept[0])) if len(kept) == 1 else ())
     if as_json:
         echo_json({**encode_diagnosis(found, read), "without_end": open_ended, "exit_code": int(ExitCode.OK)})
         return

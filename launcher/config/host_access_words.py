@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from launcher.local.home import shorten_path
 from preflight.checks.message_text import quote_path
 
 OPTIONS = {"-i": "-i", "--inventory": "-i", "--identity-file": "--identity-file"}
@@ -20,7 +21,8 @@ def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
             break
         name, equals, value = word.partition("=")
         if name in OPTIONS:
-            words += (OPTIONS[name], quote_path(value if equals else next(rest, "")))
+            path = value if equals else next(rest, "")
+            words += (OPTIONS[name], quote_path(shorten_path(path)))
     return tuple(words)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.follow.outcome import Outcome
-from launcher.follow.run_commands import with_run_commands
+from launcher.follow.run_commands import list_places, with_run_commands
 from launcher.local.own_modules import own_modules
 from launcher.rundir.log_store import LogStore
 
@@ -52,5 +52,6 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
         logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals, own_modules=own)
     )
     return replace(
-        outcome, cause=replace(outcome.cause, diagnosis=with_run_commands(found, outcome.plan.nodes))
+        outcome,
+        cause=replace(outcome.cause, diagnosis=with_run_commands(found, list_places(outcome.plan.nodes))),
     )

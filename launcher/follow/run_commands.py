@@ -1,13 +1,16 @@
 """The commands of a diagnosis, as they are typed for a run of gpulaunch and on its hosts."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from launcher import safe_json
 from launcher.planning.plan import NodePlan
 from preflight.checks.message_text import quote_path
 from preflight.diagnosis.result import Cause, Diagnosis
+from preflight.frozen import dataclass
 
 _SCRIPT = re.compile(
     r"(?P<variables>(?:[A-Z_]+=\S+ )*)python (?P<faulthandler>-X faulthandler )?train\.py", re.ASCII
@@ -17,39 +20,68 @@ _ABSENT_FILE = re.compile(r"No such file or directory: '([^'/~][^']*)'")
 _MISSING_FILE = "missing-file"
 
 
-def with_run_commands(diagnosis: Diagnosis, nodes: Sequence[NodePlan] = ()) -> Diagnosis:
-    """Return the diagnosis of a run of gpulaunch, whose `nodes` are known where it has just ended.
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """Where the ranks of one host run, as far as a command for them names it."""
+
+    host: str
+    python: str
+    cwd: str  # "" = the user's home on the host
+    files: tuple[str, ...]  # below the run directory: script/x.py
+
+
+def list_places(nodes: Iterable[NodePlan]) -> tuple[NodePlace, ...]:
+    """Return where the ranks of a plan run."""
+    return tuple(
+        NodePlace(node.host, node.python, node.cwd, tuple(name for name, _ in node.files)) for node in nodes
+    )
+
+
+def read_places(plan: Mapping[str, Any]) -> tuple[NodePlace, ...]:
+    """Return the same of a plan that is kept as JSON; a node that is damaged has none."""
+    return tuple(
+        NodePlace(host, python, cwd, tuple(files))
+        for node in safe_json.read_mappings(plan.get("nodes"))
+        if isinstance(host := node.get("host"), str)
+        and isinstance(python := node.get("python"), str)
+        and isinstance(cwd := node.get("cwd"), str)
+        and isinstance(files := node.get("files"), Mapping)
+    )
+
+
+def with_run_commands(diagnosis: Diagnosis, places: Iterable[NodePlace] = ()) -> Diagnosis:
+    """Return the diagnosis of a run of gpulaunch, with what is known of the hosts of its ranks.
 
     What sets variables for a script sets them for its ranks; an interpreter and a directory are those of the
     host that failed; a file that only the local directory has comes with it.
     """
-    places = {node.host: node for node in nodes}
-    causes = (_with_command(cause, places.get(cause.host)) for cause in diagnosis.causes)
+    by_host = {place.host: place for place in places}
+    causes = (_with_command(cause, by_host.get(cause.host)) for cause in diagnosis.causes)
     return replace(diagnosis, causes=tuple(causes))
 
 
-def _with_command(cause: Cause, node: NodePlan | None) -> Cause:
+def _with_command(cause: Cause, place: NodePlace | None) -> Cause:
     script = _SCRIPT.fullmatch(cause.command)
     if script is not None:
         variables = script["variables"].split() + ["PYTHONFAULTHANDLER=1"] * bool(script["faulthandler"])
         options = " ".join(f"--set env.{variable}" for variable in variables)
         return replace(cause, command=f"gpulaunch run ... {options}")
-    if node is None:
+    if place is None:
         return cause
-    if not cause.command and cause.slug == _MISSING_FILE and _lies_here(cause, node):
+    if not cause.command and cause.slug == _MISSING_FILE and _lies_here(cause, place):
         return replace(cause, command="gpulaunch run ... --sync")
-    return replace(cause, command=_on_host(cause.command, node))
+    return replace(cause, command=_on_host(cause.command, place))
 
 
-def _on_host(command: str, node: NodePlan) -> str:
-    command = _PYTHON.sub(lambda _: quote_path(node.python), command)
-    if command.startswith("df -h . ") and "{" not in node.cwd:
-        command = command.replace(" . ", f" {quote_path(node.cwd or '~')} ", 1)
+def _on_host(command: str, place: NodePlace) -> str:
+    command = _PYTHON.sub(lambda _: quote_path(place.python), command)
+    if command.startswith("df -h . ") and "{" not in place.cwd:
+        command = command.replace(" . ", f" {quote_path(place.cwd or '~')} ", 1)
     return command
 
 
-def _lies_here(cause: Cause, node: NodePlan) -> bool:
+def _lies_here(cause: Cause, place: NodePlace) -> bool:
     """Whether the script was sent alone, and the file that it misses lies in the local directory."""
-    sent_alone = any(name.startswith("script/") for name, _ in node.files)
+    sent_alone = any(name.startswith("script/") for name in place.files)
     found = (_ABSENT_FILE.search(each.text) for each in cause.evidence)
     return sent_alone and any(match is not None and Path(match[1]).exists() for match in found)

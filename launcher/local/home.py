@@ -2,6 +2,7 @@
 
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import BadInput
@@ -30,6 +31,15 @@ def from_home(path: str) -> str:
         return f"~/{Path(path).relative_to(home())}"
     except (ValueError, BadInput):
         return path
+
+
+def shorten_path(path: str) -> str:
+    """Return the shortest spelling of an absolute local path, for a command to type in this directory."""
+    spellings = [from_home(path), path]
+    with suppress(OSError, ValueError):  # a directory that was deleted; a path elsewhere
+        inside = str(Path(path).relative_to(Path.cwd()))
+        spellings.append(f"./{inside}" if inside.startswith(("-", "~")) else inside)
+    return min(spellings, key=len)
 
 
 def home() -> Path:

@@ -74,7 +74,7 @@ class RunFiles:
 
 def read_run(directory: Path) -> RunFiles:
     """Read what exists. Raises BadInput when it is not a run's directory."""
-    plan = _document(directory / PLAN)
+    plan = read_kept_plan(directory)
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
     outcome = _document(directory / OUTCOME)
@@ -91,6 +91,11 @@ def read_run(directory: Path) -> RunFiles:
         usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
         ends=tuple(_ends(directory)),
     )
+
+
+def read_kept_plan(directory: Path) -> Mapping[str, Any]:
+    """Return the plan of a run as it is kept locally, {} where none can be read. Its text is untrusted."""
+    return _document(directory / PLAN)
 
 
 def is_run(directory: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
-from launcher.rundir.layout import has_end, is_run
+from launcher.rundir.layout import is_run
 from launcher.rundir.run_id import format_start, names_run, run_name
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser
 from preflight.diagnosis.lines import Log
@@ -58,10 +58,10 @@ def _directory_of(word: str, runs: Path) -> Path | None:
     return find_local_run(word, runs)
 
 
-def list_runs_without_end(words: Sequence[str], runs: Path) -> list[str]:
-    """Return the names of the runs among the words whose end is not kept locally: their logs may continue."""
+def list_run_directories(words: Sequence[str], runs: Path) -> list[Path]:
+    """Return the directories of the runs among the words, of those that have kept their plan."""
     found = (_directory_of(word, runs) for word in words if word != "-")
-    return [path.name for path in found if path is not None and is_run(path) and not has_end(path)]
+    return [path for path in found if path is not None and is_run(path)]
 
 
 def find_local_run(word: str, runs: Path) -> Path:

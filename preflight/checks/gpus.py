@@ -63,7 +63,7 @@ def the_named_gpus_are_there(use: GpuSelection) -> Iterator[Problem]:
     what = f"GPU {names} is named but the driver does not list it"
     yield Problem(
         what if lone else f"GPUs {names} are named but the driver does not list them",
-        "nvidia-smi -L shows the GPUs; correct gpus: in the run config or hosts.yaml",
+        "nvidia-smi -L on the host shows its GPUs; correct gpus: in the run config or hosts.yaml",
         subject=f"gpu {names}" if lone else "",
     )
 

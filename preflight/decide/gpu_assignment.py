@@ -13,6 +13,7 @@ from preflight.frozen import dataclass
 from preflight.job import GpuRequest, Job
 
 _NO_GPU_CODES = frozenset({"no-library", "no-devices"})
+_NAME_ANOTHER = "name a GPU that it has: gpus: in the run config or hosts.yaml, or --gpus"
 
 
 class RanksRefused(GpulaunchError):
@@ -163,7 +164,7 @@ def _find(host: str, gpus: Iterable[Gpu], wanted: int | str) -> Gpu:
         f"{gpu.index} ({gpu.uuid})" if isinstance(gpu.uuid, str) else str(gpu.index) for gpu in gpus
     )
     what = "no GPU" if not hits else "more than one GPU"
-    raise RanksRefused(f"{host}: {what} called {wanted}; it has {have or 'none'}", "nvidia-smi -L")
+    raise RanksRefused(f"{host}: {what} called {wanted}; it has {have or 'none'}", _NAME_ANOTHER)
 
 
 def _choose(

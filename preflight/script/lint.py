@@ -184,12 +184,12 @@ def _not_python(path: str, error: SyntaxError) -> LintResult:
     """A script that is not Python was not judged, and that is not a pass."""
     place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
     fix = f"python -m py_compile {path} shows the place"
-    found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"cannot be read: {error.msg}", fix)
+    found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"not Python: {error.msg}", fix)
     return LintResult((found,), (f"{place}: not Python: {error.msg}",), (path,))
 
 
 def _notebook_lines(sources: Sources) -> list[LintFinding]:
-    message, fix = "cannot be read by Python: a line of a notebook", "remove it, or export without magics"
+    message, fix = "not Python: a line of a notebook", "remove it, or export without magics"
     title = RULES["P100"].title
     return [LintFinding("P100", Level.ERROR, place, title, message, fix) for place in sources.magics]
 

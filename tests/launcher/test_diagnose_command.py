@@ -38,6 +38,25 @@ def a_run(directory: Path, name: str = "paper-20260301-100000-ab12cd") -> Path:
     return directory
 
 
+@pytest.mark.parametrize("word", ["paper", "DIRECTORY"])
+@pytest.mark.parametrize(
+    ("nodes", "python"),
+    [
+        ('[{"host": "titan", "python": "~/venv/bin/python", "cwd": "", "files": {}}]', "~/venv/bin/python"),
+        ('[{"host": "titan", "python": "~/p", "cwd": "", "files": 3}, 4]', "python"),
+        ("4", "python"),
+    ],
+)
+def test_a_command_for_a_kept_run_names_the_interpreter_of_its_plan(
+    tmp_path: Path, word: str, nodes: str, python: str
+) -> None:
+    run = a_run(tmp_path) / "paper-20260301-100000-ab12cd"
+    (run / "titan" / "rank-3.log").write_text("ModuleNotFoundError: No module named 'einops'\n")
+    (run / "plan.json").write_text(f'{{"nodes": {nodes}}}')
+    printed = gpulaunch("diagnose", word if word == "paper" else str(run), "--logs", str(tmp_path)).output
+    assert f"  type on titan: {python} -m pip install einops\n" in printed
+
+
 def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text(OOM)

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.follow.failure_diagnosis import add_diagnosis
 from launcher.follow.outcome import Outcome
-from launcher.follow.run_commands import with_run_commands
+from launcher.follow.run_commands import list_places, with_run_commands
 from launcher.report.diagnosis import render_diagnosis
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir.log_store import LogStore
@@ -92,7 +92,7 @@ def test_a_command_for_the_host_names_its_interpreter_and_directory(command: str
     cause = Cause(
         "S76", "disk-full", "certain", "c", "f", (Evidence(1, 0, "x", "", "b"),), "", 0, "b", command
     )
-    found = with_run_commands(Diagnosis("disk-full", (cause,), ()), (place,))
+    found = with_run_commands(Diagnosis("disk-full", (cause,), ()), list_places((place,)))
     assert found.causes[0].command == expected
     words = "type on b" if expected != command else "type"
     assert f"  {words}: {expected}" in render_diagnosis(found)
@@ -110,7 +110,6 @@ def test_a_file_that_only_the_local_directory_has_comes_with_sync(
         evidence = (Evidence(1, 0, text.format(name), "", "b"),)
         cause = Cause("S92", "missing-file", "likely", "c", "f", evidence, "", 0, "b", "")
         place = replace(node("b", 1, 1, (None,)), files=((sent, ""),))
-        commands.append(
-            with_run_commands(Diagnosis("missing-file", (cause,), ()), (place,)).causes[0].command
-        )
+        found = with_run_commands(Diagnosis("missing-file", (cause,), ()), list_places((place,)))
+        commands.append(found.causes[0].command)
     assert commands == ["gpulaunch run ... --sync" if sent.startswith("script/") else "", "", ""]

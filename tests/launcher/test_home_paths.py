@@ -9,7 +9,7 @@ import pytest
 from launcher.cli import execute
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
-from launcher.local.home import at_home, home
+from launcher.local.home import at_home, home, shorten_path
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.endpoint import build_endpoint
 from launcher.transports.ssh.known_hosts import lookup
@@ -78,6 +78,28 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(BadInput, match="you have no local home directory") as caught:
         home()
     assert caught.value.fix == "set HOME"
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("HOME/proj/hosts.yaml", "hosts.yaml"),
+        ("HOME/proj/sub/h.yaml", "sub/h.yaml"),
+        ("HOME/keys/k.pem", "~/keys/k.pem"),
+        ("HOME/proj/-k.pem", "./-k.pem"),
+        ("HOME/project/k.pem", "~/project/k.pem"),
+        ("/etc/k.pem", "/etc/k.pem"),
+        ("../k.pem", "../k.pem"),
+        ("", ""),
+    ],
+)
+def test_a_path_is_shortened_to_what_this_directory_and_the_home_make_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, short: str
+) -> None:
+    (tmp_path / "proj").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "proj")
+    assert shorten_path(path.replace("HOME", str(tmp_path))) == short
 
 
 def test_an_empty_home_is_that_of_the_password_file(monkeypatch: pytest.MonkeyPatch) -> None:

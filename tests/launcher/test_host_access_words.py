@@ -47,6 +47,26 @@ def test_commands_about_hosts_get_them_once(text: str, expected: str | None) -> 
     assert complete_commands(text, ()) == text
 
 
+@pytest.mark.parametrize(
+    ("mode", "said"), [(0o600, ""), (0o640, "keys/k.pem has mode 640"), (0o604, "chmod 600 keys/k.pem")]
+)
+def test_a_key_that_ssh_would_refuse_is_named_once_with_its_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys").mkdir()
+    key = tmp_path / "keys" / "k.pem"
+    key.touch(mode)
+    key.chmod(mode)
+    (tmp_path / "hosts.yaml").write_text(
+        "defaults: {identity_file: keys/k.pem}\nhosts: {a: {}, localhost: {python: /nonexistent/python}}\n"
+    )
+    assert execute(["ps", "localhost", "--identity-file", str(key)]) == 3
+    lines = [line for line in capsys.readouterr().err.splitlines() if "mode" in line]
+    assert len(lines) == bool(said)
+    assert said in "".join(lines)
+
+
 def test_findings_name_the_commands_with_them() -> None:
     facts = host({"python.packages": {}}, "a")
     options = PreflightOptions(access_words=("--identity-file", "k"))
@@ -61,7 +81,7 @@ def test_errors_name_the_commands_with_them(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "h.yaml").write_text("hosts: {localhost: {python: /nonexistent/python}}\n")
     wanted = "gpulaunch init -i h.yaml --hosts localhost looks for it"
-    assert execute(["ps", "localhost", "-i", "h.yaml"]) == 3
+    assert execute(["ps", "localhost", "-i", str(tmp_path / "h.yaml")]) == 3
     assert wanted in capsys.readouterr().err
     assert execute(["clean-zombies", "localhost", "-i", "h.yaml"]) == 3
     assert wanted in capsys.readouterr().out

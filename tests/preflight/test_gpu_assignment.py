@@ -104,8 +104,9 @@ def test_gpus_by_index_or_uuid_keep_the_order_given() -> None:
     ],
 )
 def test_a_gpu_that_is_not_there_is_refused_by_name(wanted: GpuRequest, message: str) -> None:
-    with pytest.raises(RanksRefused, match=message):
+    with pytest.raises(RanksRefused, match=message) as refusal:
         map_ranks(four(), Job(gpus=wanted))
+    assert ("gpus: in the run config" in refusal.value.fix) is ("called" in refusal.value.message)
 
 
 def test_the_inventory_limits_what_a_launch_may_use() -> None:

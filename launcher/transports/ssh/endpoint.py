@@ -12,7 +12,7 @@ from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.errors import BadInput, ConfigError, DescriptorsExhausted, HostNotContacted, NameNotResolved
 from launcher.local.descriptors import is_exhausted
-from launcher.local.home import at_home
+from launcher.local.home import at_home, shorten_path
 from launcher.local.user import login_name
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
@@ -144,7 +144,10 @@ def _endpoint(
         host_key_alias=tokens.in_text(tokens.key_alias),
         connect_timeout_s=_connect_timeout_s(values),
         ssh_words=ssh_words(
-            entry, key, hops if entry.jump else (), in_config=not _OF_ONE_HOST.isdisjoint(values)
+            entry,
+            shorten_path(key),
+            hops if entry.jump else (),
+            in_config=not _OF_ONE_HOST.isdisjoint(values),
         ),
     )
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @rule("P100")
 def not_python(_it: "Interpreter", _event: ScriptEvent) -> Iterator[RuleHit]:
-    """The script cannot be read: it is not Python, or not that of every version.
+    """The script is not Python, or not that of every version.
 
     A launch would stop at the same line. Lines of a notebook (`!pip install`, `%matplotlib`) are passed over
     and the rest is judged; after any other mistake nothing is. Syntax that came with Python 3.12 (f-strings
