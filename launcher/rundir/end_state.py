@@ -5,21 +5,40 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "failed", "stopped", "lost"]
-_FAILED = re.compile("failed|killed|hung|ended by signal")
+_FAILURES = frozenset({"rank", "hang", "supervisor", "refused"})
+_STOPS = frozenset({"request", "signal", "no_client"})
+"""What a supervisor names as the cause of an end (launcher/onhost/supervisor/end_causes.py); after the cause
+`exit`, or one that we do not know, the exit codes decide."""
+_FAILURE_WORDS = re.compile("failed|killed|hung|ended by signal")
+"""Of supervisors that named no cause yet: their sentences do not change any more."""
 _WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
 
 
 def condition_after(end: Mapping[str, Any]) -> RunStatus:
     """Return what a node has come to, by the `exit` of its state.json."""
+    cause = end.get("cause")
+    if not isinstance(cause, str):
+        return _condition_by_words(end)
+    if cause in _STOPS:
+        return "stopped"  # whatever its ranks made of SIGTERM
+    if cause in _FAILURES or _has_failed_rank(end) or end.get("launcher_code"):
+        return "failed"
+    return "finished"
+
+
+def _condition_by_words(end: Mapping[str, Any]) -> RunStatus:
     why = str(end.get("why") or "")
     if why and end.get("requested"):
-        return "stopped"  # whatever its ranks made of SIGTERM
-    codes = (end.get("ranks") or {}).values()
-    if any(code for code in codes if code not in (-15, -9)):
+        return "stopped"
+    if _has_failed_rank(end):
         return "failed"
     if why:
-        return "failed" if _FAILED.search(why) else "stopped"
+        return "failed" if _FAILURE_WORDS.search(why) else "stopped"
     return "failed" if end.get("launcher_code") else "finished"
+
+
+def _has_failed_rank(end: Mapping[str, Any]) -> bool:
+    return any(code for code in (end.get("ranks") or {}).values() if code not in (-15, -9))
 
 
 def explain_end(end: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ class _Spec:
 class _Exit:
     ranks: dict[str, int | None] | None = None
     why: str | None = None
+    cause: str | None = None
     requested: bool | None = None
     since: float | None = None
     launcher_code: int | None = None

@@ -159,7 +159,8 @@ def test_a_host_of_several_leaves_the_decision_to_its_client(run: Driver) -> Non
     time.sleep(1)
     assert events_of(run, "hung") == []
     run.say("hung 3 hung: nothing lives on any host")
-    assert run.ended()["exit"]["why"] == "hung: nothing lives on any host"
+    end = run.ended()["exit"]
+    assert (end["why"], end["cause"]) == ("hung: nothing lives on any host", "hang")
     assert run.event("stacks")["ranks"] == [0]
 
 

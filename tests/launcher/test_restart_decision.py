@@ -94,7 +94,8 @@ def test_what_would_only_fail_again_or_was_wanted_is_not(name: str) -> None:
 
 
 def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words(tmp_path: Path) -> None:
-    assert read_stop_request(str(tmp_path)).why == HOST_GOES_DOWN
+    request = read_stop_request(str(tmp_path))
+    assert (request.why, request.cause) == (HOST_GOES_DOWN, "signal")
 
 
 def test_somebody_may_say_otherwise() -> None:

@@ -234,7 +234,7 @@ ENDS: dict[str, tuple[dict[str, Any], bool]] = {
     "a rank was killed": (KILLED, True),
     "it ended well": ({"launcher_code": 0, "ranks": {"0": 0}, "why": ""}, False),
     "gpulaunch stop": ({**KILLED, "requested": True, "why": "stopped by ada@pc"}, False),
-    "the host ended it": ({**KILLED, "requested": True, "why": next_start.FROM_OUTSIDE}, True),
+    "the host ended it": ({**KILLED, "requested": True, "cause": "signal", "why": "any words"}, True),
     "its supervisor was killed": ({"launcher_code": None, "ranks": {}, "why": "it was killed"}, True),
 }
 

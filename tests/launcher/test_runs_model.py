@@ -56,6 +56,17 @@ def test_a_host_asked_under_two_names_counts_once() -> None:
         (over(ranks={"0": -9}, why="the supervisor was killed"), "failed"),
         (over(ranks={}, launcher_code=1), "failed"),
         (over(ranks={}, why="GPU x is claimed by run y"), "stopped"),
+        # By the cause that its supervisor named, whatever its sentence is.
+        (over(ranks={"0": -15}, why="rank 0 took part no longer", cause="rank"), "failed"),
+        (over(ranks={"0": 0}, why="nothing of it lived any more", cause="hang", requested=True), "failed"),
+        (over(ranks={}, why="its keeper had to end it", cause="supervisor"), "failed"),
+        (over(ranks={}, why="GPU x is claimed by run y", cause="refused"), "failed"),
+        (over(ranks={"0": 1}, why="stopped: a peer failed", cause="request", requested=True), "stopped"),
+        (over(ranks={"0": -15}, why="the host is killed by its owner", cause="signal"), "stopped"),
+        (over(ranks={"0": 1}, why="every client failed to come", cause="no_client"), "stopped"),
+        (over(ranks={"0": 0}, why="failed?", cause="exit"), "finished"),
+        (over(ranks={"0": 0}, launcher_code=1, why="", cause="exit"), "failed"),
+        (over(ranks={"0": 3}, why="", cause="a cause of later"), "failed"),
     ],
 )
 def test_what_has_become_of_a_node(node: dict[str, Any], condition: str) -> None:

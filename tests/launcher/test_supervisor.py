@@ -14,6 +14,7 @@ import pytest
 from launcher.onhost.supervisor.client_files import StopRequest, request_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
 from launcher.remote.programs import read_program_source
+from launcher.rundir.end_state import condition_after
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, WAIT, Driver, pids_of, up
 
 pytestmark = pytest.mark.slow
@@ -111,6 +112,7 @@ def test_the_exit_code_of_a_rank_without_a_launcher_is_seen(run: Driver, script:
     assert (end["ranks"], end["launcher_code"]) == ({"0": code}, code)
     killed, failed = "rank 0 was ended by signal 9 (SIGKILL)", f"rank 0 failed with exit code {code}"
     assert end["why"] == ("" if not code else killed if code < 0 else failed)
+    assert end["cause"] == ("rank" if code else "exit")
 
 
 # To the run's own files: events of no part of it, numbers that no pid can be, and logs that are no files.
@@ -164,7 +166,7 @@ class OomKills:
         assert request_stop(str(run.run_dir), StopRequest("enough", 5.0))
     starting.join()
     end = run.ended()["exit"]
-    assert (end["why"], end["requested"]) == ("enough", True)
+    assert (end["why"], end["requested"], end["cause"]) == ("enough", True, "request")
 
 
 def test_a_rank_without_a_launcher_ends_with_all_that_it_started(run: Driver) -> None:
@@ -180,7 +182,8 @@ def test_a_rank_without_a_launcher_ends_with_its_supervisor(run: Driver) -> None
     run.start(FAMILY, argv=ALONE)
     up(run)
     os.kill(pids_of(run.answer)[0], signal.SIGKILL)
-    assert run.ended()["exit"]["why"] == "the supervisor was killed"
+    end = run.ended()["exit"]
+    assert (end["why"], end["cause"]) == ("the supervisor was killed", "supervisor")
     assert run.gone() == {}
 
 
@@ -325,7 +328,7 @@ def test_a_run_whose_client_stays_away_ends_until_it_is_told_to_go_on(
     run.hang_up()
     assert run.gone(8) == {}
     state = json.loads((run.run_dir / "state.json").read_text())
-    assert state["exit"]["why"] == why
+    assert (state["exit"]["why"], state["exit"]["cause"]) == (why, "no_client")
     events = [json.loads(line) for line in (run.run_dir / "events.jsonl").read_text().splitlines()]
     assert [event["grace_s"] for event in events if event["event"] == "stopping"] == [2.0]
 
@@ -386,6 +389,9 @@ def test_what_cannot_start_is_refused_with_its_reason(
     run.start("print(1)", **change)
     assert words in run.answer["refused"]
     assert run.gone() == {}
+    if run.run_dir.exists():  # else nothing of it is ever listed
+        end = json.loads((run.run_dir / "state.json").read_text())["exit"]
+        assert (end["why"], condition_after(end)) == (run.answer["refused"], "failed")
 
 
 def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:

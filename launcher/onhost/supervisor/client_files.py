@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Any, Mapping, NamedTuple
 
+from .end_causes import HANG, REQUEST, SIGNAL
 from .events import write_event
 from .files import read_json, write_file
 from .node import is_on_this_node
@@ -19,11 +20,13 @@ STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL when the request names no other
 class StopRequest(NamedTuple):
     """Request to end a run.
 
-    `why` is empty when the run ended on its own; with `stacks`, every rank's stack is dumped first.
+    `why` is empty when the run ended on its own; `cause` is one of end_causes.py; with `stacks`, every rank's
+    stack is dumped first.
     """
 
     why: str
     grace_s: float
+    cause: str = REQUEST
     requested: bool = False
     stacks: bool = False
 
@@ -93,9 +96,11 @@ def read_stop_request(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequ
     """
     said = read_json(os.path.join(run_dir, STOP)) or {}
     grace = said.get("grace_s")
+    cause = REQUEST if said else SIGNAL
     return StopRequest(
         str(said.get("why") or "asked to stop (SIGTERM)"),
         float(grace) if isinstance(grace, (int, float)) else default_s,
+        HANG if said.get("stacks") else cause,
         requested=True,
         stacks=bool(said.get("stacks")),
     )

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from .client_files import is_detached
+from .end_causes import SIGNAL
 from .files import read_json, write_file
 from .node import is_on_this_node, node_location
 from .processes import is_same, send_signal, ticks_of
@@ -25,7 +26,6 @@ RESTARTING = "restarting"  # the host or a client holds the lock
 RESTARTED = "restarted"  # as the start `run_id`
 ENDED = "ended"  # no further start
 OVER = (RESTARTED, ENDED)
-FROM_OUTSIDE = "asked to stop (SIGTERM)"  # a stop without a request: by the host, or a scheduler
 STOP_WAIT_S = 10.0
 
 
@@ -55,9 +55,8 @@ def may_follow(run_dir: str, end: dict[str, Any]) -> bool:
 
     A run that no client has released yet is its client's alone.
     """
-    if end.get("requested") and (
-        end.get("why") != FROM_OUTSIDE or os.path.exists(os.path.join(run_dir, STOP))
-    ):
+    asked = end.get("cause") != SIGNAL or os.path.exists(os.path.join(run_dir, STOP))
+    if end.get("requested") and asked:
         return False
     codes = [end.get("launcher_code"), *(end.get("ranks") or {}).values()]
     return is_detached(run_dir) and not (not end.get("why") and all(code == 0 for code in codes))

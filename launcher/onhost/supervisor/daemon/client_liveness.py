@@ -3,6 +3,7 @@
 import math
 
 from ..client_files import STOP_GRACE_S, StopRequest, is_detached, seconds_since_heartbeat
+from ..end_causes import NO_CLIENT
 from .run_state import SupervisedRun
 
 
@@ -28,7 +29,8 @@ class ClientLiveness:
         self.remaining_s = self.timeout_s - (seconds_since_heartbeat(self._run.dir) or 0.0)
         if self.remaining_s >= 0:
             return None
-        return StopRequest(self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S))
+        grace_s = float(self._run.spec.get("grace_s") or STOP_GRACE_S)
+        return StopRequest(self._why(self.timeout_s), grace_s, NO_CLIENT)
 
     def _why(self, timeout_s: float) -> str:
         if self._run.spec.get("on_disconnect") == "continue":

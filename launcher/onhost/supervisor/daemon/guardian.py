@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from ..cgroup_loader import group_of
+from ..end_causes import REFUSED, SUPERVISOR
 from ..events import write_event
 from ..files import write_file
 from ..gpu_claims import acquire_claims, release_claims
@@ -51,7 +52,7 @@ def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
     """Report the reason why the run does not start, to the client and in its directory."""
     os.write(done, json.dumps({"refused": why}).encode())
     state = {"run_id": spec["run_id"], **node_location(), "phase": "ended", "run_dir": run_dir}
-    state.update(exit=final_state_without_supervisor([], why), ended=time.time())
+    state.update(exit=final_state_without_supervisor([], why, REFUSED), ended=time.time())
     write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
@@ -70,7 +71,7 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
         os.unlink(os.path.join(run_dir, RESERVE))
         os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
-    end = final_state_without_supervisor(left, why)
+    end = final_state_without_supervisor(left, why, SUPERVISOR)
     write_event(events, "ended", end)
     state.update(phase="ended", exit=end, ended=time.time())
     announce_keeper(run_dir, spec, end, os.getpid())
@@ -90,6 +91,7 @@ def wait_for(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def final_state_without_supervisor(left: list[int], why: str) -> dict[str, Any]:
-    """Return the final state of a run whose supervisor died without writing one."""
-    return {"launcher_code": None, "ranks": {}, "remaining_pids": left, "why": why, "port_free": None}
+def final_state_without_supervisor(left: list[int], why: str, cause: str) -> dict[str, Any]:
+    """Return the final state of a run whose supervisor died without writing one, or never was."""
+    end = {"launcher_code": None, "ranks": {}, "remaining_pids": left, "port_free": None}
+    return {**end, "why": why, "cause": cause}

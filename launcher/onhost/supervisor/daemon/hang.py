@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from ..client_files import StopRequest, seconds_since_heartbeat
+from ..end_causes import HANG
 from ..run_dir import STACKS
 from .run_state import SupervisedRun
 from .sidecar import Sidecar
@@ -49,7 +50,7 @@ class HangHandler:
                 return self._then
         elif self._quiet_s and not stopping and self._decides_alone():
             words = "hung: no output, no optimizer step, no use of GPU or CPU for %.0f s" % self._quiet_s
-            self.begin(StopRequest(words, FAILURE_GRACE_S))
+            self.begin(StopRequest(words, FAILURE_GRACE_S, HANG))
         return None
 
     def begin(self, then: StopRequest) -> None:

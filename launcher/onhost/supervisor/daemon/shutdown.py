@@ -6,6 +6,7 @@ import time
 
 from ..cgroup_loader import CgroupLike
 from ..client_files import StopRequest
+from ..end_causes import EXIT
 from ..processes import signal_all
 from ..run_processes import KILL_WAIT_S, find_run_processes
 from .launcher import Launcher
@@ -37,6 +38,7 @@ class Shutdown:
         self._grace_until = self._stage_until = 0.0
         self._warned: dict[int, int] = {}  # ranks by pid: their start ticks
         self.why = ""
+        self.cause = EXIT
         self.requested = False
         self.since: float | None = None  # wall clock at its start
 
@@ -54,11 +56,13 @@ class Shutdown:
                 self._stage_until = time.monotonic()  # the newer request is the more urgent one
             return
         self.why = request.why
+        self.cause = request.cause
         self.requested = request.requested
         self.since = time.time()
         self._grace_until = self._stage_until = until
         if request.why:
-            self._run.emit("stopping", why=request.why, grace_s=request.grace_s, requested=request.requested)
+            said = {"cause": request.cause, "requested": request.requested}
+            self._run.emit("stopping", why=request.why, grace_s=request.grace_s, **said)
         self._run.save("stopping")
         if not self._warn(request):
             self._ask_ranks(request.grace_s)

@@ -10,6 +10,7 @@ from typing import Any
 from ...event_reader import MALFORMED
 from ..cgroup_loader import CgroupLike, cgroup_module
 from ..client_files import StopRequest, read_stop_request
+from ..end_causes import EXIT, RANK, REFUSED
 from ..files import write_all
 from ..gpu_claims import release_claims
 from ..next_start import announce_keeper
@@ -61,6 +62,7 @@ class Supervisor:
         try:
             self._launcher.start()
         except RequestRefused as refusal:
+            self._ending.why, self._ending.cause = str(refusal), REFUSED
             self._finish()
             os.write(done, json.dumps({"refused": str(refusal)}).encode())
             return 1
@@ -139,7 +141,7 @@ class Supervisor:
         self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
             words = "rank %d %s" % (ended.rank, describe_exit_code(ended.code))
-            self._ending.start(StopRequest(words, FAILURE_GRACE_S))
+            self._ending.start(StopRequest(words, FAILURE_GRACE_S, RANK))
 
     def _child_ended(self, pid: int, code: int) -> None:
         if pid == self._launcher.pid:
@@ -159,7 +161,7 @@ class Supervisor:
             self._run.emit("rank_exit", rank=rank, code=its_code, stopping=self._ending.started)
         self._run.emit("launcher_exit", code=code)
         if not self._ending.started:
-            self._ending.start(StopRequest("", FAILURE_GRACE_S))
+            self._ending.start(StopRequest("", FAILURE_GRACE_S, EXIT))
 
     def _finish(self) -> None:
         for _ in reap():
@@ -169,6 +171,7 @@ class Supervisor:
             "ranks": {str(rank): code for rank, code in self._ranks.codes.items()},
             "remaining_pids": self._run.state["remaining_pids"],
             "why": self._ending.why,
+            "cause": self._ending.cause,
             "requested": self._ending.requested,
             "since": self._ending.since,
             "port_free": self._is_port_free(),
