@@ -16,6 +16,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
+from launcher.runs.last_run import follow_next_starts
 from launcher.runs.remote_run import LAST, MAX_GRACE_S
 from launcher.runs.search import format_hosts
 from launcher.runs.stop import stop_run
@@ -50,11 +51,11 @@ class StopOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Stop RUN (its name, the start of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
-    Of several that RUN fits it is the one that lives. RUN may be the id of a Slurm job: its run is stopped,
-    which ends the job; one that waits is cancelled. Without RUN it is the last one that has not ended, after
-    a question. Two who stop one run do no harm: the shorter grace counts. Exit code 0: every node has
-    answered that nothing of the run is left, or no run is live; 1: something cannot be ended, or you said
-    no; 3: a node could not be reached.
+    Of several that RUN fits it is the one that lives; of one that was started again, the last start. RUN may
+    be the id of a Slurm job: its run is stopped, which ends the job; one that waits is cancelled. Without RUN
+    it is the last one that has not ended, after a question. Two who stop one run do no harm: the shorter
+    grace counts. Exit code 0: every node has answered that nothing of the run is left, or no run is live; 1:
+    something cannot be ended, or you said no; 3: a node could not be reached.
     """
     options = StopOptions(**given)
     answer = Answer("gpulaunch.stop/1", as_json=options.as_json)
@@ -70,6 +71,11 @@ def command(run: str, **given: Any) -> int:
     if not run and not answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
+    named = found.run_id
+    if not ways.nodes:  # in a Slurm job it is found by the job
+        found = follow_next_starts(found, lambda run_id: find_run(run_id, ways, options))
+    if found.run_id != named:
+        answer.say(f"{named} was started again; its last start is {found.run_id}")
     to = open_run(found, ways, options)
     plan = to.plan
     grace_s = 0.0 if options.now else found.grace_s if options.grace is None else float(options.grace)
@@ -88,8 +94,6 @@ def command(run: str, **given: Any) -> int:
         answer.say(
             f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
         )
-    if found.next_words.startswith("started again"):
-        answer.say(f"{plan.run_id} was {found.next_words}, which is another run to stop")
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {format_hosts(names)}; no process of it is left")
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)

@@ -1,6 +1,6 @@
 """Which runs `last` is the newest of: those of this working directory, else yours."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from launcher.config.run_config import list_config_folders
@@ -82,6 +82,25 @@ def read_local_scope(logs: Path) -> SearchScope:
     files = [path for folder in list_config_folders() for path in folder.glob("*.y*ml")]
     jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
     return SearchScope(frozenset(kept), frozenset(jobs), user_name())
+
+
+def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> RemoteRun:
+    """Return the start that followed a run last, by the word of each pair of starts; the run itself for none.
+
+    `find` returns a run by its id. Raises BadInput, and what `find` raises.
+    """
+    passed = {run.run_id}
+    while run.is_over and run.next_start:
+        following = find(run.next_start)
+        if following.earlier_start != run.run_id or following.run_id in passed:
+            raise BadInput(
+                f"the host of {run.run_id} says that it was started again as {following.run_id}, which says"
+                " that it follows another run",
+                f"name what you mean: {following.run_id}",
+            )
+        passed.add(following.run_id)
+        run = following
+    return run
 
 
 def _with_restarts(known: Collection[str], runs: tuple[RemoteRun, ...]) -> frozenset[str]:

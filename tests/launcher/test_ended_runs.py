@@ -175,6 +175,22 @@ def test_last_is_the_start_that_a_host_has_made_of_a_run_of_this_directory() -> 
     assert SearchScope(frozenset(), frozenset(), "ana").last((launched, following)) == following
 
 
+def test_to_stop_an_earlier_start_is_to_stop_the_last_one(home: Home) -> None:
+    second = run_id("again")
+    home.launch("print('over')", detach=False)
+    home.launch(LONG, second)
+    (home.runs / RUN / "next.json").write_text(json.dumps({"state": "restarted", "run_id": second}))
+    refused = home.gpulaunch("stop", RUN)  # another run says nothing of that
+    assert (refused.returncode, home.phase(second)) == (2, "running"), refused.stdout + refused.stderr
+    assert f"fix: name what you mean: {second}\n" in refused.stderr
+    spec = home.runs / second / "spec.json"
+    spec.write_text(json.dumps({**json.loads(spec.read_text()), "restart": {"after": RUN}}))
+    stopped = home.gpulaunch("stop", RUN, "--grace", "5")
+    assert (stopped.returncode, home.phase(second)) == (0, "ended"), stopped.stdout + stopped.stderr
+    assert f"{RUN} was started again; its last start is {second}\n" in stopped.stdout
+    assert f"{second} has ended on localhost; no process of it is left\n" in stopped.stdout
+
+
 def test_the_last_live_run_is_an_older_one_where_the_newest_is_over() -> None:
     scope = SearchScope(frozenset(), frozenset(), "ana")
     older = launched_by("ana@x", "a-1", 10.0)

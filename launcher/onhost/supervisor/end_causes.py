@@ -3,7 +3,7 @@
 The reason beside it (`why`) is a sentence for people, which no program reads.
 """
 
-EXIT = "exit"  # its launcher ended by itself: the exit codes say how
+EXIT = "exit"  # its launcher ended unasked: the exit codes say how
 RANK = "rank"  # a rank failed
 HANG = "hang"
 NO_CLIENT = "no_client"  # no client has followed it

@@ -93,5 +93,5 @@ def wait_for(pid: int) -> int:
 
 def final_state_without_supervisor(left: list[int], why: str, cause: str) -> dict[str, Any]:
     """Return the final state of a run whose supervisor died without writing one, or never was."""
-    end = {"launcher_code": None, "ranks": {}, "remaining_pids": left, "port_free": None}
-    return {**end, "why": why, "cause": cause}
+    unknown: dict[str, Any] = {"launcher_code": None, "ranks": {}, "port_free": None}
+    return {**unknown, "remaining_pids": left, "why": why, "cause": cause}
