@@ -7,6 +7,7 @@ import atexit
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import sys
@@ -19,6 +20,8 @@ PLAIN_FOLDER = re.compile(r"/[\w/.-]{0,23}", re.ASCII)
 """A TMPDIR for tests: a socket's path has at most 107 bytes, of which pytest takes 80, and tests write paths
 into shell scripts and ssh's settings. Tests make the odd paths that they try."""
 SETTINGS = {"LANG": "C.UTF-8", "TERM": "dumb"}
+DESCRIPTORS = 1024
+"""How many a process may hold after a login on most machines."""
 
 
 def account_home() -> Path:
@@ -32,7 +35,8 @@ def account_home() -> Path:
 def settle() -> None:
     """Give this process and those that it starts what a login on a bare machine has.
 
-    That is an empty home, few variables, and the signals and umask that no shell or container has changed.
+    That is an empty home, few variables, and the signals, umask and limit of descriptors that no shell or
+    container has changed.
     """
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_STARTS)}
     if not PLAIN_FOLDER.fullmatch(kept.get("TMPDIR", "")):
@@ -44,6 +48,10 @@ def settle() -> None:
     os.environ.clear()
     os.environ.update({**kept, **SETTINGS, **_name(), "HOME": home, "PATH": path})
     os.umask(0o022)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if resource.RLIM_INFINITY != soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     # A shell that starts a command in the background has it ignore Ctrl-C, nohup has it ignore SIGHUP; so do
     # all processes that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)

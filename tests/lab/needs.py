@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -20,6 +21,13 @@ def skip_without(reason: str) -> None:
     if os.environ.get("LAB_REQUIRED"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def require_descriptors(count: int) -> None:
+    """Skip the test where a process cannot raise its limit to that many descriptors."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if resource.RLIM_INFINITY != hard < count:
+        skip_without(f"needs {count} descriptors, and a process may hold {hard}: ulimit -Hn")
 
 
 @functools.cache

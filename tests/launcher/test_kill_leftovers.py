@@ -18,6 +18,7 @@ from launcher.onhost import kill_leftovers
 from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.remote.programs import read_program_source
+from tests.lab import needs
 
 GONE = 4194303  # the largest pid that Linux ever gives
 
@@ -67,6 +68,7 @@ def test_what_a_dead_run_left_is_ended(left: Run) -> None:
 
 
 def test_more_processes_are_waited_for_than_a_select_takes(left: Run) -> None:
+    needs.require_descriptors(1100)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2048), hard))
     held = kill_leftovers.ProcessHandle(left.victim())

@@ -25,7 +25,14 @@ from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshOpener
 from launcher.transports.ssh.endpoint import opener_for
+from tests.lab import needs
 from tests.launcher.sshd import Sshd, keygen
+
+
+@pytest.fixture(autouse=True)
+def _descriptors() -> None:
+    """Both ends of each connection are this process's, and the reserve for what is no host is 256."""
+    needs.require_descriptors(1100)
 
 
 class Silent:
