@@ -7,7 +7,7 @@ from typing import Any
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.apps import processes_by_gpu
-from preflight.smi_reports.forms import kernel_facts, list_facts, read_form
+from preflight.smi_reports.forms import CSV_NAMES, kernel_facts, list_facts, read_form
 from preflight.smi_reports.lists import LSPCI, lspci_gpus
 
 Facts = dict[str, Any]
@@ -66,8 +66,10 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
         facts["pci_gpus"] = lspci_gpus(text)
     gpus = facts.get("gpus")
     if isinstance(gpus, list):
-        for body in (text[text.find("GPU 0: ") :] if "(UUID: GPU-" in text else "", *sections.values()):
-            is_list, is_csv = body.startswith("GPU 0: "), "--query-gpu=" in body
+        names = re.search(CSV_NAMES, text, re.MULTILINE | re.IGNORECASE) if "(UUID: GPU-" in text else None
+        csv = text[names.start() :] if names is not None else ""
+        for body in (csv, text[text.find("GPU 0: ") :] if "(UUID: GPU-" in text else "", *sections.values()):
+            is_list, is_csv = body.startswith("GPU 0: "), body == csv or "--query-gpu=" in body
             others = (list_facts(body) if is_list else _read(body) if is_csv else {}).get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)

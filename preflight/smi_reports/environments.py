@@ -3,7 +3,9 @@
 import re
 from typing import Any
 
-from preflight.smi_reports.bare_csv import MAKE
+from preflight.probes.nvidia_smi.values import CUT
+from preflight.smi_reports.bare_csv import MAKE, UUID
+from preflight.smi_reports.open_lines import OpenLines
 from preflight.smi_reports.table import MAX_GPUS
 
 Tree = dict[str, Any]
@@ -11,15 +13,24 @@ Tree = dict[str, Any]
 COLLECTED = r"^GPU models and configuration:"
 INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(r"GPU (\d{1,2}): ([^\n(]+?)[ \t]*$", re.MULTILINE)
+_REST = re.compile(r"\n(?!GPU \d|[A-Z][\w ()]{2,60}:)[ \t]*\S")
+"""Of a name that a terminal wrapped."""
+
 _DRIVER = re.compile(r"^Nvidia driver version: ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_UUID = re.compile(UUID, re.IGNORECASE)
 _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "Device Minor": "minor_number"}
 
 
 def collected_tree(text: str) -> Tree:
     """Return the GPUs and the driver that collect_env names. Raises ValueError where it names none."""
-    start = text.index("GPU models and configuration:")
-    names = {int(index): name for index, name in _LISTED.findall(text[start:].partition("\n\n")[0])}
+    start, lines = text.index("GPU models and configuration:"), OpenLines(text)
+    block = text[start:].partition("\n\n")[0]
+    cut = {
+        found: lines.may_lack(found[0]) or _REST.match(block, found.end())
+        for found in _LISTED.finditer(block)
+    }
+    names = {int(found[1]): f"{found[2]}..." if is_cut else found[2] for found, is_cut in cut.items()}
     if not names or max(names) >= MAX_GPUS:
         raise ValueError("it names no GPU")
     driver = _DRIVER.search(text)
@@ -34,5 +45,6 @@ def information_tree(text: str) -> Tree:
         if label == "Model":
             gpus.append({})
         if label in _PLACES and gpus and "?" not in value:  # only root sees the UUID
-            gpus[-1][_PLACES[label]] = value
+            is_cut = label == "GPU UUID" and not _UUID.fullmatch(value)
+            gpus[-1][_PLACES[label]] = CUT if is_cut else value
     return {"gpu": sorted(gpus, key=lambda gpu: str(gpu.get("@id", "")))[:MAX_GPUS]}

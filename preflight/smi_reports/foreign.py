@@ -42,7 +42,16 @@ _OTHERS = (
         "the file is the output of dcgmi",
         "",
     ),
-    (r"^[^\S\n]*\| NVITOP ", "the file is the output of nvitop", ""),
+    (
+        r"NVIDIA-SMI [\d.]+ +Driver Version:[^\n]{200}",
+        "the file is a table of nvidia-smi on one line, whose rows are not whole",
+        "paste it again as preformatted text",
+    ),
+    (
+        r"^[^\S\n|]*NVIDIA-SMI [\d.]+ +Driver Version:",
+        "the file is a table of nvidia-smi without its bars, whose rows are not whole",
+        "paste it again as preformatted text",
+    ),
     (r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN", "the file is the output of nvtop", ""),
     (r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b", "the file is the output of tegrastats (a Jetson)", ""),
     (

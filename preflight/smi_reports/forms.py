@@ -22,6 +22,8 @@ from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
 from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
+from preflight.smi_reports.nvitop import HEAD as NVITOP
+from preflight.smi_reports.nvitop import nvitop_tree
 from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
 from preflight.smi_reports.repeats import keep_processes, latest
@@ -37,6 +39,10 @@ _ERROR_LINES = 4
 _ERRORS = (
     r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
     r"|Unable to determine the |NVIDIA-SMI couldn't find)"
+)
+CSV_NAMES = (
+    r"^(?![^\n]{0,400}\bpid\b)(\w[\w.]*( \[\w+\])?, *)*"
+    r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
 )
 _AT_PROMPT = re.compile(r"[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
@@ -172,6 +178,16 @@ def _table(text: str) -> Facts:
     return facts
 
 
+def _nvitop(text: str) -> Facts:
+    tree, is_idle = nvitop_tree(text)
+    facts = _tree_facts(tree)
+    unlisted: Any = [] if is_idle else missing("nvitop shows only as many processes as its screen holds")
+    for gpu in facts["gpus"]:
+        if gpu["processes"] == NOT_HELD:
+            gpu["processes"] = unlisted
+    return facts
+
+
 def _headless_table(text: str) -> Facts | None:
     """Return the facts of a table that is cut at its start, None for one of a program with such lines."""
     return None if re.search(r"NVITOP|HL-SMI|AIP-Util", text) else _table(text)
@@ -259,17 +275,14 @@ class Form(NamedTuple):
 FORMS = (
     Form(r"=NVSMI LOG=|^GPU (?:[0-9A-F]{4}){1,2}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
     Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
+    Form(NVITOP, _nvitop),
     Form(
-        r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ",
+        r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d ",
         _headless_table,
     ),
     Form(r"^GPU \d+: .*\(UUID: ", list_facts),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
-    Form(
-        r"^(?![^\n]{0,400}\bpid\b)(\w[\w.]*( \[\w+\])?, *)*"
-        r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",
-        _csv,
-    ),
+    Form(CSV_NAMES, _csv),
     Form(_ERRORS, _error),
     Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
     Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),

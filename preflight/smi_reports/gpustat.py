@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any
 
+from preflight.smi_reports.open_lines import OpenLines
 from preflight.smi_reports.table import MAX_GPUS
 
 Tree = dict[str, Any]
@@ -41,7 +42,7 @@ def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
     cut = _CUT_ROW.search(text)
     head = re.search(HEAD, text, re.MULTILINE)
     tree: Tree = {"gpu": [{} for _ in range(max(found, default=-1) + 1)]}
-    if head and head[2]:
+    if head and head[2] and not OpenLines(text).may_lack(head[0].rstrip("\n")):
         tree["driver_version"] = head[2]
     unlisted: dict[int, str] = {}
     for index, (_, name, readings, memory, listed) in ((at, match.groups()) for at, match in found.items()):

@@ -6,6 +6,8 @@ A terminal cuts each line at its width, so every piece but the last of a line is
 import re
 from collections.abc import Callable
 
+from preflight.smi_reports.pasted_rows import with_rows
+
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
 _Q_ALONE = re.compile(r"GPU (?:[0-9A-Fa-f]{4}){1,2}:|=+NVSMI LOG|(?: {4})+\S|\S[^:\n]{0,40}: ")
@@ -20,7 +22,7 @@ def unwrapped(text: str) -> str:
         return _unwrapped_xml(text)
     if "NVSMI LOG=" in text:
         return _unwrapped_q(text)
-    return _unwrapped_table(text)
+    return _unwrapped_table(with_rows(text))
 
 
 def _unwrapped_table(text: str) -> str:

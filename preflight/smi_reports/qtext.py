@@ -18,6 +18,13 @@ _WHOLE = re.compile(
 _LEAST_INDENT = 2
 _SIZE = re.compile(r"^\s+(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
+_NAME = re.compile(r"^\s+Product Name\s*: ")
+_PART = re.compile(
+    r"^Timestamp\s*: (?!.* [12]\d{3}$)"
+    r"|^[^:]+ : (?:Enable|Enabl|Disable|Disabl|Defaul|Not Activ|Not Acti|Activ|Non)$"
+)
+"""Of a word that others do not start with, and of a time without its year."""
+
 _UUID = re.compile(
     r"^\s+GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
 )
@@ -60,16 +67,25 @@ def q_tree(text: str) -> Tree:
             open_at.pop()
         _place(open_at, indent, key, value)
     for gpu_tree in top["gpu"]:
+        modes = gpu_tree.get("mig_mode")
+        if isinstance(modes, dict) and "current" in modes:
+            modes.setdefault("pending", CUT)
         _mark_cut_sizes(gpu_tree.get("fb_memory_usage"), ("total", "reserved", "used", "free"))
         _mark_cut_processes(gpu_tree)
     return top
 
 
 def _cut_width(lines: list[str]) -> int:
-    """Return the length at which all lines are cut, as a UUID or size shows that is not whole; else 0."""
+    """Return the length at which all lines are cut, else 0.
+
+    A UUID, a size, a time or a word shows it that is not whole, or a name that is as long as another of the
+    longest lines: in a whole text a UUID is longer.
+    """
     width = max(map(len, lines))
     at_end = [line for line in lines if len(line) == width]
-    return width if any(_UUID.match(line) or _SIZE.match(line) for line in at_end) else 0
+    if any(_UUID.match(line) or _SIZE.match(line) or _PART.match(line) for line in at_end):
+        return width
+    return width if len(set(at_end)) > 1 and any(map(_NAME.match, at_end)) else 0
 
 
 def _mark_cut_sizes(group: Any, names: tuple[str, ...]) -> None:

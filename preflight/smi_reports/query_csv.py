@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.apps import HEADER, column_names
-from preflight.smi_reports.bare_csv import MAKE, UUID
+from preflight.smi_reports.bare_csv import MAKE, NAME, UUID
 from preflight.smi_reports.repeats import last_listing, last_of_each, latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
@@ -62,6 +62,8 @@ def csv_tree(text: str) -> Tree:
     parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
     is_loop = _LOOP.search(text) is not None
     trees = [_rows_tree(part, absent, is_loop=is_loop) for part in parts]
+    if lines and text.endswith(lines[-1]):
+        _mark_open_end(trees[-1], parts[-1])
     tree = trees[latest(trees, ["\n".join(part) for part in parts])]
     unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
     tree["gpu"] += [absent] * (min(unseen, MAX_GPUS) if tree["gpu"] else 0)
@@ -106,6 +108,27 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
     newest = last_of_each(keys, tree["gpu"])
     tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
     return tree
+
+
+def _mark_open_end(tree: Tree, lines: list[str]) -> None:
+    """Mark the last value of a text that does not end its last line, where no other row has the same.
+
+    A number without a unit, a name and a version may continue behind the end of the text.
+    """
+    name = column_names(lines[0].split(","))[-1]
+    values = [line.rpartition(",")[2].strip() for line in lines[1:]]
+    last = values[-1] if values else ""
+    place = _COLUMNS.get(name, "")
+    if not tree["gpu"] or last in values[:-1] or not _OPEN.fullmatch(last):
+        return
+    if name == "driver_version":
+        tree["driver_version"] = CUT
+    elif place == "product_name":
+        tree["gpu"][-1][place] = f"{last}..."
+    elif place.startswith("fb_memory_usage"):
+        tree["gpu"][-1]["fb_memory_usage"] = dict.fromkeys(("total", "used", "free"), CUT)
+    elif place:
+        _put(tree["gpu"][-1], place, CUT)
 
 
 def _column(rows: list[list[str]], names: list[str], name: str) -> list[str]:
@@ -220,6 +243,7 @@ _CUT_ROW = re.compile(
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
 _CUT_UUID = re.compile(rf"(?!(?i:{UUID})$)GPU-[0-9A-Fa-f]{{8}}-.*")
+_OPEN = re.compile(rf"[\d.]+|{NAME}")
 _MISPLACED = {
     "uuid": re.compile(r"(?!GPU-|MIG-|N/A|\[|ERR)[^\0]+(?<!is lost)(?<!reset)"),
     "product_name": re.compile(r"[\d.]+(?: (?:MiB|%|W|C|MHz))?|GPU-[0-9A-Fa-f-]{9,}|[-: ]+"),

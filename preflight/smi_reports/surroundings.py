@@ -37,6 +37,7 @@ _BOXES = str.maketrans(
     {**dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"), **dict.fromkeys("\u2500\u2501", "-"), "\u2550": "="}
     | {first + digit: str(digit) for first in (0xFF10, 0x0660, 0x06F0) for digit in range(10)}
     | dict.fromkeys("\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "+")
+    | dict.fromkeys("\u2552\u2555\u2558\u255b\u2564\u2567", "+")
     | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
 )
 """Lines of boxes and digits of other scripts, as nvidia-smi prints them."""

@@ -14,14 +14,14 @@ _HEAD = re.compile(
 
 _FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)(?:\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!))?\s*")
 """The mode of persistence is missing where a table was edited, and in the table of vGPUs."""
-_BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
-"""Of a Jetson's GPU, which is on no bus, it is N/A."""
+_BUS = re.compile(r"\s*((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|N/A(?= +N/A))\b.*")
+"""Of a Jetson's GPU, which is on no bus, it is N/A; in tables drawn by hand it lacks its domain."""
 _CUT_FIRST = re.compile(r"\s*(\d{1,4})\s+((?!N/A\b)[A-Z].*?)(?:\s{2,}\S{0,4})?\s*")
 _CUT_BUS = re.compile(r"\s*[0-9A-Fa-f:.]*")
 _NO_ECC = re.compile(r"Off|On|N/A|ERR!|Unknown Error|Not Supported")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
-_MEMORY = re.compile(r"(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
+_MEMORY = re.compile(r"(?<!\S)(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
 _NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
@@ -118,7 +118,9 @@ def _first_row(cells: list[str], count: int) -> tuple[int, Tree] | None:
         return None
     name = _name(cut.group(2))
     is_whole = bool(cells[1].strip()) or cells[0][cut.end(2) :].startswith("  ")
-    return int(cut.group(1)), {"product_name": name if is_whole else f"{name.rstrip('.')}..."}
+    return int(cut.group(1)), {
+        "product_name": name if is_whole or name == "ERR!" else f"{name.rstrip('.')}..."
+    }
 
 
 def _name(cell: str) -> str:

@@ -10,7 +10,18 @@ from .capability import capability
 from .health import ecc, recovery, remap, retired, throttle
 from .links import fabric, pcie
 from .processes import processes
-from .values import NOT_HELD, all_or_first_missing, dotted, not_understood, number, value_at, whole, yes
+from .values import (
+    CUT,
+    NOT_HELD,
+    all_or_first_missing,
+    dotted,
+    find,
+    not_understood,
+    number,
+    value_at,
+    whole,
+    yes,
+)
 
 
 def tree_driver(tree: Json, source: str) -> Json:
@@ -108,6 +119,9 @@ def _mig_enabled(gpu: Json) -> Any:
     later = value_at(gpu, yes, "mig_mode/pending_mig", "mig_mode/pending")
     if now is False and later is True:
         return missing("MIG is off, and is pending to be on after the next reset of the GPU")
+    is_lost = later == NOT_HELD and find(gpu, "mig_mode/current_mig") is not None  # XML has both
+    if now is False and (is_lost or find(gpu, "mig_mode/pending") == CUT):
+        return missing("MIG is off, and the file is cut where it says whether it will be on", "not-asked")
     return now
 
 

@@ -64,6 +64,8 @@ def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
         return missing("the file is cut at this value", "not-asked")
     if not isinstance(text, str):
         return not_understood(str(text))
+    if "\ufffd" in text or not text.isprintable():
+        return not_understood(text)
     for pattern, code in _NOT_A_VALUE:
         if pattern.fullmatch(text):
             return missing("nvidia-smi printed %r" % text, code)

@@ -1,0 +1,54 @@
+"""What nvitop prints, as the table of nvidia-smi that its panel of devices is modelled on. Pure.
+
+It rounds sizes from 20 GiB on to hundredths of a GiB. Its list of processes is cut at the height of the
+terminal, so a GPU without a row in it may be in use.
+"""
+
+import re
+from typing import Any
+
+from preflight.smi_reports.table import table_tree
+
+Tree = dict[str, Any]
+
+HEAD = r"^\|[^\S\n]*NVITOP [\d.]+[^\S\n]"
+_HEAD = re.compile(HEAD, re.MULTILINE)
+_SIZE = re.compile(r"(?<![\w.])(\d{1,6}(?:\.\d{1,2})?)(GiB|KiB)")
+_NO_PROCESS = "No running processes found"
+_PROCESS = re.compile(
+    r"^\|[^\S\n]+(\d{1,3})(?::\d{1,3})?[^\S\n]+(\d{1,10})[^\S\n]+([CGX])[^\S\n]+\S{1,40}[^\S\n]+"
+    r"(\d{1,9}MiB|N/A)[^\S\n]+(?:\S{1,9}[^\S\n]+){2,3}(?:\d+[\d:.]*|\d[\d.]* days)[^\S\n]+([^\s|][^|\n]*)",
+    re.MULTILINE,
+)
+_CELLS = 3
+"""Behind them are bars of the load."""
+
+
+def nvitop_tree(text: str) -> tuple[Tree, bool]:
+    """Return the tree of the last state, and whether it says that no process runs.
+
+    A GPU without a row in the list of processes has none in the tree.
+    """
+    start = [found.start() for found in _HEAD.finditer(text)][-1]
+    text = _SIZE.sub(_in_mib, text[start:]).replace("CUDA Driver Version", "CUDA Version")
+    devices, _, listed = text.partition("Processes:")
+    tree = table_tree("\n".join(map(_narrow, devices.split("\n"))))
+    for index, pid, letter, used, command in _PROCESS.findall(listed):
+        if int(index) < len(tree["gpu"]):
+            group = tree["gpu"][int(index)].setdefault("processes", {"process_info": []})
+            kind = {"X": "C+G"}.get(letter, letter)
+            name = command.split(maxsplit=1)[0]
+            group["process_info"].append(
+                {"pid": pid, "type": kind, "process_name": name, "used_memory": used}
+            )
+    return tree, _NO_PROCESS in listed
+
+
+def _in_mib(found: re.Match[str]) -> str:
+    return f"{round(float(found[1]) * 1024 if found[2] == 'GiB' else float(found[1]) / 1024)}MiB"
+
+
+def _narrow(line: str) -> str:
+    """Return a row without the bars of the load behind it."""
+    cells = line.split("|")
+    return "|".join(cells[: _CELLS + 1]) + "|" if len(cells) > _CELLS + 2 else line
