@@ -21,7 +21,7 @@ _FOR = re.compile(r"foreach[ \t]+(?P<name>\w+)[ \t]*\((?P<words>.*)\)")
 _WHILE = re.compile(r"while[ \t]*\((?P<condition>.*)\)")
 _IS_SET = re.compile(r"(?P<not>!?)[ \t]*\$\?(?P<name>\w+)(?:[ \t]*(?P<mark>==|!=)[ \t]*(?P<value>[01]))?")
 _FILE = re.compile(r"(?P<not>!?)[ \t]*(?P<test>-[edfrwxz])[ \t]+(?P<file>\S+)")
-_COMPARED = re.compile(r"(?P<left>\S+)[ \t]*(?P<mark>==|!=|=~|!~|<=|>=|<|>)[ \t]*(?P<right>\S+)")
+_COMPARED = re.compile(r"(?P<left>[^\s=!<>]+)[ \t]*(?P<mark>==|!=|=~|!~|<=|>=|<|>)[ \t]*(?P<right>\S+)")
 _UNDECIDED = "condition-of-csh"
 
 
@@ -70,7 +70,7 @@ def _translated(line: str, open_: list[str]) -> str | None:
 
 
 def _condition(text: str) -> str:
-    parts = re.split(r"[ \t]*(&&|\|\|)[ \t]*", text.strip())
+    parts = re.split(r"(&&|\|\|)", text)
     return " ".join(part if part in ("&&", "||") else _test(part.strip()) for part in parts)
 
 

@@ -8,7 +8,7 @@ from launcher.engines.command_line.records import Task
 
 _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)
 _CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#[^\n]*\n)*")
-_STEP = re.compile(r"^[ \t]*(?P<name>[A-Z]+)[ \t]+(?P<rest>[^\n]*?)[ \t]*$", re.MULTILINE)
+_STEP = re.compile(r"^[ \t]*(?P<name>[A-Z]+)[ \t]+(?P<rest>[^\n]*)$", re.MULTILINE)
 _TRAINING = re.compile(
     r"(?:NCCL|TORCH|PYTORCH|CUDA_VISIBLE|CUDA_DEVICE|OMP|WANDB|TOKENIZERS|MASTER|ACCELERATE)_\w+"
 )
@@ -27,9 +27,9 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         if step["name"] == "FROM":
             started, exports = {"ENTRYPOINT": "", "CMD": ""}, []
         elif step["name"] == "ENV":
-            exports += _variables(step["rest"])
+            exports += _variables(step["rest"].rstrip())
         elif step["name"] in started:
-            started[step["name"]] = step["rest"]
+            started[step["name"]] = step["rest"].rstrip()
             if step["name"] == "ENTRYPOINT":
                 started["CMD"] = ""
     words = [_words(started[name]) for name in ("ENTRYPOINT", "CMD")]

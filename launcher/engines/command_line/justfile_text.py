@@ -16,7 +16,7 @@ _SETTING = re.compile(r"(?:set|alias|import\??|mod\??|unexport)[ \t]+\S.*|\[[\w-
 _GIVEN = re.compile(
     r"(?P<mark>[+*$]*)(?P<name>[A-Za-z_]\w*)(?:=(?P<default>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+))?"
 )
-_FILLED = re.compile(r"\{\{[ \t]*(?P<inside>[^{}\n]+?)[ \t]*\}\}")
+_FILLED = re.compile(r"\{\{(?P<inside>[^{}\n]+)\}\}")
 _FROM_ENVIRONMENT = re.compile(
     r"env(?:_var_or_default)?\([ \t]*([\"'])(?P<name>\w+)\1[ \t]*,"
     r"[ \t]*([\"'])(?P<default>[^\"'\n]*)\3[ \t]*\)"
@@ -63,7 +63,9 @@ def _task(head: re.Match[str], body: list[str], values: Mapping[str, str], expor
     if lines[0].startswith("#!") and not _SHEBANG.match(lines[0]):
         return None
     known = {**values, **_arguments(head["given"])}
-    filled = (_FILLED.sub(lambda one: _value(one["inside"], known), line.lstrip("@-")) for line in lines)
+    filled = (
+        _FILLED.sub(lambda one: _value(one["inside"].strip(), known), line.lstrip("@-")) for line in lines
+    )
     needs = tuple(re.findall(r"[A-Za-z_][\w-]*", head["needs"]))
     is_certain = bool(values) or any("{{" in line for line in body)
     return Task(head["name"], "\n".join((*exports, *filled)), needs, is_certain=is_certain)

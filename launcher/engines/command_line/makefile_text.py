@@ -12,7 +12,7 @@ TARGET = re.compile(
 _BODY = re.compile(r"(?:(?:\t[^\n]*|[ \t]*(?:#[^\n]*)?)(?:\n|\Z))*")
 _SPECIAL = re.compile(r"^\.[A-Z_]+[ \t]*:[^\n]*$", re.MULTILINE)
 _VARIABLE = re.compile(
-    r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*?)[ \t]*$",
+    r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
 _SILENT = re.compile(r"^\t[@-]{1,2}[ \t]*", re.MULTILINE)

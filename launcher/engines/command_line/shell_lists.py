@@ -31,4 +31,10 @@ def with_lists(
         lambda one: f"${{{one['name']}[{int(one['at']) - 1}]}}",
         text,
     )
-    return re.sub(rf"\"?\$(?P<name>{names})\b(?!\[)\"?", r'"${\g<name>[@]}"', text)
+    return re.sub(rf"(?P<open>\"?)\$(?P<name>{names})\b(?!\[)(?P<close>\"?)", _all_words, text)
+
+
+def _all_words(found: re.Match[str]) -> str:
+    """Return every word of a list; a quote on one side alone is that of a longer text around it."""
+    quote = "" if found["open"] != found["close"] else '"'
+    return f"{found['open'] or quote}${{{found['name']}[@]}}{found['close'] or quote}"
