@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.values import ExternalName
@@ -77,11 +77,15 @@ def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
             yield from (id(inner) for inner in walk(part)) if isinstance(part, ast.AST) else ()
 
 
-def _unused_ids(nodes: Iterable[ast.AST], used: set[str]) -> Iterator[int]:
-    """Yield the parts of functions that nothing names: what they would exchange is not exchanged."""
+def _unused_ids(nodes: Sequence[ast.AST], used: set[str]) -> Iterator[int]:
+    """Yield the parts of functions that nothing names: what they would exchange is not exchanged.
+
+    Methods are called by libraries, too: `forward`, a hook of a trainer.
+    """
+    methods = {id(each) for node in nodes if isinstance(node, ast.ClassDef) for each in node.body}
     for node in nodes:
-        if isinstance(node, ast.FunctionDef) and node.name not in used and not node.decorator_list:
-            yield from map(id, walk(node)) if node.name[:2] != "__" and node.name != "main" else ()
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list and id(node) not in methods:
+            yield from map(id, walk(node)) if node.name not in used and node.name != "main" else ()
 
 
 def _may_exchange(call: ast.Call, own: set[str]) -> bool:
