@@ -15,6 +15,7 @@ from launcher.text import one_line, sanitize
 from launcher.transports.base import Closing, CommandResult, Connection, Stream
 from launcher.transports.command import KillableStream
 from launcher.transports.quoting import quote_argv
+from preflight.facts.redaction import redact_words
 from preflight.frozen import dataclass
 
 _OPEN_S = 30.0
@@ -79,8 +80,8 @@ class PrefixConnection(Closing):
         return self._name
 
     def command_line(self, argv: Iterable[str]) -> str:
-        """Return the prefix with the command; see the contract."""
-        return self._base.command_line(self._prefix.plain_argv(tuple(argv)))
+        """Return the prefix, without its secrets, with the command; see the contract."""
+        return self._base.command_line(redact_words(self._prefix.plain_argv(tuple(argv))))
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20

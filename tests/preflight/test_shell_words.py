@@ -18,7 +18,11 @@ ODD = ("~/x;touch PWNED", "/x/$(touch PWNED)", "a`touch PWNED`", "x'y; touch PWN
 
 def test_a_plain_path_is_told_as_it_is() -> None:
     assert quote_path("~/venv/bin/python") == "~/venv/bin/python"
-    assert ssh_line(("gpu-01",), ("~/venv/bin/python", "-V")) == "ssh gpu-01 ~/venv/bin/python -V"
+    assert ssh_line(("gpu-01",), ("/venv/bin/python", "-V")) == "ssh gpu-01 /venv/bin/python -V"
+
+
+def test_a_home_in_a_command_for_a_host_is_not_that_of_this_machine() -> None:
+    assert ssh_line(("gpu-01",), ("~/venv/bin/python", "-V")) == "ssh gpu-01 '~/venv/bin/python -V'"
 
 
 @pytest.mark.parametrize("path", ODD)

@@ -34,7 +34,7 @@ def ssh_line(words: Iterable[str], argv: Iterable[str]) -> str:
     """Return `ssh OPTIONS HOST COMMAND`; two shells read it, the local one and the one of the host."""
     argv = tuple(argv)
     command = " ".join(map(quote_path, argv))
-    plain = all(quote_path(word) == word for word in argv)
+    plain = all(shlex.quote(word) == word for word in argv)  # a home is that of the host
     return f"ssh {' '.join(map(quote_path, words))} {command if plain else shlex.quote(command)}".rstrip()
 
 
