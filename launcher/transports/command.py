@@ -93,7 +93,7 @@ def run_to_completion(
         # A command that writes before it has read everything would otherwise wait for us as we wait for it.
         threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
     stdout, stderr = bytearray(), bytearray()
-    heard = time.monotonic()
+    silent_since: float | None = None  # after the command's end
     with released_place(PROGRAM) as wait:
         while True:
             left_s = deadline - time.monotonic()
@@ -104,9 +104,13 @@ def run_to_completion(
             stdout += data or b""
             if len(stdout) > max_output or len(stderr) > max_output:
                 raise OutputTooLarge(host, f"a command sent more than {max_output} bytes")
-            if data:
-                heard = time.monotonic()
-            if data == b"" or (time.monotonic() - heard > held_open_s and stream.wait(0.0) is not None):
+            if data == b"":
+                break
+            if data or stream.wait(0.0) is None:
+                silent_since = None
+            elif silent_since is None:
+                silent_since = time.monotonic()
+            elif time.monotonic() - silent_since > held_open_s:
                 break
         status = stream.wait(deadline - time.monotonic())
         if status is None:

@@ -175,6 +175,48 @@ def test_what_a_command_leaves_running_is_not_waited_for(connection: Connection,
     assert (done.stdout, done.exit_status) == (b"done\n", 3)
 
 
+def test_a_command_to_type_shows_no_secret_of_its_prefix() -> None:
+    pod = Prefix(("docker", "exec", "-e", "HF_TOKEN=hf_abcdef", "pod"))
+    connection = PrefixConnection("pod", LocalConnection(Endpoint("localhost", "local", "")), pod)
+    assert connection.command_line(("python", "-V")) == "docker exec -e 'HF_TOKEN=***' pod python -V"
+
+
+class EndedStream:
+    """The stream of a command that has ended, whose last output is still on its way."""
+
+    def __init__(self) -> None:
+        self._parts = [None, b"late", b""]
+
+    def write(self, data: bytes) -> None:
+        """Take nothing."""
+
+    def can_write(self, data: bytes) -> bool:
+        return not data
+
+    def close_stdin(self) -> None:
+        """Take nothing."""
+
+    def read(self, timeout_s: float) -> bytes | None:
+        return self._parts.pop(0)
+
+    def read_stderr(self) -> bytes:
+        return b""
+
+    def wait(self, timeout_s: float) -> int | None:
+        return 0
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+def test_output_that_comes_after_the_end_of_its_command_is_not_lost() -> None:
+    deadline = time.monotonic() + 20
+    done = run_to_completion(
+        EndedStream(), "a", b"", deadline=deadline, timeout_s=20, max_output=100, held_open_s=0.0
+    )
+    assert done.stdout == b"late"
+
+
 def test_endless_output_is_bounded(connection: Connection) -> None:
     with pytest.raises(OutputTooLarge, match="more than 100000 bytes"):
         connection.run(("yes",), max_output=100_000)
