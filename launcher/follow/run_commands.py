@@ -1,9 +1,9 @@
 """The commands of a diagnosis, as they are typed for a run of gpulaunch and on its hosts."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from launcher import safe_json
@@ -84,4 +84,4 @@ def _lies_here(cause: Cause, place: NodePlace) -> bool:
     """Whether the script was sent alone, and the file that it misses lies in the local directory."""
     sent_alone = any(name.startswith("script/") for name in place.files)
     found = (_ABSENT_FILE.search(each.text) for each in cause.evidence)
-    return sent_alone and any(match is not None and Path(match[1]).exists() for match in found)
+    return sent_alone and any(match is not None and os.path.exists(match[1]) for match in found)  # noqa: PTH110 - no path raises

@@ -36,11 +36,13 @@ def _stamp(now: float, earlier: Iterable[str]) -> str:
     latest = max((each for each in map(format_start, earlier) if stamp <= each < tomorrow), default="")
     if not latest:
         return stamp
+    from calendar import timegm  # noqa: PLC0415 - few launches need it
+
     try:
-        following = time.mktime(time.strptime(latest, _STAMP)) + 1.0
-    except (ValueError, OverflowError):
+        following = timegm(time.strptime(latest, _STAMP)) + 1  # as digits: an hour of autumn is there twice
+    except ValueError:
         return stamp
-    return time.strftime(_STAMP, time.localtime(following))
+    return time.strftime(_STAMP, time.gmtime(following))
 
 
 def is_run_id(word: object) -> bool:

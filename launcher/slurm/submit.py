@@ -11,7 +11,8 @@ from launcher.slurm.commands import run_slurm
 from launcher.transports.base import Connection
 
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
-_MAKE_DIRECTORIES = 'cd "$1" && shift && mkdir -p -- "$@"'
+_MAKE_DIRECTORIES = """cd "$1" && shift &&
+for path do mkdir -p -- "$path" || [ "${path#/}" != "$path" ] || exit 1; done"""
 _FIXES = (
     ("invalid partition", "`sinfo -o %P` lists the partitions; set `partition` of slurm:"),
     (
@@ -36,6 +37,7 @@ def submit_job(
 
     `workdir` is where the job is submitted from on a login node, relative to the home on it. `directories`
     are made first: a job whose output has no place ends at once, without a word (slurmd does not make them).
+    An absolute one may be on the nodes alone, and need not be made.
     """
     if directories:
         place = workdir.removeprefix("~/") or "."

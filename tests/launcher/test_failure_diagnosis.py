@@ -106,10 +106,10 @@ def test_a_file_that_only_the_local_directory_has_comes_with_sync(
     (tmp_path / "a.json").touch()
     text = "FileNotFoundError: [Errno 2] No such file or directory: '{}'"
     commands = []
-    for name in ("a.json", "b.json", str(tmp_path / "a.json")):
+    for name in ("a.json", "b.json", str(tmp_path / "a.json"), "a" * 300):
         evidence = (Evidence(1, 0, text.format(name), "", "b"),)
         cause = Cause("S92", "missing-file", "likely", "c", "f", evidence, "", 0, "b", "")
         place = replace(node("b", 1, 1, (None,)), files=((sent, ""),))
         found = with_run_commands(Diagnosis("missing-file", (cause,), ()), list_places((place,)))
         commands.append(found.causes[0].command)
-    assert commands == ["gpulaunch run ... --sync" if sent.startswith("script/") else "", "", ""]
+    assert commands == ["gpulaunch run ... --sync" if sent.startswith("script/") else "", "", "", ""]

@@ -183,6 +183,18 @@ def test_a_run_sorts_behind_those_that_a_clock_which_was_set_back_has_named() ->
     assert format_start(make_run_id("job", behind_a_year)) <= stamp(0.0)
 
 
+def test_a_run_sorts_behind_those_of_the_hour_that_autumn_has_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1792890000.0)  # 25 October 2026, 01:00 UTC
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        named = make_run_id("job", ["a-20261025-025959-4fc2de"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert format_start(named) == "20261025-030000"
+
+
 def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
     record = json.loads(json.dumps(build_run_record(PLAN, PLAN.nodes[0], (A, B))))
     launched = read_record(record)

@@ -219,3 +219,5 @@ def test_the_directory_of_its_output_is_made_before_a_job_is_submitted(
     (tmp_path / "taken").touch()
     with pytest.raises(SlurmError, match="taken"):
         submit_job(connection, "", directories=("taken/logs",))
+    assert submit_job(connection, "", directories=(str(tmp_path / "taken/of_the_nodes"), "b")) == "18"
+    assert (tmp_path / "b").is_dir()
