@@ -39,7 +39,7 @@ def _stamp(now: float, earlier: Iterable[str]) -> str:
     from calendar import timegm  # noqa: PLC0415 - few launches need it
 
     try:
-        following = timegm(time.strptime(latest, _STAMP)) + 1  # as digits: an hour of autumn is there twice
+        following = timegm(time.strptime(latest, _STAMP)) + 1  # as digits: autumn has one hour twice
     except ValueError:
         return stamp
     return time.strftime(_STAMP, time.gmtime(following))

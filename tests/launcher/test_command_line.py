@@ -326,7 +326,7 @@ def test_conda_run_names_an_environment() -> None:
         ("\n" * 100_000, "no command", "paste it"),
         ("a := 'b'\nt:\n  {{" + " " * 90_000, "no task that starts a launcher", "that trains"),
         ("FROM a\nCMD a" + " " * 90_000 + "b", "no task that starts a launcher", "that trains"),
-        ("a:\n\tb\nc:\n\td\nA = e" + " " * 90_000 + "f", "has 2 commands", "--launch 1"),
+        ("a:\n\tb\nc:\n\td\nA = e" + " " * 90_000 + "f", "has 2 commands", "that trains"),
         ("#!/bin/csh\nif (" + "=" * 90_000 + " a b) then\nendif", "condition (if)", "one launch"),
         ("read A <<< x\n" * 10_000 + "torchrun", "no script to start", "after the options"),
         ("".join(f"python {n}.py\n" for n in range(1001)), "more than 1000 commands", "paste one launch"),
