@@ -15,7 +15,13 @@ from launcher.commands._usage_errors import WrongUsage
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.slurm.commands import open_local_commands
-from launcher.slurm.submit import list_output_dirs, render_batch_script, submit_job
+from launcher.slurm.submit import (
+    describe_wait,
+    list_output_dirs,
+    read_wait_reason,
+    render_batch_script,
+    submit_job,
+)
 from launcher.terminal.output import echo_lines
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -72,21 +78,23 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
         )
     ways = open_host_access(options)
     words = (config, *(f"--set={text}" for text in options.sets), *(("--", *extra) if extra else ()))
+    job = reason = ""
     if options.login:
-        text, job = _submit_there(found, words, ways, options)
+        text, job, reason = _submit_there(found, words, ways, options)
     else:
         text = _text(found, (sys.executable,), words, str(Path.cwd()))
-        job = (
-            ""
-            if options.dry_run
-            else submit_job(open_local_commands(), text, directories=list_output_dirs(found.slurm))
-        )
+        if not options.dry_run:
+            local = open_local_commands()
+            job = submit_job(local, text, directories=list_output_dirs(found.slurm))
+            reason = read_wait_reason(local, job)
     answer = Answer("gpulaunch.submit/1", as_json=options.as_json)
     if not job and not options.as_json:
         echo_lines(text.removesuffix("\n").split("\n"))
     if job:
         answer.say(f"job {job}: gpulaunch logs {job} -f, attach {job}, stop {job}")
-    return answer.finish(0, job=job or None, script=text)
+    if hint := describe_wait(job, reason):
+        answer.say(hint)
+    return answer.finish(0, job=job or None, pending_reason=reason or None, script=text)
 
 
 def _config_fix(words: tuple[str, ...]) -> str:
@@ -105,8 +113,8 @@ def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], wor
 
 def _submit_there(
     found: RunConfig, words: tuple[str, ...], ways: HostAccess, options: SubmitOptions
-) -> tuple[str, str]:
-    """Send the tree to a login node and submit on it; return the script and the job's id."""
+) -> tuple[str, str, str]:
+    """Send the tree to a login node and submit on it; return the script, the job's id and why it waits."""
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
     from launcher.sync.pre_launch import SyncHosts, list_target_dirs, sync_before_launch  # noqa: PLC0415 - as above
 
@@ -115,11 +123,12 @@ def _submit_there(
     target = list_target_dirs(spec, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")
     if options.dry_run:
-        return text, ""
+        return text, "", ""
     answer = Answer("", as_json=options.as_json)
     sync_before_launch(
         spec, found.job, SyncHosts(entries, ways.open, ways.width), answer.say, logs=options.logs
     )
     with ways.open(entries[0]) as connection:
         directories = () if found.slurm is None else list_output_dirs(found.slurm)
-        return text, submit_job(connection, text, workdir=target, directories=directories)
+        job = submit_job(connection, text, workdir=target, directories=directories)
+        return text, job, read_wait_reason(connection, job)

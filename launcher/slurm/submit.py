@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from launcher.config.slurm_options import SlurmSpec
-from launcher.errors import SlurmError
+from launcher.errors import BadInput, SlurmError
 from launcher.slurm.commands import run_slurm
+from launcher.text import one_line
 from launcher.transports.base import Connection
 
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
@@ -25,6 +26,17 @@ _FIXES = (
     ("gres", "`sinfo -o '%P %G'` shows which GPUs nodes have; set `gpus_per_node` of slurm:"),
     ("time limit", "`sinfo -o '%P %l'` shows the limits; set `time` of slurm:"),
 )
+_NODES_FIX = "`sinfo -o '%P %D'` shows how many nodes the partition has; set `nodes` of slurm:"
+_WAIT_FIXES = {
+    "PartitionConfig": _NODES_FIX,
+    "PartitionNodeLimit": _NODES_FIX,
+    "PartitionTimeLimit": "`sinfo -o '%P %l'` shows the limits; set `time` of slurm:",
+    "PartitionDown": "`sinfo` shows which partitions are up; set `partition` of slurm:",
+    "PartitionInactive": "`sinfo` shows which partitions are up; set `partition` of slurm:",
+    "BadConstraints": "`sinfo -o '%P %D %G'` shows what nodes have, and none has all of it; change slurm:",
+}
+"""What to do about a job that waits and does not start as it is, by Slurm's reason (man squeue)."""
+_REASON_TIMEOUT_S = 10.0
 WARN_SIGNAL = "USR1"
 OUTPUT = "slurm-%j.out"
 _JOB_ID = re.compile(r"(?P<job>\d+)(?:;[\w.-]+)?")
@@ -55,6 +67,26 @@ def submit_job(
     if not job:
         raise SlurmError(f"sbatch printed no job id, but: {shlex.quote(output.strip()[:80])}", "")
     return job
+
+
+def read_wait_reason(connection: Connection, job: str) -> str:
+    """Return Slurm's reason for which a job has not started (`Resources`); "" where it gives none."""
+    argv = ("squeue", "-h", "-j", job, "-t", "PENDING", "-o", "%r")
+    try:
+        reason = run_slurm(connection, argv, timeout_s=_REASON_TIMEOUT_S).strip()
+    except (SlurmError, BadInput):  # the job is submitted: that is the answer
+        return ""
+    return "" if reason == "None" else one_line(reason, 100)
+
+
+def describe_wait(job: str, reason: str) -> str:
+    """Return why a job never starts as it is, and the fix; "" for one that only has to wait."""
+    fix = _WAIT_FIXES.get(reason, "")
+    return (
+        f"it does not start as it is ({reason}): {fix} in the run config; gpulaunch stop {job} cancels it"
+        if fix
+        else ""
+    )
 
 
 def list_output_dirs(spec: SlurmSpec) -> tuple[str, ...]:

@@ -15,7 +15,14 @@ from launcher.errors import BadInput, ConfigError, SlurmError
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.slurm.jobs import Allocation, read_allocation
 from launcher.slurm.requeue import read_began, read_resource_options
-from launcher.slurm.submit import list_output_dirs, read_job_id, render_batch_script, submit_job
+from launcher.slurm.submit import (
+    describe_wait,
+    list_output_dirs,
+    read_job_id,
+    read_wait_reason,
+    render_batch_script,
+    submit_job,
+)
 
 FULL = """\
 script: train.py
@@ -185,6 +192,34 @@ def test_a_command_that_fails_before_it_reaches_slurm_has_a_remedy(words: str, f
 def test_a_shell_that_belongs_to_no_job_is_described_as_it_is(environ: dict[str, str], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(f"this is not a job of Slurm: SLURM_JOB_ID is {said}")):
         read_allocation(environ)
+
+
+@pytest.mark.parametrize(
+    ("squeue", "reason", "said"),
+    [
+        (
+            "echo PartitionNodeLimit",
+            "PartitionNodeLimit",
+            "set `nodes` of slurm: in the run config; gpulaunch stop 17",
+        ),
+        ("echo BadConstraints", "BadConstraints", "none has all of it; change slurm: in the run config"),
+        ("echo Resources", "Resources", ""),
+        ("echo None", "", ""),
+        ("", "", ""),
+        ("exit 1", "", ""),
+        ("exit 127", "", ""),
+    ],
+)
+def test_a_job_that_cannot_start_as_it_is_comes_with_what_to_change(
+    tmp_path: Path, squeue: str, reason: str, said: str
+) -> None:
+    tool = tmp_path / "squeue"
+    tool.write_text(f"#!/bin/sh\n{squeue}\n")
+    tool.chmod(0o755)
+    connection = open_local_commands({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert read_wait_reason(connection, "17") == reason
+    hint = describe_wait("17", reason)
+    assert (said in hint, bool(said)) == (True, bool(hint))
 
 
 @pytest.mark.parametrize(
