@@ -344,13 +344,6 @@ def _ended_early(
         if refusal is not None:
             return refusal
     said = last_lines(stderr)
-    if status == 0 and not answer.begun:
-        message = f"{python} ran nothing of gpulaunch" + (f", but: {answer.noise}" if answer.noise else "")
-        fix = (
-            f"{connection.command_line((python, '-V'))} must print a version and ask nothing:"
-            " a start-up file that asks, or a forced command, takes what gpulaunch sends"
-        )
-        return AgentProtocolError(host, message, fix)
     if status == _EXIT_BAD_PAYLOAD:
         return AgentCrashed(host, f"the request did not arrive whole: {said}")
     ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"

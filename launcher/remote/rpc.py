@@ -77,6 +77,7 @@ class Answers:
         self._who = (host, python, name)
         self._data = bytearray()
         self._searched = 0
+        self._answered = False
         self._noise = 0  # bytes that came without an answer and are not kept
         self._stderr = b""
 
@@ -103,6 +104,8 @@ class Answers:
             if part == b"" or len(self._data) > MAX_ANSWER or self._noise > MAX_OUTPUT:
                 status = self._stream.wait(_LAST_WORDS_S)
                 self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
+                if self._answered:
+                    raise _no_more(host, name, self._stderr or bytes(self._data))
                 raise _unanswered(host, python, name, status, self._stderr, bytes(self._data))
 
     def _take_line(self) -> bytes | None:
@@ -123,6 +126,7 @@ class Answers:
         line = bytes(data[length:end])
         del data[: end + 1]
         self._searched = 0
+        self._answered = True
         return line
 
 
@@ -136,8 +140,12 @@ def _unanswered(
     connection: Connection | None = None,
 ) -> HostError:
     refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise, connection=connection)
-    said = last_lines(stderr or noise) or "it said nothing"
-    return refusal or AgentProtocolError(host, f"{name} ended without an answer: {said}")
+    return refusal or _no_more(host, name, stderr or noise)
+
+
+def _no_more(host: str, name: str, output: bytes) -> HostError:
+    said = last_lines(output) or "it said nothing"
+    return AgentProtocolError(host, f"{name} ended without an answer: {said}")
 
 
 def _parsed(line: bytes, host: str, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 
 import shlex
 
-from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
+from launcher.errors import AgentProtocolError, HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection
@@ -36,18 +36,26 @@ def explain_no_answer(
         return _old_python(host, python, one_line(stderr.split(b"\n")[-1], 40))
     if status == _WRONG_USAGE and _NO_SUCH_OPTION.encode() in stderr:
         return _old_python(host, python, "2")
+    line = (
+        f"{quote_path(python)} -V on {host}"
+        if connection is None
+        else connection.command_line((python, "-V"))
+    )
     # Every program of ours that fails says why on stderr.
     if status is not None and 0 < status < _CANNOT_START[0] and not said:
         words = last_lines(noise) or "it said nothing"
-        line = (
-            f"{quote_path(python)} -V on {host}"
-            if connection is None
-            else connection.command_line((python, "-V"))
-        )
         return LoginShellDisabled(
             host,
             f"{python} ran nothing of gpulaunch (exit status {status}): {words}",
             f"check with: {line}; an account whose login shell is nologin runs no programs",
+        )
+    if status == 0:  # every program of ours that ends well has answered
+        words = last_lines(noise) or said
+        return AgentProtocolError(
+            host,
+            f"{python} ran nothing of gpulaunch" + (f", but: {words}" if words else "; it said nothing"),
+            f"{line} must print a version and ask nothing: a start-up file of the login shell that exits or asks,"
+            " or a forced command, takes what gpulaunch sends",
         )
     return None
 

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.cleanup.clean import CleanOptions, _reap
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentTimedOut, HostError, LoginShellDisabled
+from launcher.errors import AgentProtocolError, AgentTimedOut, HostError, LoginShellDisabled
 from launcher.remote import agent
 from launcher.remote.agent import AgentRequest, query_agent
 from launcher.remote.reachability import probe_targets
@@ -146,11 +146,25 @@ def test_a_start_up_file_that_hangs_is_suspected(
     assert "start-up files of its login shell" in caught.value.fix
 
 
-@pytest.mark.parametrize("shell", ["nologin", "false"])
+@pytest.mark.parametrize(
+    ("shell", "start_file", "kind", "fix"),
+    [
+        ("nologin", "", LoginShellDisabled, "login shell is nologin"),
+        ("false", "", LoginShellDisabled, "login shell is nologin"),
+        ("bash", "exit", AgentProtocolError, "must print a version and ask nothing: a start-up file"),
+        ("bash", "read -r _; exit", AgentProtocolError, "must print a version and ask nothing"),
+    ],
+)
 def test_an_account_that_runs_no_programs_is_told_as_such(
-    shell: str, sshd: Sshd, as_user_of: Callable[[str], Connection]
+    shell: str,
+    start_file: str,
+    kind: type[HostError],
+    fix: str,
+    sshd: Sshd,
+    as_user_of: Callable[[str], Connection],
 ) -> None:
     connection = as_user_of(shell)
+    (sshd.folder / "account" / START_FILES["bash"]).write_text(f"{start_file}\n")
 
     def opener(_: HostEntry) -> Connection:
         return sshd.open()
@@ -172,7 +186,8 @@ def test_an_account_that_runs_no_programs_is_told_as_such(
     for way in ways:
         with pytest.raises(HostError) as raised:
             way()
-        assert isinstance(raised.value, LoginShellDisabled), raised.value
+        assert isinstance(raised.value, kind), raised.value
+        assert fix in raised.value.fix
         said = "This account is currently not available" if shell == "nologin" else "it said nothing"
         assert said in raised.value.message
         assert "login shell" in raised.value.fix
