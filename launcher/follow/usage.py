@@ -23,6 +23,7 @@ class RankUsage:
     cpu: float | None  # percent of one core
     power_w: float | None = None
     step: int | None = None  # optimizer steps that the guard has counted
+    rss_is_sampled: bool = False  # between two samples it may have used more: it gave no peak of its own
 
     @property
     def measured(self) -> bool:
@@ -76,6 +77,7 @@ class UsageTracker:
             self._ranks_of.setdefault(host, []).append(rank)
         self._series = {rank: {name: _Series() for name in _NAMES} for rank in self._slots}
         self._samples = dict.fromkeys(self._slots, 0)
+        self._with_peak: set[int] = set()  # ranks that gave the kernel's count of their peak memory
         self._steps: dict[int, int] = {}
         self._seen: dict[str, float] = {}
         self.missing: dict[str, str] = {}
@@ -111,6 +113,7 @@ class UsageTracker:
         series = self._series[rank]
         if peak is not None:
             series["rss_mib"].peak = max(series["rss_mib"].peak or 0.0, peak)
+            self._with_peak.add(rank)
         if cpu_s is not None and lived_s and series["cpu"].count < _FEW_SAMPLES:
             series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
 
@@ -137,6 +140,7 @@ class UsageTracker:
                 cpu=of_use(series["cpu"]),
                 power_w=of_use(series["power_w"]),
                 step=self._steps.get(rank),
+                rss_is_sampled=rank not in self._with_peak,
             )
             if used.measured:
                 found.append(used)

@@ -135,7 +135,8 @@ class RunReporter:
     @property
     def logs_incomplete(self) -> str:
         """Why the local logs are not complete, "" where they are."""
-        return self._book.failed or ("" if self.digests is None else self.digests.incomplete)
+        digested = "" if self.digests is None else self.digests.incomplete
+        return self._book.failed or self._book.find_deleted() or digested
 
     def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
         """Show it to the user, and keep it for the report; `at`: when it happened on its host."""

@@ -54,8 +54,8 @@ def explain_no_answer(
         return AgentProtocolError(
             host,
             f"{python} ran nothing of gpulaunch" + (f", but: {words}" if words else "; it said nothing"),
-            f"{line} must print a version and ask nothing: a start-up file of the login shell that exits or asks,"
-            " or a forced command, takes what gpulaunch sends",
+            f"{line} must print a version and ask nothing: a start-up file of the login shell that exits or"
+            " asks, or a forced command, takes what gpulaunch sends",
         )
     return None
 

@@ -1,6 +1,7 @@
 """The end of a run at the terminal: its curves, then its outcome."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TextIO
 
 from launcher.follow.outcome import Outcome
@@ -12,8 +13,18 @@ def print_outcome(outcome: Outcome, screen: Screen) -> None:
     """Report how a run went."""
     for line in _curves(outcome, screen.stream):
         screen.print_line(line)
-    for line in render_outcome(outcome):
+    for line in render_outcome(_without_shown_lines(outcome, screen)):
         screen.notify(line, bad=outcome.exit_code != 0)
+
+
+def _without_shown_lines(outcome: Outcome, screen: Screen) -> Outcome:
+    """Return the outcome of a single rank without the last lines of its failure, shown right above."""
+    cause = outcome.cause.failure
+    if cause is None or outcome.plan.world_size > 1:
+        return outcome
+    if not screen.has_shown(cause.host, f"rank-{cause.rank}.log", cause.last_lines):
+        return outcome
+    return replace(outcome, cause=replace(outcome.cause, failure=replace(cause, last_lines=())))
 
 
 def _curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:

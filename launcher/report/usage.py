@@ -22,7 +22,8 @@ def render_usage(usage: Sequence[RankUsage]) -> Iterator[str]:
         yield from _extremes(gpus, "peak GPU memory", lambda used: used.gpu_mib, format_memory)
     if len(cpus) > FEW:
         yield from _extremes(cpus, "CPU use", lambda used: used.cpu, _percent)
-        yield from _extremes(cpus, "peak memory", lambda used: used.rss_mib, format_memory)
+        least = " (at least)" if any(used.rss_is_sampled for used in cpus) else ""
+        yield from _extremes(cpus, f"peak memory{least}", lambda used: used.rss_mib, format_memory)
 
 
 def encode_usage(used: RankUsage) -> dict[str, Any]:
@@ -36,6 +37,7 @@ def encode_usage(used: RankUsage) -> dict[str, Any]:
         "gpu_memory_peak_mib": _rounded(used.gpu_mib),
         "gpu_power_mean_w": _rounded(used.power_w),
         "rss_peak_mib": _rounded(used.rss_mib),
+        "rss_peak_is_sampled": used.rss_is_sampled,
         "cpu_mean": _rounded(used.cpu),
     }
 
@@ -46,7 +48,8 @@ def _gpu_words(used: RankUsage) -> str:
 
 def _cpu_words(used: RankUsage) -> str:
     cpu = "not measured" if used.cpu is None else f"{_percent(used.cpu)} of one core"
-    return f"peak memory {_memory(used.rss_mib)}, mean CPU use {cpu}"
+    least = "at least " if used.rss_is_sampled and used.rss_mib is not None else ""
+    return f"peak memory {least}{_memory(used.rss_mib)}, mean CPU use {cpu}"
 
 
 def _memory(mib: float | None) -> str:

@@ -127,6 +127,18 @@ class LogStore:
         folder = path_below(self.directory, safe_name(host))
         return {path.name: path.stat().st_size for path in folder.glob("*.log")} if folder.is_dir() else {}
 
+    def find_deleted(self) -> str:
+        """Return which local logs are gone, or shorter than they were written, "" for none."""
+        gone = [_name(*key) for key, size in self._sizes.items() if self._length(key) < size]
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        return f"{gone[0]}{more} was deleted or cut locally" if gone else ""
+
+    def _length(self, key: tuple[str, str]) -> int:
+        try:
+            return self.path(*key).stat().st_size
+        except (OSError, PathRefused):
+            return -1
+
     def last_lines(self, host: str, log: str, count: int) -> tuple[str, ...]:
         """Return the last lines of a log, safe to print; of a progress bar its last state."""
         text = sanitize(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))

@@ -10,7 +10,7 @@ from launcher.terminal.cell_width import Painted, Span, StyledLine, paint_line
 from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.outlet import Outlet
-from launcher.text import supports_color
+from launcher.text import sanitize, supports_color
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 STOPPING_PATIENCE_S = 2.0
@@ -19,6 +19,7 @@ ENDS_PATIENCE_S = 3.0
 AT_ONCE_PATIENCE_S = 0.3
 MOST_UNSAID = 50
 END_LINES = 10
+RECENT_LINES = 60
 LastLines = Callable[[str, str, int], Sequence[str]]
 """Returns the last lines of a log of a host."""
 _SILENT = ("supervisor.log", "usage.jsonl")
@@ -33,6 +34,7 @@ class Screen:
         self._outlet = Outlet(self.stream)
         self._colour = supports_color(self.stream)
         self._cut: set[tuple[str, str]] = set()  # logs of which not all was shown
+        self._recent: dict[tuple[str, str], deque[str]] = {}  # by log, where all was shown: its last lines
         self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
         self._stopping = False
         self._cutters: dict[tuple[str, str], LineBuffer] = {}
@@ -53,10 +55,12 @@ class Screen:
         if log in _SILENT or log.startswith("stacks-") or (log == "launcher.log" and self._launcher_quiet):
             return
         if self._stopping and (self._outlet.patience_s <= 0 or (host, log) in self._cut):
-            self._cut.add((host, log))
+            self._note_cut({(host, log)})
             return
         cutter = self._cutters.setdefault((host, log), LineBuffer())
-        self._lines(host, log, cutter.feed(data, now), now)
+        lines = cutter.feed(data, now)
+        self._recent.setdefault((host, log), deque(maxlen=RECENT_LINES)).extend(lines)
+        self._lines(host, log, lines, now)
         if cutter.is_empty:
             self._begun.pop((host, log), None)
         else:
@@ -97,6 +101,11 @@ class Screen:
         if at_once:
             self._ends_patience_s = AT_ONCE_PATIENCE_S
             self._outlet.patience_s = min(self._outlet.patience_s, AT_ONCE_PATIENCE_S)
+
+    def has_shown(self, host: str, log: str, lines: Sequence[str]) -> bool:
+        """Return whether these are among the last lines of a log, all of which was shown."""
+        recent = {line.strip() for line in self._recent.get((host, log), ())}
+        return all(sanitize(line).strip() in recent for line in lines if line.strip())
 
     def show_ends(self, last_lines: LastLines) -> None:
         """Show how the logs end of which not all was shown, and what has not been said."""
@@ -139,7 +148,11 @@ class Screen:
 
     def _shown(self, lines: Iterable[Painted], logs: Iterable[tuple[str, str]]) -> None:
         if not self._outlet.write("".join(f"{line}\n" for line in lines)):
-            self._cut.update(logs)
+            self._note_cut(logs)
+
+    def _note_cut(self, logs: Iterable[tuple[str, str]]) -> None:
+        self._cut.update(logs)
+        self._recent.clear()
 
     def _painted(self, host: str, log: str, lines: Iterable[str]) -> Iterator[Painted]:
         origin = self._origin(host, log)

@@ -3,6 +3,7 @@
 import io
 import json
 import resource
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -93,6 +94,22 @@ def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> No
     outcome = replace(build_outcome(watch, tmp_path, 1.0, 1), logs_incomplete=book.failed)
     assert "the local logs are not complete (File too large" in "\n".join(render_outcome(outcome))
     assert encode_outcome(outcome)["logs_incomplete"] == book.failed
+
+
+@pytest.mark.parametrize("change", ["unlink", "rmtree", "none"])
+def test_logs_that_were_deleted_locally_are_called_incomplete(tmp_path: Path, change: str) -> None:
+    book = LogStore(tmp_path / "run")
+    reporter = RunReporter(RunState(plan((None,))), Screen(io.StringIO()), book, clock=lambda: 0.0)
+    book.begin()
+    reporter.output(LogOutput("a", "rank-0.log", 0, b"1\n2\n"))
+    if change == "unlink":
+        (tmp_path / "run" / "a" / "rank-0.log").unlink()
+    elif change == "rmtree":
+        shutil.rmtree(tmp_path / "run")
+    reporter.output(LogOutput("a", "rank-0.log", 4, b"3\n"))
+    told = "a/rank-0.log was deleted or cut locally"
+    assert reporter.logs_incomplete == ("" if change == "none" else told)
+    book.close()
 
 
 def test_output_that_goes_to_a_full_disk_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:

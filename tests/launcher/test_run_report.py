@@ -2,11 +2,15 @@
 
 import io
 import json
+from dataclasses import replace
 
+import pytest
+
+from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.terminal.screen import Screen
 from tests.launcher.run_events import GOOD, ended, failed, host_report, over
-from tests.launcher.run_plans import RUN_ID
+from tests.launcher.run_plans import RUN_ID, plan
 
 CPU = (None,)
 
@@ -29,6 +33,17 @@ def test_a_failure_begins_with_its_root_cause_and_last_lines() -> None:
         "  after that: rank 0 on a was ended by signal 15 (SIGTERM)",
     ]
     assert lines[-1] == "failed (exit code 1) after 12.3 s; logs: nowhere"
+
+
+@pytest.mark.parametrize("shown", ["nothing", "a\nb\n", "a\nb\nand more\n", "b\n"])
+def test_the_last_lines_of_a_single_rank_are_shown_once(shown: str) -> None:
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.output("b", "rank-1.log", shown.encode(), 0.0)
+    print_outcome(replace(failed(), plan=plan((None,))), screen)
+    lines = stream.getvalue().splitlines()
+    assert (lines.count("[b r1] a") + lines.count("==>   | a")) == 1
+    assert "==> root cause: rank 1 on b failed with exit code 1: ValueError: no" in lines
 
 
 def test_the_document_holds_what_the_lines_say() -> None:

@@ -164,6 +164,7 @@ def test_what_the_kernel_counted_tells_of_runs_that_are_hardly_sampled() -> None
     usages.end("b", {"rank": 1, "rss_peak_mib": "x", "cpu_s": float("nan"), "lived_s": 0})
     (used,) = usages.totals()
     assert (used.rss_mib, used.cpu) == (312.5, 75.0)
+    assert next(render_usage([used])).startswith("rank 0 on a: peak memory 312 MiB, ")
 
 
 def test_many_samples_weigh_more_than_the_count_at_the_end() -> None:
@@ -179,7 +180,7 @@ def test_what_was_not_measured_is_called_that() -> None:
     usages = UsageTracker(plan((None,)))
     usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
     (line,) = render_usage(usages.totals())
-    assert line == "rank 0 on a: peak memory 15 MiB, mean CPU use not measured"
+    assert line == "rank 0 on a: peak memory at least 15 MiB, mean CPU use not measured"
 
 
 @pytest.mark.parametrize("fields", [{}, {"gpus": 3, "ranks": [1]}, {"gpus": {"GPU-a": {"busy": "x"}}}])
@@ -209,7 +210,7 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
     lines = list(render_outcome(outcome))
     assert lines[1:] == [
         "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
-        "rank 1 on b: peak memory 512 MiB, mean CPU use 100 % of one core",
+        "rank 1 on b: peak memory at least 512 MiB, mean CPU use 100 % of one core",
         "start 4.0 s, run 56.0 s, end 1.0 s",
         f"to copy what the script wrote in ~ on a,b: gpulaunch fetch {outcome.plan.run_id} --path PATH",
         f"finished (exit code 0) after 61.0 s; logs: {tmp_path}",
