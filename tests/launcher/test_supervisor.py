@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -373,6 +374,59 @@ def test_two_runs_of_one_name_are_refused(run: Driver) -> None:
     run.ended()
     run.start("print(2)")
     assert "already on this host" in run.answer["refused"]
+
+
+def test_a_run_directory_that_was_never_filled_is_removed_by_a_later_start(run: Driver) -> None:
+    place = run.run_dir.parent
+    stale, fresh, other = (place / f".{name}-1.0a1b2c3d.77" for name in ("stale", "fresh", "other"))
+    for path in (stale, fresh):
+        path.mkdir(parents=True)
+        (path / "rank.py").write_text("")
+    other.write_text("no directory")
+    for path in (stale, other):
+        os.utime(path, (0, 0))
+    run.start("print(1)", argv=ALONE)
+    run.ended()
+    assert [path.exists() for path in (stale, fresh, other)] == [False, True, True]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.parametrize(
+    ("end", "said", "parent", "code"),
+    [
+        ("os._exit(7)", None, 0, None),  # whoever reaps it says how
+        ("os._exit(7)", 7, 0, 7),
+        ("os.kill(os.getpid(), 11)", None, 0, None),
+        ("os._exit(7)", None, 65534, 7),
+        ("os.kill(os.getpid(), 11)", 0, 65534, -11),
+        ("os._exit(0)", None, 65534, 0),
+    ],
+)
+def test_a_status_that_the_kernel_hides_is_not_taken_for_an_exit_code_0(
+    end: str, said: int | None, parent: int, code: int | None
+) -> None:
+    """One that the observer, of another user, may not trace, as one with file capabilities."""
+    script = f"""
+import json, os, sys
+from launcher.onhost.procfs import read_stat
+from launcher.onhost.supervisor.daemon.ranks import exit_code_of
+own = bool({parent})
+ready, go = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setresuid(65534, 65534, 65534)
+    {end}
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+if not own and (observer := os.fork()):
+    os.waitpid(observer, 0)
+    sys.exit()
+os.setresuid(65533, 65533, 65533)
+print(json.dumps([read_stat(pid).status, exit_code_of(pid, read_stat(pid).status, {said})]))
+sys.stdout.flush()
+os._exit(0)
+"""
+    done = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [0, code]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class RankTable:
             if found is None or found.start_ticks != known.ticks:
                 yield self.drop(pid, self._said.get(known.rank))
             elif not found.lives:
-                yield self.drop(pid, os.waitstatus_to_exitcode(found.status))
+                yield self.drop(pid, exit_code_of(pid, found.status, self._said.get(known.rank)))
 
     def drop(self, pid: int, code: int | None) -> EndedRank:
         """Remove a live rank that has ended."""
@@ -77,3 +77,26 @@ class RankTable:
     def unseen(self) -> list[int]:
         """Return the ranks whose exit codes are unknown."""
         return [rank for rank, code in self.codes.items() if code is None]
+
+
+def exit_code_of(pid: int, status: int, said: int | None) -> int | None:
+    """Return the exit code of a zombie by its status in /proc, or by its parent, us; else what it said.
+
+    The kernel shows the status 0 to who may not trace the process: one whose program has file capabilities
+    or runs as another user (fs/proc/array.c). The link `exe` is under the same rule.
+    """
+    if status:
+        return os.waitstatus_to_exitcode(status)
+    try:
+        os.readlink("/proc/%d/exe" % pid)
+    except PermissionError:
+        pass
+    except OSError:  # a zombie has none
+        return 0
+    try:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except OSError:
+        return said
+    if ended is None:
+        return said
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

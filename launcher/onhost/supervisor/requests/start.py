@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import time
 from typing import Any
@@ -13,7 +14,7 @@ from ..daemon.daemonize import run_and_exit
 from ..daemon.guardian import run_guardian
 from ..files import read_json, write_file
 from ..next_start import ENDED, RESTARTED, read_next, write_next
-from ..node import MAX_TWINS, is_on_this_node, node_location
+from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
 from ..processes import boot_id
 from ..protocol import RequestRefused, send_header
 from ..run_dir import (
@@ -30,6 +31,9 @@ from ..run_dir import (
 )
 
 RESERVE_BYTES = 64 << 10
+UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.\d+")
+"""A run directory that is being filled."""
+UNFINISHED_S = 3600.0  # after which nothing fills it any more
 MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
 """Of the spec: what is in files of its own, and what may be secret."""
 
@@ -84,11 +88,24 @@ def make_run_dir(spec: dict[str, Any]) -> str:
     try:
         fill(fresh, spec)
         mark_place(place)
+        remove_unfinished(place)
         return put_in_place(fresh, spec["run_id"])
     except OSError as error:
         raise RequestRefused("the run directory %s cannot be written: %s" % (fresh, error.strerror)) from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def remove_unfinished(place: str) -> None:
+    """Remove what starts left behind that were killed while they filled a run directory. Raises OSError."""
+    now = file_system_time(place)
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if not UNFINISHED.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+                continue
+            with contextlib.suppress(OSError):
+                if now - entry.stat(follow_symlinks=False).st_mtime > UNFINISHED_S:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def put_in_place(fresh: str, run_id: str) -> str:
