@@ -5,23 +5,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.script.bounds import MAX_TEXT
+from preflight.script.interpreter import written_files
 from preflight.script.interpreter.assignments import insert, put_back
 from preflight.script.interpreter.config_files import loaded
-from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.texts import formatted, joined
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    UNKNOWN,
-    Const,
-    Map,
-    Seq,
-    Value,
-    join,
-    merged,
-    text_of,
-    truth,
-)
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, text_of
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -30,8 +19,8 @@ if TYPE_CHECKING:
 def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
     """A method of a string, list or dict whose content is known."""
     if isinstance(owner, Const) and isinstance(owner.value, str):
-        if name == "mkdir":
-            note_folder(it, owner, seen)
+        if name in written_files.METHODS:
+            written_files.note_method(it, name, owner, seen)
         return _text_method(owner, owner.value, name, seen)
     if isinstance(owner, Map):
         return _map_method(it, owner, name, seen)
@@ -89,13 +78,6 @@ _TEXT_METHODS = frozenset(
     }
 )
 """What they give is no longer than what they are given, `replace` apart."""
-
-
-def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
-    """Send the rules a folder that is made, where the script is one of several ranks and it may exist."""
-    fresh = truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open
-    if fresh and (it.state.grouped or it.state.wrapped):
-        it.emit(ScriptEvent("write", seen.place, None, seen, "folder", {"path": path}))
 
 
 def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import by_rank, choices, classes, decorators
+from preflight.script.interpreter import by_rank, choices, classes, decorators, written_files
 from preflight.script.interpreter.assignments import put_back
-from preflight.script.interpreter.builtin_methods import note_folder
 from preflight.script.interpreter.call_cache import is_plain
 from preflight.script.interpreter.contexts import context_of, decorated_places, is_context_manager
 from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
@@ -129,8 +128,8 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
     elif name == "set_device":
         it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
         it.state.device_set = True
-    elif name == "mkdir":
-        note_folder(it, func, seen)
+    elif name in written_files.METHODS:
+        written_files.note_method(it, name, func, seen)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
         taint(it, seen)
     return UNKNOWN

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import calls, classes, config_files
 from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
+from preflight.script.interpreter.guards import branch_places, places_by_rank
 from preflight.script.interpreter.values import (
     FALSE,
     TRUE,
@@ -36,7 +37,8 @@ def is_command(node: ast.AST) -> bool:
 def wrapped_function(it: "Interpreter", decorators: tuple[Value, ...], func: Func, node: ast.AST) -> Value:
     """Return what the script's own decorators put in the place of a function.
 
-    Only of those that matter: they change the arguments, or run the function in a context such as no_grad.
+    Only of those that matter: they change the arguments, run the function in a context such as no_grad, or
+    on some ranks only.
     A class is followed if its objects can be called.
     """
     if not all(_replaces(it, decorator) for decorator in decorators):
@@ -70,12 +72,14 @@ def _wraps_calls(decorator: ast.AST) -> bool:
 
 
 def _matters(node: ast.AST, given: set[str], keywords: str) -> bool:
-    """Whether a part of a wrapper is a context, a changed keyword, or a call with changed arguments."""
+    """Whether a part of a wrapper is a context, a branch by rank, a changed keyword or changed arguments."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") == keywords
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in given:
         plain = all(isinstance(item, ast.Starred) for item in node.args)
         return not plain or any(item.arg is not None for item in node.keywords)
+    if isinstance(node, ast.If):
+        return any(places_by_rank(node.test, branch_places(node.test)))
     return isinstance(node, ast.With)
 
 

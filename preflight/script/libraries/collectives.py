@@ -1,5 +1,6 @@
 """Operations in which all ranks of a process group take part: a rank that is alone in one waits for ever."""
 
+import ast
 from collections.abc import Callable
 
 from preflight.script.interpreter.events import Call, ScriptEvent
@@ -54,6 +55,13 @@ def emit_collective(it: Interpreter, call: Call, name: str) -> None:
 def _collective(name: str) -> Callable[[Interpreter, Call], Value]:
     def model(it: Interpreter, call: Call) -> Value:
         emit_collective(it, call, name)
+        given = [
+            part.attr
+            for item in call.node.args[:1]
+            for part in ast.walk(item)
+            if isinstance(part, ast.Attribute)
+        ]
+        it.state.wrapped = it.state.wrapped or (name == "all_reduce" and "grad" in given)
         return UNKNOWN
 
     return model

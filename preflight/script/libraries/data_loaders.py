@@ -50,7 +50,9 @@ def is_of_validation(node: ast.AST) -> bool:
 def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     last = name.rsplit(".", 1)[-1]
     if last != "DistributedSampler":
-        it.change(ref.id, divides=Const(last not in _OF_ALL_RANKS))
+        inner = call.get("sampler", 0) if last == "BatchSampler" else None
+        alike = last in _OF_ALL_RANKS or (inner is not None and not _gives_parts(it, inner))
+        it.change(ref.id, divides=Const(not alike))
         return
     rank = call.get("rank", 2) or (UNKNOWN if call.open else NONE)
     shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)
@@ -85,11 +87,14 @@ def divides(it: Interpreter, loader: HeapObject) -> bool:
     """Whether a loader gives each rank its part of the data, or something that is not known may see to it."""
     if loader.get("touched") == TRUE or loader.get("accelerator") != NONE:
         return True
-    if loader.get("batch_sampler") != NONE:
-        return True
-    for sampler in alternatives(loader.get("sampler")):
-        thing = it.thing(sampler) if isinstance(sampler, Ref) else None
-        if sampler != NONE and (thing is None or thing.get("divides", TRUE) != FALSE):
+    return any(_gives_parts(it, loader.get(name)) for name in ("batch_sampler", "sampler"))
+
+
+def _gives_parts(it: Interpreter, sampler: Value) -> bool:
+    """Whether a sampler may give each rank its part: all but those of torch that know nothing of ranks."""
+    for item in alternatives(sampler):
+        thing = it.thing(item) if isinstance(item, Ref) else None
+        if item != NONE and (thing is None or thing.get("divides", TRUE) != FALSE):
             return True
     return False
 

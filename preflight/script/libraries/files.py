@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from preflight.script.interpreter.builtin_methods import note_folder
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, UNKNOWN, Value
+from preflight.script.interpreter.written_files import note_folder, note_result
 
 
 def emit_write(it: Interpreter, call: Call, path: Value | None, name: str) -> None:
@@ -24,6 +24,11 @@ def _make_folder(it: Interpreter, call: Call) -> Value:
     return NONE
 
 
+def _save_array(it: Interpreter, call: Call) -> Value:
+    note_result(it, call.get("file", 0) or call.get("fname", 0) or UNKNOWN, call)
+    return NONE
+
+
 def note_saved_model(it: Interpreter, call: Call) -> None:
     """model.save_pretrained(folder): nothing where `is_main_process` or accelerate's own function decides."""
     if not call.open and not {"is_main_process", "save_function"} & set(call.kwargs):
@@ -33,6 +38,7 @@ def note_saved_model(it: Interpreter, call: Call) -> None:
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.save": _save,
     "safetensors.torch.save_file": _save,
+    **{f"numpy.{name}": _save_array for name in ("save", "savez", "savez_compressed", "savetxt")},
     "os.mkdir": _make_folder,
     "os.makedirs": _make_folder,
 }

@@ -25,6 +25,7 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries import callbacks, hf_arguments
+from preflight.script.libraries.checkpoints import is_in_float32
 from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
 from preflight.script.names import MODEL_MAKERS, is_model_class, root_and_last
@@ -166,7 +167,7 @@ def _default_dtype(it: Interpreter, root: str, how: str, call: Call) -> Value:
     if root == "diffusers" or how == "from_config":
         return Dtype("float32", call.place)
     newer = it.target.at_least("transformers", 5)
-    if newer is False:
+    if newer is False or is_in_float32(call):
         return Dtype("float32", call.place)
     return Dtype("checkpoint", call.place) if newer else UNKNOWN
 

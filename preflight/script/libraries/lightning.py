@@ -28,6 +28,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.callbacks import call_methods, instances
 from preflight.script.libraries.casts import cast
+from preflight.script.libraries.collectives import collective_method
 from preflight.script.names import root_and_last
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
@@ -207,6 +208,7 @@ def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         if not isinstance(item, Ref) or not isinstance(owner, Ref):
             continue
         if it.kind(item) == "model":
+            it.state.wrapped = True
             _own(it, item, owner)
             it.emit(ScriptEvent("prepare", call.place, item.id, call, "", {"accelerator": owner}))
         else:
@@ -238,6 +240,10 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("fabric", "setup_optimizers"): _setup,
     ("fabric", "backward"): _backward,
     **{
+        ("strategy", name): collective_method(name)
+        for name in ("barrier", "broadcast", "reduce", "all_gather")
+    },
+    **{
         ("fabric", name): _nothing for name in ("clip_gradients", "no_backward_sync", "save", "load", "print")
     },
 }
@@ -257,5 +263,6 @@ ATTRIBUTES: dict[tuple[str, str], Callable[[Interpreter, HeapObject], Value]] = 
     ("fabric", "local_rank"): _rank,
     ("lightning trainer", "global_rank"): _rank,
     ("lightning trainer", "local_rank"): _rank,
+    ("lightning trainer", "strategy"): lambda it, thing: it.new(HeapObject("strategy", thing.place)),
     ("fabric", "world_size"): lambda it, _thing: Const(it.target.world),
 }

@@ -31,6 +31,7 @@ from preflight.script.interpreter.values import (
     merged,
     text_of,
 )
+from preflight.script.interpreter.written_files import note_result, replaces
 
 
 def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
@@ -150,7 +151,10 @@ def _deepcopy(it: Interpreter, call: Call) -> Value:
 
 
 def _open(it: Interpreter, call: Call) -> Value:
-    return it.new(HeapObject("file", call.place, {"path": call.get("file", 0) or UNKNOWN}))
+    path = call.get("file", 0) or UNKNOWN
+    if replaces(call.get("mode", 1)):
+        note_result(it, path, call)
+    return it.new(HeapObject("file", call.place, {"path": path}))
 
 
 def _path(it: Interpreter, call: Call) -> Value:

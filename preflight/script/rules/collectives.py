@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _ALONE = "alone in "
+_IN = "rank 0 takes part in "
 _OTHERS = "others take part"
 _OF_ALL = {
     "train": "trainer.train()",
@@ -34,19 +36,22 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
     them in another operation. So do state_dict() and forward of an FSDP model, accelerator.gather(),
     trainer.evaluate(), DeepSpeed's engine.save_checkpoint() and a step of a model that DDP wraps, which all
     ranks must call. So is forward() of a model in DDP with batch normalization, in eval() too: DDP broadcasts
-    its buffers. A branch of the other ranks that takes part in one is taken for the counterpart.
+    its buffers. A branch of the other ranks that takes part in one is taken for the counterpart: of those of
+    its own function, or, where that has none, of all.
     Source: torch.distributed's documentation; reproduced on two gloo ranks with torch 2.13; deepspeed's
     engine.py, where save_checkpoint() starts with a barrier.
     """
     if it.target.processes == 1:
         return
     if event.name == "end":
-        yield from () if it.notes.get(_OTHERS) else _waiting(it)
+        met, unmet = _met_in_functions(it)
+        yield from () if unmet else _waiting(it, met)
         return
     if event.name in ("step", "scaler step") and not _is_shared(it, event):
         return
     if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
+        it.notes.setdefault(f"{_OTHERS} {_function(it)}", []).append(event.place)
     elif RANK_0 in it.contexts:
         level = (
             Level.ERROR
@@ -56,6 +61,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
+        it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.source.place(it.guard))
 
@@ -70,12 +76,30 @@ def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
     return any(thing.get("wrapped") == TRUE for thing in things) and not it.notes.get(FORWARD_OF_ONE)
 
 
-def _waiting(it: "Interpreter") -> Iterator[RuleHit]:
+def _function(it: "Interpreter") -> str:
+    return str(it.stack[-1]) if it.stack else ""
+
+
+def _met_in_functions(it: "Interpreter") -> tuple[set[CodeLocation], bool]:
+    """Return where rank 0 meets others in one function, and whether others may be met elsewhere.
+
+    `if rank != 0: barrier()` and `if rank == 0: barrier()` in one function belong together, and say nothing
+    of what rank 0 does in another one.
+    """
+    met, unmet = set[CodeLocation](), False
+    for name in list(it.notes):
+        if name.startswith(f"{_OTHERS} "):
+            alone = it.notes.get(f"{_IN}{name.removeprefix(f'{_OTHERS} ')}", [])
+            met, unmet = met | set(alone), unmet or not alone
+    return met, unmet
+
+
+def _waiting(it: "Interpreter", met: set[CodeLocation]) -> Iterator[RuleHit]:
     for name, places in list(it.notes.items()):
         if not name.startswith(_ALONE):
             continue
         level, what = name.removeprefix(_ALONE).split(" ", 1)
-        for place in dict.fromkeys(places):
+        for place in (place for place in dict.fromkeys(places) if place not in met):
             when = " under ZeRO-3" if what.removesuffix("()") in _OF_ZERO_3 else ""
             message = f"only rank 0 comes to this {what}, and waits for the others{when}"
             fix = f"call {what} on every rank: move it out of the branch of rank 0"

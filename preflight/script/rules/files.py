@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, CPU, ONE_PROCESS, ONE_RANK, OTHER_RANKS, RANK_0
-from preflight.script.interpreter.values import is_by_rank
+from preflight.script.interpreter.values import (
+    NONE,
+    RankValue,
+    Unknown,
+    Value,
+    alternatives,
+    is_by_rank,
+    text_of,
+)
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import walk
 
@@ -27,36 +35,58 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     Ranks of a host, and of all hosts on a shared file system, write over each other: the checkpoint is torn
     ("PytorchStreamReader failed", "unexpected EOF") where one ends later than another reads. Of a folder only
     the first rank makes it; the others stop with FileExistsError, behind `if not os.path.exists(...)` now and
-    then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes.
+    then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes. Files that are opened to be
+    written, arrays and tables count as weights do, where the path is known to be the same on every rank.
     Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs.
     """
     if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
         return
     if is_by_rank(event.values["path"]):
         return
-    tests = " ".join(_tests_around(it, event.call.node))
-    if re.search(_OF_RANK_0, tests) or _in_memory(it, event.call.node):
+    around = list(_tests_around(it, event.call.node))
+    if any(_is_of_rank_0(it, test) for test in around if test is not None) or _in_memory(it, event.call.node):
         return
     if event.what == "folder":
+        tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
         level = Level.INFO if re.search(_EXISTS, tests) else Level.WARNING
         message = "every rank makes this folder, and all but the first find that it exists"
         yield RuleHit(event.place, message, "os.makedirs(..., exist_ok=True)", level)
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
-    yield RuleHit(event.place, message, "if torch.distributed.get_rank() == 0: before it", Level.WARNING)
+    level = Level.WARNING
+    if event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
+        level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
+    yield RuleHit(event.place, message, "if torch.distributed.get_rank() == 0: before it", level)
 
 
-def _tests_around(it: "Interpreter", node: ast.Call) -> Iterator[str]:
-    """Yield the conditions around a call, in the function that holds it; a `try` is one for what exists."""
+def _tests_around(it: "Interpreter", node: ast.Call) -> Iterator[ast.expr | None]:
+    """Yield the conditions around a call, in the function that holds it; a `try`, of what exists, is None."""
     info = it.functions.get(it.stack[-1]) if it.stack else None
     for each in walk(info.node if info is not None else it.source.tree):
         if not isinstance(each, (ast.If, ast.While, ast.Try)):
             continue
         if each.body[0].lineno <= node.lineno <= (each.end_lineno or 0):
-            yield "exists" if isinstance(each, ast.Try) else ast.unparse(each.test)
+            yield None if isinstance(each, ast.Try) else each.test
+
+
+def _is_of_rank_0(it: "Interpreter", test: ast.expr) -> bool:
+    """Whether a condition may hold on rank 0 only: by its names, unless they are the same on every rank."""
+    if not re.search(_OF_RANK_0, ast.unparse(test)):
+        return False
+    named = [
+        part
+        for part in walk(test)
+        if isinstance(part, (ast.Name, ast.Attribute)) and re.search(_OF_RANK_0, ast.unparse(part))
+    ]
+    return not named or any(_may_differ(it.evaluate(part)) for part in named)
+
+
+def _may_differ(value: Value) -> bool:
+    """Whether a value may be another on other ranks: it is by rank, not known, or None on some path."""
+    return any(isinstance(item, (RankValue, Unknown)) or item == NONE for item in alternatives(value))
 
 
 def _in_memory(it: "Interpreter", node: ast.Call) -> bool:
     """Whether a call writes to a buffer or to a file that is open, by the name that it has."""
-    names = [each.id for each in node.args[1:] if isinstance(each, ast.Name)]
+    names = [each.id for each in node.args if isinstance(each, ast.Name)]
     return any(re.search(rf"\b{name} *=[^\n]*BytesIO\(|\bas {name}:", it.source.text) for name in names)

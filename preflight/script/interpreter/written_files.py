@@ -1,0 +1,48 @@
+"""What a script writes beside its weights: folders, files that it opens, tables and arrays."""
+
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.values import FALSE, UNKNOWN, Ref, Value, alternatives, text_of, truth
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_feather"})
+"""Methods of pandas whose first argument is the file."""
+_OF_PATHS = frozenset({"write_text", "write_bytes"})
+METHODS = frozenset({"mkdir", "open", *_OF_TABLES, *_OF_PATHS})
+"""Methods by whose name a call may write, whatever object they are of."""
+
+
+def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> None:
+    """Send the rules what a method of a path or table writes; `owner` is a path, or by rank as it is."""
+    if name == "mkdir":
+        note_folder(it, owner, call)
+    elif name in _OF_PATHS:
+        note_result(it, owner, call)
+    elif name in _OF_TABLES:
+        path = call.get("path_or_buf", 0) or call.get("path", 0)
+        if path is not None:
+            note_result(it, path, call)
+    elif name == "open" and replaces(call.get("mode", 0)):
+        note_result(it, owner, call)
+
+
+def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:
+    """Send the rules a folder that is made, where the script is one of several ranks and it may exist."""
+    fresh = truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open
+    if fresh and (it.state.grouped or it.state.wrapped):
+        it.emit(ScriptEvent("write", seen.place, None, seen, "folder", {"path": path}))
+
+
+def note_result(it: "Interpreter", path: Value, call: Call) -> None:
+    """Send the rules a file other than weights; a file that is open was noted where it was opened."""
+    is_path = not any(isinstance(item, Ref) for item in alternatives(path))
+    if is_path and (it.state.grouped or it.state.wrapped):
+        it.emit(ScriptEvent("write", call.place, None, call, "result", {"path": path}))
+
+
+def replaces(mode: Value | None) -> bool:
+    """Whether a file is opened to be written from its start; what is appended to loses nothing."""
+    return (text_of(mode or UNKNOWN) or "")[:1] in ("w", "x")
