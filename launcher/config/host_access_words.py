@@ -19,7 +19,8 @@ def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
     for word in rest:
         if word == "--":
             break
-        name, equals, value = word.partition("=")
+        joined = word[:2] == "-i" and word != "-i"
+        name, equals, value = ("-i", "=", word[2:]) if joined else word.partition("=")
         if name in OPTIONS:
             path = value if equals else next(rest, "")
             words += (OPTIONS[name], quote_path(shorten_path(path)))

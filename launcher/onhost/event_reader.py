@@ -13,7 +13,7 @@ LONGEST = 1 << 20  # bytes of a line; none of ours is a third as long
 MOST = 256 << 10  # bytes at once, so that a script which writes without end delays no stop
 
 
-def parse_event(line: bytes) -> dict[str, Any]:
+def parse_event(line: bytes | str) -> dict[str, Any]:
     """Return an event, empty for any other line."""
     try:
         found = json.loads(line)

@@ -182,7 +182,7 @@ def test_a_living_run_is_listed_with_what_was_measured_last_unless_that_is_old(r
     gpus = {"GPU-a": {"busy": 91.4, "memory_mib": 1024.5}, "GPU-b": {"busy": None, "memory_mib": 1.0}}
     sample = {"event": "usage", "t": time.time(), "gpus": gpus, "ranks": ranks}
     path = run.run_dir / "usage.jsonl"
-    path.write_text(json.dumps(sample) + '\n{"event": "usa')
+    path.write_text(json.dumps(sample) + "\n" + "[" * 20_000 + '\n{"event": "usa')
     answer = question(run, "list", gpu_use=True)
     assert answer["runs"][0]["usage"]["ranks"] == ranks
     assert answer["gpu_use"] == {"GPU-a": [91, 1024]}
@@ -257,7 +257,8 @@ def test_a_run_of_the_past_is_found_by_the_time_of_its_output(run: Driver) -> No
         {"t": time.time() - 900, "sizes": {"rank-0.log": 7}},
         {"t": time.time(), "sizes": {"rank-0.log": 9}},
     ]
-    sizes.write_text("".join(json.dumps(line) + "\n" for line in noted) + '{"torn')
+    strange = "[" * 200_000 + '\n{"t": 1, "sizes": {"rank-0.log": Infinity}}\n'
+    sizes.write_text(strange + "".join(json.dumps(line) + "\n" for line in noted) + '{"torn')
     assert offsets_since(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
     assert offsets_since(str(run.run_dir), {"seconds": 1800.0}) == {}
 

@@ -22,6 +22,7 @@ from tests.preflight.golden_cases import host
         ("run -c x -i hosts.yaml -- -i no", ("-i", "hosts.yaml")),
         ("ps --inventory=/a/h.yaml --identity-file k.pem", ("-i", "/a/h.yaml", "--identity-file", "k.pem")),
         ("ps -i", ("-i", "")),
+        ("ps -ih.yaml a", ("-i", "h.yaml")),
     ],
 )
 def test_the_options_that_reach_hosts_are_read_from_a_command_line(line: str, words: tuple[str, ...]) -> None:

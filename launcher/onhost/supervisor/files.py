@@ -31,7 +31,7 @@ def read_json(path: str) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -1,12 +1,12 @@
 """Current use of GPUs: the run's latest gauge sample, which is cheaper than a query to the driver."""
 
 import contextlib
-import json
 import os
 import subprocess
 import time
 from typing import Any
 
+from ...event_reader import MALFORMED, parse_event
 from ..files import read_tail
 from ..run_dir import USAGE
 
@@ -18,8 +18,8 @@ SMI = ("nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=c
 def last_sample(run_dir: str) -> dict[str, Any] | None:
     """Return the gauge's last sample of a run, None when it is too old."""
     for line in reversed(read_tail(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            sample = json.loads(line)
+        sample = parse_event(line)
+        with contextlib.suppress(*MALFORMED):
             fresh = abs(time.time() - sample["t"]) < FRESH_S
             return sample if fresh and isinstance(sample.get("gpus"), dict) else None
     return None
@@ -29,7 +29,7 @@ def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
     """Return {GPU UUID: [percent busy, MiB used]} of the GPUs whose sample has both."""
     found: dict[str, list[float]] = {}
     for uuid, gpu in (sample.get("gpus") or {}).items():
-        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        with contextlib.suppress(*MALFORMED):
             found[uuid] = [round(float(gpu["busy"])), round(float(gpu["memory_mib"]))]
     return found
 

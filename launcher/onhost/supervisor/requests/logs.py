@@ -2,12 +2,12 @@
 
 import contextlib
 import errno
-import json
 import os
 import stat
 import time
 from typing import Any, Iterator
 
+from ...event_reader import MALFORMED, parse_event
 from ..files import CHUNK
 from ..protocol import frame
 from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
@@ -138,8 +138,8 @@ def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
     for name in (SIZES, RECENT_BEFORE, RECENT):
         with contextlib.suppress(OSError), open(os.path.join(run_dir, name), "rb") as file:
             for line in file:
-                with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
-                    noted = json.loads(line)
+                noted = parse_event(line)
+                with contextlib.suppress(*MALFORMED):
                     yield float(noted["t"]), {str(log): int(size) for log, size in noted["sizes"].items()}
 
 
