@@ -31,7 +31,9 @@ _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERRO
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
-_STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"  # of XLA's rendezvous
+# Of XLA's rendezvous, and of a participant that does not come to it.
+_STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
+_ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
@@ -175,10 +177,13 @@ def _not_overtaken(
 def _not_continued(hits: Sequence[SignatureHit], lines: Sequence[Line]) -> list[SignatureHit]:
     """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose.
 
-    Nor those of a thread that waited in XLA's rendezvous until the others came.
+    Nor those of a thread that waited in XLA's rendezvous until the others came, or for one that had failed.
     """
-    if any(_STUCK in hit.line.text for hit in hits):
+    stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]
+    if stuck:
         freed = max((line.order for line in lines if _UNSTUCK in line.text), default=-1)
+        if any(_ABSENT.search(line.text) for line in lines[: min(stuck)]):
+            freed = max(stuck)
         hits = [hit for hit in hits if hit.line.order > freed or _STUCK not in hit.line.text]
     warned = {hit.line.order: found[1] for hit in hits if (found := _NCCL_WARNS.search(hit.line.text))}
     if not warned:

@@ -36,22 +36,28 @@ _CALLS_LIBRARIES = re.compile(
 )
 # These hand on what the script gave them.
 _PASSES_ON = re.compile(r"^(?:_?from_\w+|\w*wrapper\w*|_?inner\w*)$")
+# What an installed package names of another module while it is imported: no script has a say in it.
+_IMPORTED = re.compile(r"/(?:site|dist)-packages/.{1,300}\.py:<module>$")
+_LACKS = re.compile(r"module '[\w.]{1,120}' has no attribute '")
 _REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)*__init__\(\) got an unexpected keyword argument")
 # (code, types or any, the file of the innermost frame): what raised it is about one thing only.
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write))")),
-    ("S85", frozenset({"RuntimeError", "ValueError", "KeyError", "CheckpointException"}), re.compile(r"/torch/distributed/checkpoint/(?!.*:\w*(?:save|write|init))")),
+    ("S88", frozenset({"KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/\w*planner\w*\.py:\w*load")),
+    ("S85", frozenset({"RuntimeError", "ValueError", "KeyError", "CheckpointException"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S87", frozenset({"KeyError"}), re.compile(r"/transformers/models/auto/")),
     ("S86", frozenset({"ValueError"}), re.compile(r"/transformers/convert_slow_tokenizer|/tokenizers/")),
     ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
     ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
     ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)(?!.*:(?:__init__|\w*(?:config|swap)\w*)$)")),
     ("S112", _ANY, re.compile(r":_?(?:ensure_divisibility|divide)$|/deepspeed/runtime/pipe/topology\.py:__init__$")),
+    ("S68", _ANY, re.compile(r"/pip-(?:install|req-build|wheel)-\w+/.{0,200}setup\.py:")),
     ("S91", _ANY, re.compile(r"/bitsandbytes/(?:cextension|cuda_setup|cuda_specs)")),
     ("S100", frozenset({"RuntimeError", "AssertionError"}), re.compile(r"/torch/cuda/__init__\.py:(?:_lazy_init|_lazy_new|init|set_device|current_device)$")),
     ("S49", frozenset({"RuntimeError", "ValueError"}), re.compile(r"/torch/distributed/(?:rendezvous|elastic/rendezvous/)")),
     ("S89", frozenset({"OSError", "FileNotFoundError"}), re.compile(r"/ctypes/__init__\.py:")),
     ("S90", frozenset({"TypeError"}), _CALLS_LIBRARIES),
+    ("S104", frozenset({"AttributeError"}), _IMPORTED),
     ("S81", frozenset({"ValueError"}), re.compile(r"/huggingface_hub/_login\.py:")),
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
 )  # fmt: skip
@@ -78,6 +84,8 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
             at = each.frames[-1]
             for code, types, place in _RAISED_IN:
                 if place is _CALLS_LIBRARIES and not calling_library([each]):
+                    continue
+                if place is _IMPORTED and not _LACKS.match(each.message):
                     continue
                 if (not types or each.name in types) and place.search(f"{at.path}:{at.function}"):
                     row = signature(code)

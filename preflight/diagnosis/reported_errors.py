@@ -20,7 +20,14 @@ _WORDINGS: tuple[tuple[str, str], ...] = (
 _REPORT = re.compile(
     r"(?:\b(?:ERROR|CRITICAL|FATAL)\b|\b(?:[Ee]rror|[Ee]xception|[Ff]ail(?:ed|ure)?|[Cc]rash(?:ed)?)\b[^:]{0,80}: ?).{0,400}$"
 )
-WORDINGS = AnyOf("|".join(pattern for _, pattern in _WORDINGS))
+# How XLA and TensorFlow log a status of absl, which Python gets later as an exception, or never. The end of a data set
+# is a status, too, and a cancelled operation is that of another one.
+_OF_XLA = r"\bExecution of replica \d+ failed: "
+_OF_TENSORFLOW = r"\bBaseCollectiveExecutor::StartAbort (?!(?i:out.of.range|cancelled))"
+_STATUS = re.compile(
+    rf"(?:(?P<xla>{_OF_XLA})|{_OF_TENSORFLOW})(?P<status>[A-Za-z]+(?:[ _][A-Za-z]+){{0,2}}): (?P<message>.*)"
+)
+WORDINGS = AnyOf("|".join([*(pattern for _, pattern in _WORDINGS), _OF_XLA, _OF_TENSORFLOW]))
 _BY_TYPE = tuple((name, AnyOf(pattern)) for name, pattern in _WORDINGS)
 _LONGEST = 600
 
@@ -30,9 +37,20 @@ def reported_error(text: str) -> tuple[str, str] | None:
     text = text[:_LONGEST]
     if not WORDINGS.found_in(text):
         return None
+    status = _STATUS.search(text)
+    if status is not None:
+        return _of_status(status)
     report = _REPORT.search(text)
     if report is None:
         return None
-    name = next(name for name, words in _BY_TYPE if words.found_in(text))
+    name = next((name for name, words in _BY_TYPE if words.found_in(text)), None)
     message = report[0].partition(": ")[2] or report[0]
-    return name, message.strip(" \"'}")
+    return (name, message.strip(" \"'}")) if name else None
+
+
+def _of_status(status: re.Match[str]) -> tuple[str, str]:
+    """Return (type, message) of the exception that JAX or TensorFlow makes of a status."""
+    words = status["status"].replace("_", " ").split()
+    if status["xla"]:
+        return "XlaRuntimeError", f"{'_'.join(words).upper()}: {status['message']}"
+    return "".join(word.capitalize() for word in words) + "Error", status["message"]

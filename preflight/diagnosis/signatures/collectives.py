@@ -32,7 +32,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|NCCL WARN .{0,60}Call to \w+ (?:from|to) \S+ failed ?: .{0,30}(?:timed out|refused|unreachable|No route to host)|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
-              r"|NCCL WARN.{0,60}NET/OFI|NET/OFI (?:Couldn't|OFI NCCL failure)|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|\bib_mlx5_log\.c:\d+ |libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
+              r"|NCCL WARN.{0,60}NET/OFI|NET/OFI (?:Couldn't|OFI NCCL failure)|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|\bib_mlx5_log\.c:\d+ |libibverbs: .{0,40}(?:error|failed)|\b(?:[Ff]ailed to|[Uu]nable to|[Cc]ould not) (?:create|modify|connect) (?:the |a )?(?:\w+ )?(?:QP|queue pair)\b|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
               "the network that NCCL or Gloo chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF (Gloo: GLOO_SOCKET_IFNAME=IF), NCCL_IB_HCA or"
               " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight; ulimit -l unlimited where InfiniBand cannot allocate memory", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,

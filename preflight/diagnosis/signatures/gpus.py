@@ -88,7 +88,7 @@ ROWS: tuple[Signature, ...] = (
               " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
     Signature("S34", "driver-mismatch", ROOT,
               r"Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
-              r"|NVMLError_LibRmVersionMismatch|NVML/RM version mismatch|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library",
+              r"|NVMLError_LibRmVersionMismatch|NVML/RM version mismatch|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library|\bERROR_LIB_RM_VERSION_MISMATCH\b",
               "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
               " modules", "known"),
     Signature("S35", "driver-mismatch", ROOT,
@@ -109,12 +109,12 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cudaErrorStubLibrary|" + cuda_status(34, 38, 100)
+              r"|NVML Shared Library Not Found|\b(?:NVML|nvml) init failed|\bERROR_(?:LIBRARY_NOT_FOUND|DRIVER_NOT_LOADED)\b|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cudaErrorStubLibrary|" + cuda_status(34, 38, 100)
               + r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
               r"|You need (?:a|an NVIDIA|at least one) GPU|Failed to initialize NVML|(?:ValueError|AssertionError|RuntimeError): Cuda is not available"
-              r"|\b0 active drivers\b|nvidia-container-cli: .{0,80}(?:error|failed)|AssertionError: (?:CUDA|cuda) (?:is not|unavailable)|requires CUDA\."
+              r"|\b0 active drivers\b|nvidia-container-cli: (?!(?:ldcache|mount|container|input) error).{0,80}(?:error|failed)|AssertionError: (?:CUDA|cuda) (?:is not|unavailable)|requires CUDA\."
               r"|Unsloth cannot find any torch accelerator|No GPU or accelerator|[Uu]nable to find any CUDA device|nvidia-smi: command not found",
               "this process sees no GPU: no driver, a CPU wheel, an empty CUDA_VISIBLE_DEVICES, or a container without GPUs",
               "gpulaunch preflight HOST; install a CUDA wheel; start the container with --gpus all", "run"),
@@ -142,7 +142,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUDA error: unspecified launch failure|CUDA_ERROR_ILLEGAL_ADDRESS|CUDA_ERROR_LAUNCH_FAILED|CUDA error: invalid program counter"
               r"|" + cuda_status(4, 73, 74, 77, 700, 715, 716, 717, 718, 719) + r"|NVRM: Xid .{0,40}: " + any_xid(ADDRESS_FAULT_XIDS) + r"|invalid address space|CUDA error: operation not supported on"
               r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal|Misaligned|Out-of-range) |unspecified launch failure"
-              r"|Memory access fault by GPU node|HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
+              r"|Memory access fault by GPU \W{0,3}node|HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote out of bounds (its own bug, a bad index, or failing hardware)",
               "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,

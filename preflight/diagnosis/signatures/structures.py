@@ -44,6 +44,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S31", _raised(
         r"\bdevice_?(?:id|index|indices|ids)?\b.{0,60}\bout of range\b",
         r"\bnot enough (?:GPUs|devices|gpus)\b|\bmore (?:ranks|processes)\b.{0,20}\bthan (?:GPUs|devices)\b",
+        r"\b(?:exceeds?|(?:larger|greater|more) than)\b.{0,30}\b(?:available|visible|number of)\b.{0,12}\b(?:GPUs|gpus)\b",
         r"\b(?:GPUs|gpus|devices)\b.{0,60}\bbut (?:only|there (?:are|is)(?: only)?) \d+\b",
     )),
     ("S43", _raised(
@@ -109,6 +110,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         rf"\b(?:[Mm]ismatch|(?:does|do) not match|doesn't match|[Ii]ncompatible|[Uu]nexpected keys?|[Mm]issing keys?|not exist|not found|[Mm]issing)\b.{{0,80}}\b(?:loaded |the |in )?{_CHECKPOINT}\b",
     )),
     ("S84", _raised(rf"\b(?:{_CHECKPOINT}|weights file|model weights)\b.{{0,120}}\b(?:not found|does not exist|doesn't exist|do not exist|is missing|are missing|not a valid|invalid)\b", rf"\b(?:[Nn]o|not (?:a|point to a|find(?: any| a)?|contain(?: any| a)?)) (?:valid )?{_CHECKPOINT}\b")),
+    # model_type of configurations, CONFIG_MAPPING of transformers/models/auto/configuration_auto.py.
+    ("S87", r"\bKeyError: ['\"](?:gptj|gpt_(?:neox?|bigcode|oss)|llama4?|mi[sx]tral3?|qwen[23]\w*|phi[34]\w*|gemma[23]?(?:_\w+)?|mllama|chatglm|deepseek_v\d|olmo[23]?|starcoder2|stablelm|internlm2|exaone\w*|smollm3|dbrx)['\"]"),
     ("S83", _raised(r"['\"`]?/[\w./-]{1,200}['\"`]? (?:does not exist|doesn't exist|could not be found|cannot be found|was not found)\b", r"\b(?:[Pp]ath|[Dd]irectory|[Ff]older|[Ff]ile)\b.{0,160}\b(?:does not exist|doesn't exist|could not be found|cannot be found|was not found)\b")),
     ("S89", _raised(
         r"\bpip3? install\b",
@@ -140,7 +143,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S82", r"^(?:redis\.exceptions\.)?ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.[A-Z]\w+: "),
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
-    ("S55", r"\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
+    ("S55", r"\bNCCL operation nccl\w+\(.{0,400}\) failed: (?:in(?:valid|ternal) |unhandled )|\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
     ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
 )  # fmt: skip
 """(code of the row, pattern), tried in this order behind all other rows."""
