@@ -14,7 +14,7 @@ from preflight.frozen import dataclass
 
 _ASKED = (
     *("hosts", "hostfile", "include", "exclude", "gpus", "on_cpu", "max_restarts", "omp_threads"),
-    *("log_dir",),
+    "log_dir",
 )
 """Fields of a request that stay in the line as they are: the plan honours them."""
 

@@ -11,7 +11,7 @@ HIDDEN = "***"
 
 _SECRET_ENDS = (
     *("token", "secret", "password", "passwd", "passphrase", "passcode", "pgpass", "apikey", "webhook"),
-    *("creds",),
+    "creds",
 )
 _SECRET_WORDS = frozenset(
     {"credential", "credentials", "secrets", "passwords", "cookie", "cookies", "bearer", "jwt", "dsn", "auth"}

@@ -36,10 +36,8 @@ MODEL_ROOTS = frozenset(
 )
 KNOWN_ROOTS = frozenset(
     {
-        *(
-            *("builtins", "os", "sys", "math", "json", "logging", "random", "time", "copy", "pathlib"),
-            *("functools",),
-        ),
+        *("builtins", "os", "sys", "math", "json", "logging", "random", "time", "copy", "pathlib"),
+        "functools",
         *("torch", "transformers", "accelerate", "peft", "trl", "diffusers", "datasets", "evaluate", "numpy"),
         *("wandb", "tqdm", "bitsandbytes", "torchvision", "huggingface_hub", "tensorboard", "gc", "warnings"),
         *("PIL", "safetensors", "packaging", "typing", "dataclasses", "contextlib", "itertools", "torchinfo"),
@@ -94,10 +92,8 @@ _OPTIMIZERS = frozenset(
     {
         *("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam", "SGD", "Adagrad", "Adadelta", "RMSprop"),
         *("ASGD", "Rprop", "LBFGS", "Adafactor", "Adam8bit", "AdamW8bit", "PagedAdamW8bit", "PagedAdamW"),
-        *(
-            *("Lion", "Lion8bit", "PagedLion8bit", "FusedAdam", "FusedLAMB", "DeepSpeedCPUAdam", "Prodigy"),
-            *("LAMB",),
-        ),
+        *("Lion", "Lion8bit", "PagedLion8bit", "FusedAdam", "FusedLAMB", "DeepSpeedCPUAdam", "Prodigy"),
+        "LAMB",
         *("PagedAdamW32bit", "PagedAdam8bit", "Lamb", "Muon", "DAdaptAdam", "SophiaG"),
     }
 )
@@ -106,19 +102,15 @@ ADAM_LIKE = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "SparseAdam"
 
 MODEL_METHODS = frozenset(
     {
-        *(
-            *("to", "half", "float", "bfloat16", "double", "cuda", "cpu", "type", "parameters"),
-            *("named_parameters",),
-        ),
+        *("to", "half", "float", "bfloat16", "double", "cuda", "cpu", "type", "parameters"),
+        "named_parameters",
         *("train", "eval", "requires_grad_", "state_dict", "load_state_dict", "modules", "named_modules"),
         *("children", "named_children", "apply", "zero_grad", "gradient_checkpointing_enable", "forward"),
         *("gradient_checkpointing_disable", "enable_gradient_checkpointing", "enable_input_require_grads"),
         *("save_pretrained", "push_to_hub", "generate", "add_adapter", "merge_and_unload", "__call__"),
-        *(
-            *("update_parameters", "print_trainable_parameters", "resize_token_embeddings"),
-            *("get_input_embeddings", "get_output_embeddings", "get_classifier", "get_encoder"),
-            *("get_decoder", "get_base_model", "register_buffer"),
-        ),
+        *("update_parameters", "print_trainable_parameters", "resize_token_embeddings"),
+        *("get_input_embeddings", "get_output_embeddings", "get_classifier", "get_encoder"),
+        *("get_decoder", "get_base_model", "register_buffer"),
         *("set_adapter", "load_adapter", "tie_weights", "num_parameters", "get_submodule", "buffers"),
         *("freeze_feature_encoder", "parallelize", "compile", "from_pretrained", "trainable_parameters"),
         *("enable_xformers_memory_efficient_attention", "set_attn_processor", "get_nb_trainable_parameters"),

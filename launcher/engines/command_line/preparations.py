@@ -67,15 +67,11 @@ _SETUP = frozenset(
         *("wget", "curl", "aria2c", "unzip", "tar", "gunzip", "gzip", "rm", "cp", "mv", "ln", "chmod"),
         *("chown", "touch", "envsubst", "jq", "sort", "md5sum", "sha256sum", "zip", "7z", "sed", "awk"),
         *("grep", "find", "rsync", "scp", "gdown", "aws", "gsutil", "azcopy", "kaggle", "vim", "vi", "nano"),
-        *(
-            *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
-            *("tail", "less"),
-        ),
+        *("emacs", "code", "virtualenv", "pkill", "kill", "killall", "ps", "top", "htop", "cat"),
+        *("tail", "less"),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
-        *(
-            *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
-            *("reboot", "ds_report"),
-        ),
+        *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
+        *("reboot", "ds_report"),
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""

@@ -12,7 +12,7 @@ _TABLES = (
     *("tool.pixi.tasks", "tool.pixi.feature.*.tasks", "tool.pixi.target.*.tasks", "tasks"),
     *("feature.*.tasks", "target.*.tasks", "tool.pdm.scripts", "tool.poe.tasks", "tool.rye.scripts"),
     *("tool.taskipy.tasks", "tool.hatch.envs.*.scripts", "envs.*.scripts", "scripts", "tool.tox.env"),
-    *("env",),
+    "env",
 )
 """Of TOML: pixi, PDM, Poe, Rye, taskipy, Hatch, mise, tox."""
 

@@ -48,7 +48,7 @@ _KEY_EXCHANGES = (
 _MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
 _SIGNATURES = (
     *("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512"),
-    *("rsa-sha2-256",),
+    "rsa-sha2-256",
 )
 """Of host keys and of ours. SHA-1 and MD5 are in none of these lists, and so not offered by any paramiko."""
 

@@ -35,10 +35,8 @@ _DATACLASSES = frozenset(
             "attr.s",
             "attr.dataclass",
         ),
-        *(
-            *("attr.define", "attr.frozen", "attrs.define", "attrs.frozen", "attrs.mutable", "chz.chz"),
-            *("flax.struct.dataclass",),
-        ),
+        *("attr.define", "attr.frozen", "attrs.define", "attrs.frozen", "attrs.mutable", "chz.chz"),
+        *("flax.struct.dataclass",),
     }
 )
 """Decorators that write an __init__ of the annotated fields."""

@@ -284,10 +284,8 @@ def text_of(value: Value | None) -> str | None:
 
 MODEL_FACTS = frozenset(
     {
-        *(
-            *("dtype", "adapters", "trainable", "upcast", "partly", "mixed", "quantized", "device_map"),
-            *("optimized", "empty"),
-        ),
+        *("dtype", "adapters", "trainable", "upcast", "partly", "mixed", "quantized", "device_map"),
+        *("optimized", "empty"),
         *("recast", "rounded", "stepped", "touched", "role", "accelerator", "peft", "forced", "sharded"),
     }
 )

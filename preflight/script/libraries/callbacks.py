@@ -29,7 +29,7 @@ _CALLBACKS = (
 
 _OVERRIDDEN = (
     *("training_step", "compute_loss", "evaluate", "evaluation_loop", "prediction_step", "save_model"),
-    *("log",),
+    "log",
 )
 
 

@@ -22,10 +22,8 @@ from preflight.script.interpreter.values import (
 FORWARD_OF_ONE = "forward of one rank"
 """Note of where rank 0 alone calls the model inside of DDP."""
 _PLAIN = (
-    *(
-        *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),
-        *("all_gather_into_tensor",),
-    ),
+    *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),
+    "all_gather_into_tensor",
     *("broadcast", "broadcast_object_list", "reduce", "gather", "gather_object", "scatter", "reduce_scatter"),
     *("scatter_object_list", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "new_group"),
 )
@@ -127,7 +125,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
         f"accelerate.utils.{name}": _collective(name)
         for name in (
             *("wait_for_everyone", "gather", "gather_object", "broadcast", "broadcast_object_list"),
-            *("reduce",),
+            "reduce",
         )
     },
 }

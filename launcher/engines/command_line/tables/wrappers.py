@@ -53,7 +53,7 @@ FLAGS = {
     "poetry": {"-q", "--quiet", "-n", "--no-interaction", "--no-ansi", "-v"},
     "pixi": {
         *("--frozen", "--locked", "--no-install", "--as-is", "-v", "-q", "-x", "--executable"),
-        *("--clean-env",),
+        "--clean-env",
     },
     "pdm": {"-s", "--site-packages", "--no-site-packages"},
     "pipenv": {"-q", "--quiet", "-v", "--verbose"},
@@ -67,7 +67,7 @@ VALUES = {
     },
     "conda": {
         *("-n", "--name", "-p", "--prefix", "--cwd", "-r", "--root-prefix", "-a", "--attach", "-e"),
-        *("--env",),
+        "--env",
     },
     "poetry": {"-C", "--directory", "-P", "--project"},
     "pixi": {"-e", "--environment", "--manifest-path"},
