@@ -12,7 +12,8 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _KEY = re.compile(
-    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd|env|environment)"
+    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd|env|envs|environment"
+    r"|environment_variables)"
     r"[ \t]*:(?:[ \t]+(?P<value>.*?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
@@ -23,6 +24,10 @@ _PAIR = re.compile(r"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>.*?
 _BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s][^,\]\"]*?)[ \t]*(?=[,\]])")
 _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
+_VARIABLES = ("env", "envs", "environment", "environment_variables")
+"""`envs` of SkyPilot, `environment_variables` of Azure ML."""
+
+_NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _MOST_LINES = 5_000
 _MOST_COMMANDS = 4
@@ -68,7 +73,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
 
 def _command(key: _Key, following: list[_Key]) -> str | None:
     """Return what a key runs as a text of a shell: `args` belong to the `command` beside them."""
-    if key.name in ("env", "environment"):
+    if key.name in _VARIABLES:
         return None
     if key.name in _TEXT_KEYS and key.words:
         return "\n".join(key.words)
@@ -168,7 +173,7 @@ def _environment(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[
         last += 1
     for key in keys:
         is_beside = key.indent == command.indent and first - 1 <= key.line <= last
-        if key.name in ("env", "environment") and is_beside:
+        if key.name in _VARIABLES and is_beside:
             for name, value in _variables(lines, key):
                 yield f"export {name}={shlex.quote(_scalar(value))}\n"
 
@@ -193,7 +198,7 @@ def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
         elif value is not None and named:
             yield named, value["value"]
             named = ""
-        elif pair is not None and pair["value"] and pair["name"].isupper():
+        elif pair is not None and pair["value"] not in ("", *_NO_VALUE) and pair["name"].isupper():
             yield pair["name"], pair["value"]
 
 
