@@ -7,7 +7,8 @@ from typing import Any
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.apps import processes_by_gpu
-from preflight.smi_reports.forms import CSV_NAMES, kernel_facts, list_facts, read_form
+from preflight.smi_reports.forms import CSV_NAMES, gpustat_facts, kernel_facts, list_facts, read_form
+from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.lists import LSPCI, lspci_gpus
 
 Facts = dict[str, Any]
@@ -73,6 +74,9 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
             others = (list_facts(body) if is_list else _read(body) if is_csv else {}).get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)
+        if re.search(GPUSTAT_ROW, text, re.MULTILINE):
+            shown = gpustat_facts(text)["gpus"]
+            gpus += shown[len(gpus) :] if _are_same(gpus, shown[: len(gpus)]) else []
         _add_processes(gpus, text)
     return facts
 

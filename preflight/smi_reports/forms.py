@@ -28,7 +28,7 @@ from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
 from preflight.smi_reports.repeats import keep_processes, latest
 from preflight.smi_reports.surroundings import closed_xml
-from preflight.smi_reports.table import MAX_GPUS, table_tree
+from preflight.smi_reports.table import MAX_GPUS, is_closed, table_tree
 
 Facts = dict[str, Any]
 
@@ -40,6 +40,7 @@ _ERRORS = (
     r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
     r"|Unable to determine the |NVIDIA-SMI couldn't find)"
 )
+_ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
 CSV_NAMES = (
     r"^(?![^\n]{0,400}\bpid\b)(\w[\w.]*( \[\w+\])?, *)*"
     r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)"
@@ -75,7 +76,7 @@ def _tree_facts(tree: Facts) -> Facts:
 def _error(text: str) -> Facts | None:
     """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
     found = re.search(_ERRORS, text, re.MULTILINE | re.IGNORECASE)
-    paragraph = text[found.start() :].split("\n\n", maxsplit=1)[0] if found else text
+    paragraph = re.split(r"\n(?:\n|```)", text[found.start() :], maxsplit=1)[0] if found else text
     lines = [line for line in paragraph.split("\n") if not _AT_PROMPT.match(line)][:_ERROR_LINES]
     excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
@@ -160,7 +161,9 @@ def _places(gpus: list[Facts], attached: int) -> list[int]:
 
 def _table(text: str) -> Facts:
     """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
-    starts = _table_starts(text) or [0]  # of one that is cut at its start
+    starts = _table_starts(text)
+    if not starts or re.search(_ROW, text[: starts[0]], re.MULTILINE | re.IGNORECASE):
+        starts = [0, *starts]  # of one that is cut at its start
     texts = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     trees = [table_tree(each) for each in texts]
     place = latest(trees, texts)
@@ -172,6 +175,12 @@ def _table(text: str) -> Facts:
         reason = f"the file is cut before its list of processes: the host has at least {_counted(count)}"
         for gpu in facts["gpus"]:
             gpu["processes"] = missing(reason, "not-asked")
+    elif not is_closed(text.partition("rocesses:")[2]):
+        for gpu in facts["gpus"] if isinstance(facts["gpus"], list) else ():
+            unread = [name for name in ("memory", "processes") if gpu[name] == NOT_HELD]
+            gpu.update(
+                dict.fromkeys(unread, missing("the file is cut in its list of processes", "not-asked"))
+            )
     for gpu, row in zip(facts["gpus"] if isinstance(facts["gpus"], list) else (), tree["gpu"], strict=False):
         if "processes" in row and "fb_memory_usage" not in row:
             gpu["memory"] = value_of(CUT, whole)
@@ -180,6 +189,8 @@ def _table(text: str) -> Facts:
 
 def _nvitop(text: str) -> Facts:
     tree, is_idle = nvitop_tree(text)
+    if not tree["gpu"]:
+        raise ValueError("the panel of nvitop in it names no GPU, as its compact view does")
     facts = _tree_facts(tree)
     unlisted: Any = [] if is_idle else missing("nvitop shows only as many processes as its screen holds")
     for gpu in facts["gpus"]:
@@ -257,7 +268,8 @@ def _bare_csv(text: str) -> Facts | None:
     return facts
 
 
-def _gpustat(text: str) -> Facts:
+def gpustat_facts(text: str) -> Facts:
+    """Return what gpustat's rows say. Raises ValueError."""
     tree, unlisted = rows_tree(text)
     facts = _tree_facts(tree)
     for index, reason in unlisted.items():
@@ -276,10 +288,7 @@ FORMS = (
     Form(r"=NVSMI LOG=|^GPU (?:[0-9A-F]{4}){1,2}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
     Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
     Form(NVITOP, _nvitop),
-    Form(
-        r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d ",
-        _headless_table,
-    ),
+    Form(_ROW, _headless_table),
     Form(r"^GPU \d+: .*\(UUID: ", list_facts),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
@@ -290,7 +299,7 @@ FORMS = (
     Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
     Form(MONITOR, _monitor),
     Form(HEADER, _compute_apps),
-    Form(GPUSTAT_ROW, _gpustat),
+    Form(GPUSTAT_ROW, gpustat_facts),
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, _bare_csv),
     Form(BARE_ROW, _compute_apps),

@@ -33,6 +33,7 @@ _QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
 _LOG_KEYS = ("log", "message", "msg", "text", "line")
 _LOGGED = re.compile(rf'\{{[^\n]*?"(?:{"|".join(_LOG_KEYS)})": ?"[^\n]*\}}\s*$')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|samp|tt)\b[^<>\n]{0,200}>|<br ?/?>", re.IGNORECASE)
+_BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _BOXES = str.maketrans(
     {**dict.fromkeys("\u2502\u2503\u2551\uff5c", "|"), **dict.fromkeys("\u2500\u2501", "-"), "\u2550": "="}
     | {first + digit: str(digit) for first in (0xFF10, 0x0660, 0x06F0) for digit in range(10)}
@@ -135,6 +136,7 @@ def _unquoted(text: str) -> str:
         text = _unquoted_lines("\n".join(map(_logged, text.split("\n"))))
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text))
+    text = _BOLD.sub(r"\1", text) if "**" in text else text
     text = re.sub(r"^([^\S\n]*\\\|.*)$", _without_backslashes, text.translate(_BOXES), flags=re.MULTILINE)
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 

@@ -79,6 +79,33 @@ def test_a_list_of_gpus_takes_over_the_sizes_of_a_csv_below_it() -> None:
     assert (used, [gpu.uuid for gpu in found]) == ([5, 6], [f"{uuid}0", f"{uuid}1"])
 
 
+def test_a_table_in_front_of_one_that_is_cut_keeps_its_gpus() -> None:
+    again = f"{_TABLE[_TABLE.index('|   1') :]}Wed Jan 29 09:22:00 2020\n{_TABLE[:300]}"
+    unknown, found = gpus_of(parse_smi(again, "h"))
+    assert isinstance(unknown.name, Missing)
+    assert (found.name, found.temperature_c) == ("NVIDIA A100-SXM...", 33)
+
+
+def test_a_table_that_is_cut_keeps_the_gpus_that_gpustat_lists_above_it() -> None:
+    rows = "".join(f"[{at}] NVIDIA A100-SXM4-80GB | 27'C,   0 % |   {at} / 81920 MB |\n" for at in range(3))
+    cut = _TABLE[: _TABLE.index("|   1  NVIDIA")]
+    found = gpus_of(parse_smi(f"node1  Mon Aug 22 15:23:57 2022  525.60.13\n{rows}{cut}", "h"))
+    assert [gpu.temperature_c for gpu in found] == [31, 27, 27]
+    assert [gpu.index for gpu in found] == [0, 1, 2]
+
+
+def test_what_a_cut_in_the_list_of_processes_leaves_open_says_so() -> None:
+    for end in ("|  GPU   GI", "|    0   N/A"):
+        gpu = gpus_of(parse_smi(_TABLE[: _TABLE.index(end)], "h"))[1]
+        assert "the file is cut in its list of processes" in str(gpu.processes)
+        assert "the file is cut in its list of processes" in str(gpu.memory)
+
+
+def test_sizes_in_bold_are_read() -> None:
+    bold = _TABLE.replace("20000MiB", "**20000MiB**")
+    assert _facts(parse_smi(bold, "h")) == _facts(parse_smi(_TABLE, "h"))
+
+
 _PANEL = """Tue Oct 10 12:00:00 2023
 ╒═════════════════════════════════════════════════════════════════════════════╕
 │ NVITOP 1.3.0       Driver Version: 525.60.13      CUDA Driver Version: 12.0 │

@@ -12,8 +12,8 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _KEY = re.compile(
-    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd|env|envs|environment"
-    r"|environment_variables)"
+    r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
+    r"|env|envs|environment|environment_variables)"
     r"[ \t]*:(?:[ \t]+(?P<value>.*?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
