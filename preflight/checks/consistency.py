@@ -191,8 +191,8 @@ def clocks_agree(hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Expect
         return
     # The client is one more clock: where two hosts differ, it shows which of them is off. The time of most is
     # between the two middles, not halfway: of hosts asked late in a long round, `high` is far off.
-    middle_low = sorted([0.0, *(low for low, _ in bounds.values())])[(len(bounds) + 1) // 2]
-    middle_high = sorted([0.0, *(high for _, high in bounds.values())])[(len(bounds) + 1) // 2]
+    lows, highs = (sorted(times) for times in zip((0.0, 0.0), *bounds.values(), strict=True))
+    middle_low, middle_high = lows[len(lows) // 2], highs[len(highs) // 2]
     for name, (low, high) in bounds.items():
         ahead, behind = low - middle_high, middle_low - high
         if max(ahead, behind) > expect.clock_skew_s:

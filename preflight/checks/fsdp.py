@@ -33,7 +33,7 @@ def fsdp_wraps_classes_that_exist(job: Job, script: ScriptAnalysis | None) -> It
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
         close = get_close_matches(name, (*own, *LAYER_CLASSES), n=1, cutoff=0.7)
-        seen = "" if script is not None and script.reads_all else ", as far as it was read"
+        seen = "" if script is not None and script.reads_all else ", as far as it was read,"
         yield Problem(
             f"{source} names {name}, a class of neither the script{seen} nor transformers",
             f"did you mean {close[0]}?"

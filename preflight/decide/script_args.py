@@ -135,4 +135,4 @@ def _read(option: Option, start: int, value: str | None, following: str) -> _Swi
 
 def _positions(args: tuple[str, ...], words: tuple[str, ...]) -> Iterator[int]:
     if words:
-        yield from (i for i in range(len(args) - len(words) + 1) if args[i : i + len(words)] == words)
+        yield from (i for i in range(len(args)) if args[i : i + len(words)] == words)

@@ -85,6 +85,6 @@ class ScriptAnalysis:
     imports: tuple[str, ...] = ()  # those of `LIBRARIES` that its own text imports
     refuses_local_rank: str = ""  # evidence that its own parser ends it where it gets --local_rank
     classes: tuple[str, ...] = ()  # that it and its own modules define
-    reads_all: bool = True  # False: it imports modules of its own that could not be read
+    reads_all: bool = False  # all of it was read, and every module of its own that it imports
     lightning: tuple[LightningSize, ...] = ()
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

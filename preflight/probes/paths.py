@@ -36,7 +36,7 @@ def _mount_points() -> list[tuple[str, str, str]]:
     for line in text_or("/proc/self/mountinfo").split("\n"):
         left, _, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
-        if len(fields) > 4 and len(kind) > 1:
+        if len(kind) > 1:  # of very many mounts the last line may be cut
             found.append((_unescape(fields[4]), kind[0], _unescape(kind[1])))
     return found
 

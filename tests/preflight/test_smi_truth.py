@@ -153,11 +153,15 @@ def test_pieces_of_wrapped_values_are_no_titles_of_hosts() -> None:
         assert len(read(wrapped)) == 2
 
 
-_LOOP = "".join(
-    f"2026/01/13 09:12:{10 + 5 * round_:02d}.{100 + at}, NVIDIA A40, {10 * round_ + at} MiB, 46068 MiB\n"
-    for round_ in range(3)
-    for at in range(2)
-)
+def _loop(gpus: int) -> str:
+    return "".join(
+        f"2026/01/13 09:12:{10 + 5 * round_:02d}.{100 + at}, NVIDIA A40, {10 * round_ + at} MiB, 46068 MiB\n"
+        for round_ in range(3)
+        for at in range(gpus)
+    )
+
+
+_LOOP = _loop(2)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +170,8 @@ _LOOP = "".join(
         (f"timestamp, name, memory.used [MiB], memory.total [MiB]\n{_LOOP}", [20, 21]),
         (f"timestamp, name, memory.used [MiB], memory.total [MiB]\n{_LOOP[:-40]}", [20, None]),
         (_LOOP, [None, None]),
+        (_loop(16), [None] * 16),
+        ("name, memory.used [MiB], memory.total [MiB]\n" + "NVIDIA A40, 7 MiB, 4096 MiB\n" * 16, [7] * 16),
     ],
 )
 def test_a_loop_whose_rows_have_a_time_and_no_index_is_of_its_last_listing(
@@ -184,6 +190,7 @@ def test_a_loop_whose_rows_have_a_time_and_no_index_is_of_its_last_listing(
         ),
         "name, memory.used [MiB], memory.total [MiB]\n" + "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
         "NVIDIA A40, 0 MiB, 4096 MiB\n" * 17,
+        _loop(17),
     ],
 )
 def test_a_loop_whose_rows_have_no_index_is_no_list_of_gpus(text: str) -> None:

@@ -4,6 +4,8 @@ A function is read where it is called. Inside loops within loops, and in code th
 pictures, that would be most of the work and show nothing new.
 """
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import field
 
@@ -30,7 +32,7 @@ class CallCache:
 
     events: int = 0
     _calls: dict[Hashable, CachedCall] = field(default_factory=dict)
-    _barren: dict[int, int] = field(default_factory=dict)
+    _barren: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def entry(self, key: int, signature: Hashable) -> CachedCall:
         """Return what is known of calls with these arguments; looked up once, for their hash takes long."""
@@ -40,14 +42,14 @@ class CallCache:
         """Return what a call gives without following it, None when it is to be followed."""
         if entry.times >= _SAME:
             return entry.result
-        return UNKNOWN if plain and self._barren.get(key, 0) >= _BARREN else None
+        return UNKNOWN if plain and self._barren[key] >= _BARREN else None
 
     def note(self, key: int, entry: CachedCall, result: Value, *, before: int) -> None:
         """Note what a call gave; `before` is how many events came before it."""
         entry.times += 1
         entry.result = result
         empty = self.events == before and result in (UNKNOWN, NONE)
-        self._barren[key] = self._barren.get(key, 0) + 1 if empty else -(1 << 30)
+        self._barren[key] = self._barren[key] + 1 if empty else -math.inf
 
 
 def is_plain(value: Value, kind: Callable[[Value], str]) -> bool:

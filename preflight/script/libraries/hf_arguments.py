@@ -156,7 +156,7 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value
     if not isinstance(ref, Ref):
         return ref
     thing = it.thing(ref)
-    takes_all = base != "" and is_arguments_class(base)
+    takes_all = is_arguments_class(base)
     if given is None:
         _overlay(it, ref)
     else:
