@@ -204,6 +204,13 @@ def test_gpus_of_old_drivers_have_four_digits_in_front_of_the_bus() -> None:
     assert [gpu.pci_bus_id for gpu in read(text + "".join(rows))] == ["0000:01:00.0", "0000:02:00.0"]
 
 
+@pytest.mark.parametrize(("count", "held"), [(64, 64), (65, 1)])
+def test_a_cut_list_holds_as_many_gpus_as_it_counts_if_a_host_can_have_them(count: int, held: int) -> None:
+    head = f"=====NVSMI LOG=====\n\nAttached GPUs : {count}\n"
+    text = f"{head}GPU 00000000:01:00.0\n    Product Name : NVIDIA A40\n"
+    assert len(read(text)) == held
+
+
 def test_a_version_at_which_a_terminal_cuts_a_table_is_no_version() -> None:
     text = (_SMI / "2xl40s-busy.table.txt").read_text("utf-8")
     whole = parse_smi(text, "host").driver
