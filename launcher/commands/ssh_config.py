@@ -36,7 +36,10 @@ def command(*, inventory: Path | None, hosts: tuple[str, ...], as_json: bool) ->
     entries = loaded.resolve(hosts) if hosts else tuple(loaded.hosts.values())
     unlisted = [entry.name for entry in entries if not entry.in_inventory]
     if unlisted:
-        raise BadInput(f"{', '.join(unlisted)}: not in hosts.yaml, and nothing else is printed")
+        raise BadInput(
+            f"{', '.join(unlisted)}: not in hosts.yaml, and nothing else is printed",
+            f"gpulaunch init --hosts {unlisted[0]} shows what to add to hosts.yaml",
+        )
     if not entries:
         raise BadInput("no hosts.yaml lists a host", "gpulaunch init writes one")
     found = export_config(loaded, entries)

@@ -85,7 +85,7 @@ def find_local_run(word: str, runs: Path) -> Path:
             f"{word} is ambiguous, it starts the ids of several runs: {names}", "name one of them in full"
         )
     latest = (
-        f"; the latest local run is {kept[-1].name}"
+        f"; the latest local run is {max(kept, key=_started).name}"
         if kept
         else f"; none is kept in {runs}: gpulaunch fetch RUN brings one"
     )

@@ -182,6 +182,13 @@ def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> N
     assert isinstance(gpulaunch("diagnose", word, "--logs", str(runs)).exception, BadInput)
 
 
+def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
+    runs = a_run(a_run(tmp_path, "a-20260302-100000-ab12ce"))
+    error = gpulaunch("diagnose", "other", "--logs", str(runs)).exception
+    assert isinstance(error, BadInput)
+    assert "the latest local run is a-20260302-100000-ab12ce" in error.fix
+
+
 def test_a_healthy_log_has_no_failure() -> None:
     assert gpulaunch("diagnose", "-", stdin="step 1 loss 2.0\n").output == "no failure found\n"
 

@@ -104,4 +104,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert document["config"] == printed.out
     assert list(document["left_out"]) == ["box"]
     assert execute(["ssh-config", *where, "stranger"]) == 2
-    assert "stranger: not in hosts.yaml" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "stranger: not in hosts.yaml" in told
+    assert "--hosts stranger shows what to add" in told
