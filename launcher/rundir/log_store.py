@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import PathRefused
-from launcher.local.descriptors import descriptor_limit, raise_descriptor_limit
+from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
@@ -154,15 +154,29 @@ class LogStore:
         """Return a log's open file; where there are many, another one is closed for it."""
         fd = self._files.pop(key, -1)
         if fd < 0:
-            fd = self._open(*key)
+            fd = self._open_in_place_of_others(key)
             self._sizes.setdefault(key, os.fstat(fd).st_size)
         self._files[key] = fd
         if len(self._files) > self._most_open:
             raise_descriptor_limit(2 * min(2 * len(self._files), MAX_OPEN))
             self._most_open = max(1, min(MAX_OPEN, descriptor_limit() // 2))
         if len(self._files) > self._most_open:
-            os.close(self._files.pop(next(iter(self._files))))
+            self._close_oldest(1)
         return fd
+
+    def _open_in_place_of_others(self, key: tuple[str, str]) -> int:
+        """Open a log. Where connections hold the other descriptors, the older half of the files is closed."""
+        while True:
+            try:
+                return self._open(*key)
+            except OSError as error:
+                if not self._files or not is_exhausted(error):
+                    raise
+                self._close_oldest((len(self._files) + 1) // 2)
+
+    def _close_oldest(self, count: int) -> None:
+        for key in list(self._files)[:count]:
+            os.close(self._files.pop(key))
 
     def _open(self, host: str, log: str) -> int:
         return open_below(self.directory, _name(host, log), os.O_WRONLY | os.O_CREAT)

@@ -4,6 +4,8 @@ import io
 import json
 import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -35,18 +37,40 @@ def test_bytes_that_come_twice_are_there_once(tmp_path: Path) -> None:
 def test_a_thousand_logs_do_not_need_a_thousand_descriptors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_store, "MAX_OPEN", 256)
+    monkeypatch.setattr(log_store, "MAX_OPEN", 64)
     book = LogStore(tmp_path)
     for offset, data in ((0, b"one "), (4, b"two")):
         for rank in range(1000):
             book.write("a", f"rank-{rank}.log", offset, data)
     targets = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    assert len([each for each in targets if each.startswith(f"{tmp_path}/a/")]) == 256
+    assert len([each for each in targets if each.startswith(f"{tmp_path}/a/")]) == 64
     book.add_event("end")
     book.close()
     assert {path.read_bytes() for path in tmp_path.glob("a/*.log")} == {b"one two"}
     sizes = json.loads((tmp_path / "events.jsonl").read_text())["sizes"]
     assert (len(sizes), set(sizes.values())) == (1000, {7})
+
+
+WITH_FEW_DESCRIPTORS = """
+import os, resource, sys
+from pathlib import Path
+from launcher.rundir.log_store import LogStore
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = [os.dup(0) for _ in range(40)]  # as connections to hosts are, which leave less than half of the limit
+store = LogStore(Path(sys.argv[1]))
+for offset in (0, 4):
+    for rank in range(50):
+        store.write("a", f"rank-{rank}.log", offset, b"log ")
+store.close()
+print(store.failed)
+"""
+
+
+def test_logs_are_whole_where_connections_hold_most_descriptors(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", WITH_FEW_DESCRIPTORS, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
+    assert [path.read_bytes() for path in tmp_path.glob("a/*.log")] == [b"log log "] * 50
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
