@@ -5,6 +5,7 @@ import functools
 import os
 import resource
 import shutil
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -28,6 +29,15 @@ def require_descriptors(count: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if resource.RLIM_INFINITY != hard < count:
         skip_without(f"needs {count} descriptors, and a process may hold {hard}: ulimit -Hn")
+
+
+def require_ipv6() -> None:
+    """Skip the test where this machine has no ::1. In most containers the kernel has IPv6, switched off."""
+    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError as error:
+            skip_without(f"needs IPv6: {error.strerror or error}")
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """A host that has IPv6 alone: as its address in hosts.yaml, on the command line, behind a jump host."""
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +9,13 @@ from launcher.config.inventory import Inventory
 from launcher.config.inventory_file import load_inventory
 from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
+from tests.lab import needs
 from tests.launcher.sshd import Sshd
-
-pytestmark = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 
 
 @pytest.fixture(scope="module", name="sshd")
 def _sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    needs.require_ipv6()
     # 127.0.0.1 is for who waits for it to start; no test goes there
     with Sshd.up(tmp_path_factory.mktemp("sshd"), "ListenAddress 127.0.0.1", "ListenAddress ::1") as started:
         key = " ".join(started.known_hosts.read_text().split()[1:3])

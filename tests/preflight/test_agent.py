@@ -119,7 +119,7 @@ def test_torchs_cuda_build_is_read_without_importing_it(
 
 
 def test_nccl_is_the_wheels_version(tmp_path: Path) -> None:
-    (tmp_path / "nvidia_nccl_cu12-2.27.3.dist-info").mkdir()
+    (tmp_path / "nvidia_nccl_cu99-2.27.3.dist-info").mkdir()  # newer than that of a torch in the environment
     python = run_agent({}, environ={"PYTHONPATH": str(tmp_path)}).facts.python
     assert not isinstance(python, Missing)
     assert python.nccl == "2.27.3"

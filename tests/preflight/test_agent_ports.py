@@ -15,6 +15,7 @@ from preflight.facts.missing import Missing
 from preflight.probes.ports import bind_error, free_ports
 from preflight.probes.request import read_request
 from preflight.probes.sockets import sockets_on, unpack_address
+from tests.lab import needs
 from tests.preflight.agent_runs import run_agent
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,8 @@ def _tcp(stack: ExitStack, family: int = socket.AF_INET) -> socket.socket:
 
 
 def _listen(stack: ExitStack, address: str = "0.0.0.0", port: int = 0) -> tuple[socket.socket, int]:
+    if ":" in address:
+        needs.require_ipv6()
     server = _tcp(stack, socket.AF_INET6 if ":" in address else socket.AF_INET)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind((address, port))
