@@ -40,11 +40,11 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     it.tests.append(node.test)
     enter_branch(it, node.test, holds=True)
     outer_guard = it.guard
-    it.guard = node if there == RANK_0 else outer_guard
+    it.guard = it.place(node) if there == RANK_0 else outer_guard
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
     enter_branch(it, node.test, holds=False)
-    it.guard = node if elsewhere == RANK_0 else outer_guard
+    it.guard = it.place(node) if elsewhere == RANK_0 else outer_guard
     _execute_in(it, node.orelse, elsewhere, maybe)
     it.guard = outer_guard
     leave_branches(it, node.test, taken, it.state)
@@ -52,7 +52,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
         it.tests.pop()  # else what follows in this turn depends on it
     if elsewhere and taken.dead and isinstance(node.body[-1], (ast.Return, ast.Continue, ast.Break)):
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
-        it.guard = node if elsewhere == RANK_0 else it.guard
+        it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])
 
 
@@ -99,7 +99,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
     outer_guard = it.guard
-    it.guard = node if place == RANK_0 else outer_guard
+    it.guard = it.place(node) if place == RANK_0 else outer_guard
     _execute_in(it, body, without, place if place in _OF_RANKS else "")
     it.guard = outer_guard
     if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:

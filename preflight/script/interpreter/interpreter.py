@@ -110,7 +110,7 @@ Listener = Callable[["Interpreter", ScriptEvent], None]
 class Interpreter:
     """One reading of a script for one target."""
 
-    guard: ast.If | None = None  # the condition around the current point by which rank 0 is alone
+    guard: CodeLocation | None = None  # the condition around the current point by which rank 0 is alone
     drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
 

@@ -15,6 +15,7 @@ from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalNa
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
+    from preflight.script.source import Source
 
 
 _OPERATION, _OF_ENVIRON = "gpulaunch_operation", "gpulaunch_environ"
@@ -233,17 +234,22 @@ def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
         for alias in node.names:
             it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source is not None))
     elif source is not None:
-        for name, value in list(it.state.frames[it.module_frame(source)].items()):
+        for name, value in _names_of_module(it, source).items():
             if not name.startswith("_"):
                 it.bind(name, value)
     elif node.module and not node.level:
         it.starred[node.module] = None
 
 
+def _names_of_module(it: "Interpreter", source: "Source") -> dict[str, Value]:
+    frame = it.module_frame(source)  # reading it may leave another state
+    return dict(it.state.frames[frame])
+
+
 def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> Value:  # noqa: FBT001
     source = it.sources.imported(node.module or "", node.level, it.source)
     if own and source is not None:
-        found = it.state.frames[it.module_frame(source)].get(name)
+        found = _names_of_module(it, source).get(name)
         if found is not None:
             return found
     dotted = f"{node.module}.{name}" if node.module else name

@@ -49,7 +49,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         return
     if event.name in ("step", "scaler step") and not _is_shared(it, event):
         return
-    if RANK_0 not in it.contexts and (OTHER_RANKS in it.contexts or BY_RANK in it.contexts):
+    # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
+    if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
         it.notes.setdefault(f"{_OTHERS} {_function(it)}", []).append(event.place)
     elif RANK_0 in it.contexts:
@@ -63,7 +64,7 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
-            it.notes.setdefault(f"guard of {event.place}", []).append(it.source.place(it.guard))
+            it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
 
 
 def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:
