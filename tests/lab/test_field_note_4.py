@@ -103,7 +103,7 @@ def _shows_what_was_left(inherited: Inherited) -> None:
     assert f"pid {inherited.half_dead.pid} " in left[1]["message"]
     for each in left:
         assert each["blocks_launch"]
-        assert f"gpulaunch clean-zombies -i {inherited.client.inventory} {host.name}" in each["fix"]
+        assert f"gpulaunch clean-zombies -i hosts.yaml {host.name}" in each["fix"]
     for gpu in ("gpu0", "gpu1"):
         assert "Exclusive_Process" in found["MODE002", gpu]["message"]
         assert found["MODE002", gpu]["blocks_launch"]
