@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.supervisor.run_dir import DETACHED
 from tests.lab.silicon.state import state_text
 from tests.torchless import write_python
 from tests.users import CPU_WHEEL, User
@@ -118,7 +119,10 @@ def read_until(process: "subprocess.Popen[str]", words: str) -> str:
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
 def test_a_stop_in_the_pause_leaves_it_ended(tmp_path: Path, number: int, name: str) -> None:
     user = torchless(User(tmp_path / "home"))
-    user.write("import os; os.kill(os.getpid(), 9)", {"gpus": "none", "restart": {"backoff_s": 200}})
+    # Until its client has released it, a run is that client's alone: its host would not start it again.
+    released = f"glob.glob('state/gpulaunch/runs/*/*/{DETACHED}')"
+    script = f"import glob, os, time\nwhile not {released}: time.sleep(0.01)\nos.kill(os.getpid(), 9)"
+    user.write(script, {"gpus": "none", "restart": {"backoff_s": 200}})
     with begun(user) as process:
         said = read_until(process, "restart 1 of 3 in 200 s")
         process.send_signal(number)
