@@ -10,7 +10,7 @@ from launcher.errors import HostError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.request import FollowOptions, LaunchRequest
-from launcher.launch.signals import InterruptChoice
+from launcher.launch.signals import InterruptChoice, raise_stop_signals
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
@@ -53,10 +53,11 @@ def follow_starts(found: RemoteRun, to: RunAccess, means: FollowContext) -> Outc
         first = False
         if outcome is None:
             return None
-        following = _following(found, to, outcome, means)
-        if isinstance(following, RestartHold):
-            with following:
-                return _continue(found, to, outcome, following, means)
+        with raise_stop_signals():
+            following = _following(found, to, outcome, means)
+            if isinstance(following, RestartHold):
+                with following:
+                    return _continue(found, to, outcome, following, means)
         if not isinstance(following, OtherStart):
             return following
         means.screen.notify(f"{outcome.plan.run_id} was started again as {following.run_id}")

@@ -98,9 +98,9 @@ def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) ->
 
 
 @contextmanager
-def begun(user: User) -> Iterator["subprocess.Popen[str]"]:
-    """Start a run whose output is read as it comes."""
-    argv = [sys.executable, "-m", "launcher.cli", "run", "-c", "./job.yaml"]
+def begun(user: User, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Start a command whose output is read as it comes: a run, where none is named."""
+    argv = [sys.executable, "-m", "launcher.cli", *(words or ("run", "-c", "./job.yaml"))]
     with subprocess.Popen(
         argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -116,14 +116,36 @@ def read_until(process: "subprocess.Popen[str]", words: str) -> str:
     return next((line for line in process.stdout if words in line), f"never said: {words}")
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
-def test_a_stop_in_the_pause_leaves_it_ended(tmp_path: Path, number: int, name: str) -> None:
-    user = torchless(User(tmp_path / "home"))
+@contextmanager
+def failing(user: User, *, attached: bool) -> Iterator["subprocess.Popen[str]"]:
+    """Yield the client of a run that fails now: the one that launched it, or one that attached after that."""
     # Until its client has released it, a run is that client's alone: its host would not start it again.
-    released = f"glob.glob('state/gpulaunch/runs/*/*/{DETACHED}')"
-    script = f"import glob, os, time\nwhile not {released}: time.sleep(0.01)\nos.kill(os.getpid(), 9)"
-    user.write(script, {"gpus": "none", "restart": {"backoff_s": 200}})
-    with begun(user) as process:
+    wait = "import glob, os, time\nwhile not glob.glob({!r}): time.sleep(0.01)\n".format
+    script = wait(f"state/gpulaunch/runs/*/*/{DETACHED}") + "print('released', flush=True)\n" + wait("go")
+    user.write(f"{script}os.kill(os.getpid(), 9)", {"gpus": "none", "restart": {"backoff_s": 200}})
+    with begun(user) as client:
+        read_until(client, "released")
+        if not attached:
+            (user.home / "go").touch()
+            yield client
+        client.kill()
+    if attached:
+        with begun(user, "attach", "last") as client:
+            read_until(client, "released")
+            (user.home / "go").touch()
+            yield client
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "attached"),
+    [(signal.SIGINT, "Ctrl-C", False), (signal.SIGTERM, "SIGTERM", False), (signal.SIGTERM, "SIGTERM", True)],
+    ids=["ctrl-c", "sigterm", "sigterm-to-attach"],
+)
+def test_a_stop_in_the_pause_leaves_it_ended(
+    tmp_path: Path, number: int, name: str, *, attached: bool
+) -> None:
+    user = torchless(User(tmp_path / "home"))
+    with failing(user, attached=attached) as process:
         said = read_until(process, "restart 1 of 3 in 200 s")
         process.send_signal(number)
         ended = read_until(process, f"not started again: stopped by {name}")
