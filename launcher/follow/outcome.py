@@ -42,6 +42,7 @@ class EndCause:
     failure: Failure | None = None  # the first one, where the run failed
     diagnosis: Diagnosis | None = None  # of the failing rank's last lines
     hang: "Hang | None" = None  # where the ranks of a hung run stood
+    signalled: bool = False  # a host was sent SIGTERM by no client: a shutdown, a preemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,10 @@ def build_outcome(state: RunState, directory: Path, seconds: float, attempts: in
         verdict=verdict,
         exit_code=code,
         why=why,
-        cause=EndCause(state.root_cause if verdict == "failed" else None),
+        cause=EndCause(
+            state.root_cause if verdict == "failed" else None,
+            signalled=state.signalled and why == state.stopped_by,
+        ),
         ranks=tuple(RankExit(rank, host, state.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
         verification=Verification(
             state.verification.mismatches,

@@ -90,6 +90,7 @@ class RunState:
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
+        self.signalled = False  # which was no client: a host got SIGTERM
         self.ended_unattended = ""  # a host has ended it because no client followed it
         self._exceptions: dict[int, HostReport] = {}
         self._left: set[int] = set()  # ranks whose script has ended
@@ -251,6 +252,7 @@ class RunState:
 
         An end without a request and without a failure is that of a run that no client followed.
         """
+        self.signalled |= report.fields.get("cause") == "signal"
         if self.stopping or self.failures:
             return
         why = str(report.fields.get("why") or "")

@@ -18,8 +18,6 @@ from preflight.frozen import dataclass
 
 CRASH_LOOP_S = 60.0
 """A run of a script that finds its own checkpoints, and that ends sooner than this, has made no progress."""
-HOST_GOES_DOWN = "asked to stop (SIGTERM)"
-"""What a supervisor says that was sent SIGTERM by the host itself: a shutdown, a preemption."""
 _FROM_OUTSIDE = frozenset({*SIGTERM_EXITS, -9, 137, -1, 129, -2, 130})
 GPU_LOST = "S40"
 
@@ -90,7 +88,7 @@ _RULES: tuple[RestartRule, ...] = (
         lambda o: o.verdict == "interrupted" and o.why.startswith((PREEMPTED, TIME_LIMIT)),
         "Slurm ends its job",
     ),
-    RestartRule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "external"),
+    RestartRule(lambda o: o.verdict == "interrupted" and o.cause.signalled, "external"),
     RestartRule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
     RestartRule(
         lambda o: o.verdict == "verification_failed", "its ranks were not as planned, and would not be again"

@@ -32,6 +32,7 @@ def ended(
     hung: bool = False,
     exception: Mapping[str, Any] | None = None,
     oom: str = "",
+    signalled: bool = False,
     lost: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> Outcome:
@@ -53,7 +54,7 @@ def ended(
         base,
         verdict=verdict,
         exit_code=exit_code,
-        cause=EndCause(cause, diagnosis),
+        cause=EndCause(cause, diagnosis, signalled=signalled),
         why=why,
         cleanup=Cleanup(lost or {}),
         **changes,

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.config.restart_options import RestartOptions
+from launcher.follow.events import HostReport, Interrupted, RunEvent
 from launcher.follow.guard_reports import STOP_EXIT
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT
-from launcher.follow.outcome import EndCause, Outcome
+from launcher.follow.outcome import EndCause, Outcome, build_outcome
 from launcher.follow.restart_history import RestartHistory, StartRecord
-from launcher.onhost.supervisor.client_files import read_stop_request
+from launcher.follow.run_state import RunState
 from launcher.report.restarts import encode_restarts
 from launcher.restart.decision import (
-    HOST_GOES_DOWN,
     NoRestart,
     RunFailure,
     classify_failure,
@@ -26,6 +25,8 @@ from launcher.restart.decision import (
 from launcher.restart.kernel_log import read_kernel_logs, refine_with_kernel_log
 from preflight.facts.host import HostFacts
 from tests.launcher.restart_cases import ended
+from tests.launcher.run_events import CPU, host_report, replay
+from tests.launcher.run_plans import NOWHERE, plan
 from tests.preflight.golden_cases import host
 
 SPEC = RestartOptions(max=3)
@@ -40,7 +41,7 @@ AGAIN: dict[str, tuple[dict[str, Any], str]] = {
     "a host was lost": ({"verdict": "aborted", "lost": {"b": "no answer"}}, "host"),
     "a host was lost and a rank noticed first": ({"exception": GONE, "lost": {"b": "no answer"}}, "host"),
     "a host could not be started": ({"verdict": "aborted"}, "host"),
-    "the host goes down": ({"verdict": "interrupted", "why": HOST_GOES_DOWN}, "external"),
+    "the host goes down": ({"verdict": "interrupted", "signalled": True}, "external"),
     "a rank was killed": ({"code": -9}, "external"),
     "a rank was terminated by somebody": ({"code": -15}, "external"),
     "the launcher was killed": ({"code": -9, "rank": None}, "external"),
@@ -76,6 +77,12 @@ NEVER: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def stopping(host: str, cause: str) -> HostReport:
+    """Return how a host reports that it ends its part, in the same words whatever the cause."""
+    why = "asked to stop (SIGTERM)"
+    return host_report(host, "stopping", cause=cause, grace_s=10, why=why, requested=True)
+
+
 @pytest.mark.parametrize("name", AGAIN)
 def test_what_may_have_passed_is_started_again(name: str) -> None:
     case, nature = AGAIN[name]
@@ -93,9 +100,21 @@ def test_what_would_only_fail_again_or_was_wanted_is_not(name: str) -> None:
     assert words in decision.why
 
 
-def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words(tmp_path: Path) -> None:
-    request = read_stop_request(str(tmp_path))
-    assert (request.why, request.cause) == (HOST_GOES_DOWN, "signal")
+STOPS: dict[str, tuple[list[RunEvent], str]] = {
+    "a host goes down": ([stopping("a", "signal"), stopping("b", "request")], "external"),
+    "it was read second": ([stopping("b", "request"), stopping("a", "signal")], "external"),
+    "a person uses the same words": ([stopping("a", "request"), stopping("b", "request")], "by hand"),
+    "this client had stopped it": ([Interrupted(), stopping("a", "signal")], "by hand"),
+}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_who_has_stopped_a_run_is_read_from_the_cause_and_not_from_words(name: str) -> None:
+    events, expected = STOPS[name]
+    watch = RunState(plan(CPU, CPU))
+    replay(watch, events)
+    found = classify_failure(build_outcome(watch, NOWHERE, 1.0, 1))
+    assert expected in (found.category if isinstance(found, RunFailure) else found.why)
 
 
 def test_somebody_may_say_otherwise() -> None:
