@@ -46,6 +46,7 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("X=$((2 ** 5))", ["32"]),
         ("N=3; X=$((1 << N))-$((~0 & 255 ^ 1 | 512))-$((256>>2))", ["8-766-64"]),
         ("X=$(( (5 & 1) == 1 ? 4 : 2 ))", ["4"]),
+        ("X=$((!(2 == 3)))$((-(2 ** 2)))$((! 5 || 2))$((9007199254740993 / -1))", ["1-41-9007199254740993"]),
         ("N=8\nif ! { [ $N -eq 8 ]; }; then X=1; else X=2; fi", ["2"]),
         ("A=(--b 1 --c); M='d e'; X=\"${A[@]} $M\"", ["--b", "1", "--c", "d", "e"]),
         ("if [ $M ]; then X=1; else X=2; fi", ["2"]),
@@ -116,6 +117,9 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
         ("make x; make y", "2 commands, 1: make x; 2: make y", "paste the command that trains"),
         ("torchrun a.py $((5 & 1 == 1))", "which has no value", "write a value"),
         ("torchrun a.py $((1 << 70))", "which has no value", "write a value"),
+        ("torchrun a.py $((5 << 63))", "which has no value", "write a value"),
+        ("torchrun a.py $((! 3 < 7))", "which has no value", "write a value"),
+        ("torchrun a.py $((-2 ** 2))", "which has no value", "write a value"),
         ("if ! { torchrun a.py; }; then torchrun b.py; fi", "loop or condition (if)", "bash SCRIPT"),
         (
             "make x; python a.py",

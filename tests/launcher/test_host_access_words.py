@@ -48,16 +48,30 @@ def test_commands_about_hosts_get_them_once(text: str, expected: str | None) -> 
     assert complete_commands(text, ()) == text
 
 
+PRIVATE, PUBLIC = "-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 AAAA ada@pc\n"
+
+
 @pytest.mark.parametrize(
-    ("mode", "said"), [(0o600, ""), (0o640, "keys/k.pem has mode 640"), (0o604, "chmod 600 keys/k.pem")]
+    ("mode", "text", "said"),
+    [
+        (0o600, PRIVATE, ""),
+        (0o640, PRIVATE, "keys/k.pem has mode 640"),
+        (0o604, PRIVATE, "chmod 600 keys/k.pem"),
+        (0o644, PUBLIC, ""),  # of a key that the agent holds
+    ],
 )
 def test_a_key_that_ssh_would_refuse_is_named_once_with_its_fix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: int, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    mode: int,
+    text: str,
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "keys").mkdir()
     key = tmp_path / "keys" / "k.pem"
-    key.touch(mode)
+    key.write_text(text)
     key.chmod(mode)
     (tmp_path / "hosts.yaml").write_text(
         "defaults: {identity_file: keys/k.pem}\nhosts: {a: {}, localhost: {python: /nonexistent/python}}\n"

@@ -12,12 +12,20 @@ _ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
 _GROUP = re.compile(r"\([^()]*\)")
 _BITS = re.compile(r"[&|^]")
 _TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
+
+
+def _quotient(left: int, right: int) -> int:
+    """Return a quotient that is rounded towards zero, as in C."""
+    size = abs(left) // abs(right)
+    return size if (left < 0) == (right < 0) else -size
+
+
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: lambda left, right: int(left / right),  # towards zero, as in C
-    ast.Mod: lambda left, right: left - right * int(left / right),
+    ast.Div: _quotient,
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
     ast.LShift: lambda left, right: left << _shift(right),
     ast.RShift: lambda left, right: left >> _shift(right),
     ast.BitAnd: operator.and_,
@@ -33,7 +41,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.NotEq: operator.ne,
 }
 _LARGEST = (1024, 63)
-"""Base and exponent of a power: what a shell computes fits in 64 bits."""
+"""Base and exponent of a power."""
 
 
 def evaluate_arithmetic(text: str, values: Values) -> int | None:
@@ -51,11 +59,19 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
     filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")
     if _needs_parentheses(filled):
         return None
-    filled = re.sub(r"!(?!=)", " not ", filled)
+    filled = re.sub(r"!(?!=)", " not ", filled).strip()
     try:
-        return _computed(ast.parse(filled.strip(), mode="eval").body)
+        tree = ast.parse(filled, mode="eval")
+        return None if _binds_otherwise(filled, tree) else _computed(tree.body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
         return None
+
+
+def _in_64_bits(number: int) -> int:
+    """Return a number as it is; raises ValueError for one that a shell would wrap around."""
+    if not -1 << 63 <= number < 1 << 63:
+        raise ValueError(number)
+    return number
 
 
 def _shift(places: int) -> int:
@@ -75,6 +91,16 @@ def _needs_parentheses(text: str) -> bool:
     return False
 
 
+def _binds_otherwise(text: str, tree: ast.AST) -> bool:
+    """Whether a sign takes more than in a shell, which reads `! A == B` as `(! A) == B`, and `-A ** B` so."""
+    signs = [node for node in ast.walk(tree) if isinstance(node, ast.UnaryOp)]
+    return any(
+        isinstance(node.operand, (ast.BinOp, ast.Compare))
+        and "(" not in text[node.col_offset : node.operand.col_offset]
+        for node in signs
+    )
+
+
 def _with_choice(text: str) -> str:
     """Return an expression with `A ? B : C` as Python has it; the parts may have parentheses around them."""
     found = re.fullmatch(r"([^?:]+)\?([^?:]+):(.+)", text)
@@ -83,17 +109,17 @@ def _with_choice(text: str) -> str:
 
 def _computed(node: ast.expr) -> int:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
+        return _in_64_bits(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_computed(node.operand)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
         return ~_computed(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
+        return _in_64_bits(_OPERATORS[type(node.op)](_computed(node.left), _computed(node.right)))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         base, exponent = _computed(node.left), _computed(node.right)
         if abs(base) <= _LARGEST[0] and 0 <= exponent <= _LARGEST[1]:
-            return int(base**exponent)
+            return _in_64_bits(int(base**exponent))
     if isinstance(node, ast.IfExp):
         return _computed(node.body if _computed(node.test) else node.orelse)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):

@@ -1,5 +1,6 @@
 """What a script writes beside its weights: folders, files that it opens, tables and arrays."""
 
+import re
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
@@ -13,6 +14,8 @@ _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_fea
 _OF_PATHS = frozenset({"write_text", "write_bytes"})
 METHODS = frozenset({"mkdir", "open", *_OF_TABLES, *_OF_PATHS})
 """Methods by whose name a call may write, whatever object they are of."""
+_REPLACES = re.compile(r"[bt+]{0,2}[wx][bt+]{0,2}")
+"""A mode; what `open` of an unknown object has first may be a path that starts with the same letter."""
 
 
 def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> None:
@@ -45,4 +48,4 @@ def note_result(it: "Interpreter", path: Value, call: Call) -> None:
 
 def replaces(mode: Value | None) -> bool:
     """Whether a file is opened to be written from its start; what is appended to loses nothing."""
-    return (text_of(mode or UNKNOWN) or "")[:1] in ("w", "x")
+    return _REPLACES.fullmatch(text_of(mode or UNKNOWN) or "") is not None

@@ -9,6 +9,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, CPU, ONE_PROCESS, ONE_RANK, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import (
     NONE,
+    ExternalName,
     RankValue,
     Unknown,
     Value,
@@ -26,6 +27,8 @@ _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
+_OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
+"""Files that keep nothing of what is written: every process may write to them."""
 
 
 @rule("R405", "write")
@@ -41,7 +44,7 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     """
     if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
         return
-    if is_by_rank(event.values["path"]):
+    if is_by_rank(event.values["path"]) or _is_of_kernel(event.values["path"]):
         return
     around = list(_tests_around(it, event.call.node))
     if any(_is_of_rank_0(it, test) for test in around if test is not None) or _in_memory(it, event.call.node):
@@ -57,6 +60,11 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     if event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
     yield RuleHit(event.place, message, "if torch.distributed.get_rank() == 0: before it", level)
+
+
+def _is_of_kernel(path: Value) -> bool:
+    """Whether a path is /dev/null or the like."""
+    return path == ExternalName("os.devnull") or _OF_KERNEL.match(text_of(path) or "") is not None
 
 
 def _tests_around(it: "Interpreter", node: ast.Call) -> Iterator[ast.expr | None]:

@@ -1,3 +1,4 @@
+import contextlib
 import functools
 import io
 import json
@@ -5,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pandas as pd
 import torch
@@ -41,6 +43,12 @@ with open(sys.argv[1], "w") as file:
     file.write("of an unknown path")
 (Path("runs") / f"{rank}.txt").write_text("lr")
 np.save(Path("runs") / f"losses{rank}.npy", np.array(losses))
+with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+    print("of every rank")
+for name in ("/dev/null", "/proc/self/oom_score_adj", "/dev/stderr"):
+    with open(name, "w") as file:
+        file.write("1000")
+losses += json.load(fsspec.filesystem("s3").open("wiki/a.json"))
 buffer = io.BytesIO()
 np.save(buffer, np.array(losses))
 text = pd.DataFrame(losses).to_csv()
