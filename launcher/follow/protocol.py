@@ -180,6 +180,12 @@ def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -
     return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **options})
 
 
+def has_answer(stdout: bytes) -> bool:
+    """Return whether the marker's document is complete."""
+    at = stdout.find(MARKER)
+    return at >= 0 and b"\n" in stdout[at:]
+
+
 class FrameReader:
     """Turns the bytes of a channel into the marker's document and then frames, whatever the chunks are."""
 

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
-from launcher.transports.base import Closing, CommandResult, Connection, Stream
+from launcher.transports.base import Closing, CommandResult, Connection, IsWhole, Stream
 
 Open = Callable[[HostEntry], Connection]
 
@@ -64,10 +64,18 @@ class _PooledConnection(Closing):
         return self._own().command_line(argv)
 
     def run(
-        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+        self,
+        argv: Iterable[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        max_output: int = 64 << 20,
+        is_whole: IsWhole | None = None,
     ) -> CommandResult:
         """See base.Connection."""
-        return self._own().run(argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output)
+        return self._own().run(
+            argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
+        )
 
     def start(self, argv: Iterable[str]) -> Stream:
         """See base.Connection."""

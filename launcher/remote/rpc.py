@@ -44,13 +44,17 @@ def call(
     argv, stdin = command_with_stdin(
         python, read_program_source(program), line_of(request), name=f"{program}.py"
     )
-    done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_OUTPUT)
+    done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_OUTPUT, is_whole=_has_answer)
     return find_answer(done, connection.name, python, name, connection)
 
 
 def line_of(document: Mapping[str, Any]) -> bytes:
     """Return a request as programs read it."""
     return json.dumps(document).encode() + b"\n"
+
+
+def _has_answer(stdout: bytes) -> bool:
+    return b"\n" in stdout.rpartition(_MARKER)[2] and _MARKER in stdout
 
 
 def find_answer(

@@ -26,7 +26,9 @@ def send_request(
     """
     mode = str(document["mode"])
     argv = protocol.command(python, mode, str(document.get("run_id", "-")))
-    done = connection.run(argv, stdin=protocol.request(document), timeout_s=timeout_s)
+    done = connection.run(
+        argv, stdin=protocol.request(document), timeout_s=timeout_s, is_whole=protocol.has_answer
+    )
     reader = protocol.FrameReader()
     try:
         for frame in reader.feed(done.stdout):

@@ -68,6 +68,10 @@ class CommandResult:
     stderr: bytes
 
 
+IsWhole: TypeAlias = Callable[[bytes], bool]
+"""Whether stdout is all that a command has to say."""
+
+
 class Stream(Protocol):
     """A running command: bytes in, bytes out, until it ends."""
 
@@ -129,9 +133,17 @@ class Connection(Protocol):
         """Return what a person types into a local shell to run argv on the host, for messages."""
 
     def run(
-        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+        self,
+        argv: Iterable[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        max_output: int = 64 << 20,
+        is_whole: IsWhole | None = None,
     ) -> CommandResult:
         """Run to the end; a program that does not exist ends with 127, one that may not be run with 126.
+
+        Once it has ended, what holds its output open is waited for a while, unless that `is_whole`.
 
         Raises CommandTimedOut when timeout_s passes, OutputTooLarge when stdout or stderr passes max_output
         bytes, ConnectionLost when the way to the host breaks.

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.local.fanout_patience import PROGRAM, released_place
-from launcher.transports.base import Closing, CommandResult, Stream
+from launcher.transports.base import Closing, CommandResult, IsWhole, Stream
 from preflight.checks.message_text import quote_path
 
 _STDERR_TURN_S = 0.25
@@ -43,21 +43,26 @@ class KillableConnection(Closing):
         return " ".join(map(quote_path, argv))
 
     def run(
-        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+        self,
+        argv: Iterable[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        max_output: int = 64 << 20,
+        is_whole: IsWhole | None = None,
     ) -> CommandResult:
         """Run to the end; see the contract. What still runs at the deadline is killed, group and all.
 
         A program that cannot be started answers as a shell does.
         """
         argv = tuple(argv)
-        deadline = time.monotonic() + timeout_s
         try:
             stream = self.start(argv)
         except ProgramNotStarted as failure:
             return CommandResult(failure.status, b"", f"{argv[0]}: {failure.why}\n".encode())
         try:
             return run_to_completion(
-                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+                stream, self.name, stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
             )
         except HostError:
             stream.kill()
@@ -78,15 +83,16 @@ def run_to_completion(
     host: str,
     stdin: bytes,
     *,
-    deadline: float,
     timeout_s: float,
     max_output: int,
     held_open_s: float = HELD_OPEN_S,
+    is_whole: IsWhole | None = None,
 ) -> CommandResult:
-    """Feed, drain both outputs side by side, and wait for the status, all before the deadline.
+    """Feed, drain both outputs side by side, and wait for the status, all within `timeout_s`.
 
-    Raises CommandTimedOut, which names `timeout_s`, OutputTooLarge or ConnectionLost.
+    Raises CommandTimedOut, OutputTooLarge or ConnectionLost.
     """
+    deadline = time.monotonic() + timeout_s
     if stream.can_write(stdin):
         _feed(stream, stdin)
     else:
@@ -108,6 +114,8 @@ def run_to_completion(
                 break
             if data or stream.wait(0.0) is None:
                 silent_since = None
+            elif is_whole is not None and is_whole(bytes(stdout)):
+                break
             elif silent_since is None:
                 silent_since = time.monotonic()
             elif time.monotonic() - silent_since > held_open_s:

@@ -1,13 +1,17 @@
 """Answers of programs on hosts, read from a stream in pieces of any size and among words of others."""
 
 import tracemalloc
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from launcher.errors import AgentProtocolError
-from launcher.remote.rpc import MAX_OUTPUT, Answers
-from launcher.transports.base import Stream
+from launcher.follow.protocol import MARKER
+from launcher.remote.rpc import MAX_OUTPUT, Answers, call
+from launcher.runs.request import send_request
+from launcher.transports.base import CommandResult, Connection, Stream
+from tests.launcher.odd_hosts import Host
 
 
 class Pieces:
@@ -24,6 +28,14 @@ class Pieces:
 
     def wait(self, _timeout_s: float) -> int | None:
         return 0
+
+
+def call_program(host: Connection) -> object:
+    return call(host, "python3", "find_checkpoints", {}, name="the program", timeout_s=60)
+
+
+def ask_supervisor(host: Connection) -> object:
+    return send_request(host, "python3", {"mode": "list"})
 
 
 def answers(parts: list[bytes]) -> Answers:
@@ -47,3 +59,30 @@ def test_noise_is_bounded_and_not_kept() -> None:
         found.next(60)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
+
+
+class Recorder(Host):
+    """A host that keeps how its output is known to be whole."""
+
+    def run(self, argv: Any, **options: Any) -> CommandResult:
+        self.is_whole = options["is_whole"]
+        return super().run(argv, **options)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said", "answered"),
+    [
+        (call_program, b"motd\n\nGPULAUNCH-ANSWER-1 {}", b"\n"),
+        (ask_supervisor, b"motd\n" + MARKER + b'{"state": {}}', b"\n"),
+    ],
+    ids=["program", "supervisor"],
+)
+def test_an_answer_is_whole_at_its_last_byte(
+    ask: Callable[[Connection], object], said: bytes, answered: bytes
+) -> None:
+    """So what holds the output open after it, such as a start-up file's daemon, costs no time."""
+    host = Recorder(said + answered)
+    ask(host)
+    assert not any(host.is_whole(said[:cut]) for cut in range(len(said) + 1))
+    assert host.is_whole(said + answered)
+    assert host.is_whole(said + answered + b"a daemon speaks")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
 from launcher.remote.programs import build_bootstrap_argv, compress_program, read_program_source
-from launcher.transports.base import Connection, Endpoint, iter_stdout
+from launcher.transports.base import Connection, Endpoint, IsWhole, iter_stdout
 from launcher.transports.command import run_to_completion
 from launcher.transports.local import LocalConnection
 from launcher.transports.prefix import Prefix, PrefixConnection
@@ -155,20 +156,26 @@ def test_a_command_that_does_not_end_is_given_up(connection: Connection) -> None
     assert time.monotonic() - started < 15
 
 
+class Held(NamedTuple):
+    """Why more output of a command that has ended is not waited for."""
+
+    held_open_s: float
+    is_whole: IsWhole | None
+
+
+@pytest.mark.parametrize(
+    "held",
+    [Held(0.1, None), Held(3600.0, lambda stdout: stdout.endswith(b"done\n"))],
+    ids=["long-silent", "whole"],
+)
 @pytest.mark.parametrize("connection", ["local", "ssh"], indirect=True)  # others wait on the host themselves
-def test_what_a_command_leaves_running_is_not_waited_for(connection: Connection, tmp_path: Path) -> None:
+def test_what_a_command_leaves_running_is_not_waited_for(
+    connection: Connection, tmp_path: Path, held: Held
+) -> None:
     leave = f"sleep 60 & echo $! >{tmp_path}/pid; echo done; exit 3"
     stream = connection.start(("sh", "-c", leave))
     try:
-        done = run_to_completion(
-            stream,
-            connection.name,
-            b"",
-            deadline=time.monotonic() + 50,
-            timeout_s=50,
-            max_output=100,
-            held_open_s=0.1,
-        )
+        done = run_to_completion(stream, connection.name, b"", timeout_s=50, max_output=100, **held._asdict())
     finally:
         stream.close()
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -210,10 +217,7 @@ class EndedStream:
 
 
 def test_output_that_comes_after_the_end_of_its_command_is_not_lost() -> None:
-    deadline = time.monotonic() + 20
-    done = run_to_completion(
-        EndedStream(), "a", b"", deadline=deadline, timeout_s=20, max_output=100, held_open_s=0.0
-    )
+    done = run_to_completion(EndedStream(), "a", b"", timeout_s=20, max_output=100, held_open_s=0.0)
     assert done.stdout == b"late"
 
 

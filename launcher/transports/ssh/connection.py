@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import socket
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +12,7 @@ import paramiko
 from launcher.errors import ConnectionTimedOut, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.fanout_patience import SESSION, released_place
-from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
+from launcher.transports.base import Closing, CommandResult, Endpoint, IsWhole, OpenOptions
 from launcher.transports.command import run_to_completion
 from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
@@ -48,13 +47,18 @@ class SshConnection(Closing):
         return ssh_line(self._endpoint.ssh_words, argv)
 
     def run(
-        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+        self,
+        argv: Iterable[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        max_output: int = 64 << 20,
+        is_whole: IsWhole | None = None,
     ) -> CommandResult:
         """Run to the end; see the contract."""
-        deadline = time.monotonic() + timeout_s
         with contextlib.closing(self._exec(argv)) as stream:
             return run_to_completion(
-                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+                stream, self.name, stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
             )
 
     def start(self, argv: Iterable[str]) -> SshStream:
