@@ -91,7 +91,11 @@ def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> Remo
     """
     passed = {run.run_id}
     while run.is_over and run.next_start:
-        following = find(run.next_start)
+        try:
+            following = find(run.next_start)
+        except BadInput as error:
+            said = f"{run.run_id} was started again as {run.next_start}: {error.message}"
+            raise BadInput(said, error.fix) from None
         if following.earlier_start != run.run_id or following.run_id in passed:
             raise BadInput(
                 f"the host of {run.run_id} says that it was started again as {following.run_id}, which says"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from launcher.config.slurm_options import SlurmSpec
-from launcher.errors import BadInput, SlurmError
+from launcher.errors import GpulaunchError, SlurmError
 from launcher.slurm.commands import run_slurm
 from launcher.text import one_line
 from launcher.transports.base import Connection
@@ -74,7 +74,7 @@ def read_wait_reason(connection: Connection, job: str) -> str:
     argv = ("squeue", "-h", "-j", job, "-t", "PENDING", "-o", "%r")
     try:
         reason = run_slurm(connection, argv, timeout_s=_REASON_TIMEOUT_S).strip()
-    except (SlurmError, BadInput):  # the job is submitted: that is the answer
+    except GpulaunchError:  # the job is submitted: that is the answer, though its login node is gone
         return ""
     return "" if reason == "None" else one_line(reason, 100)
 

@@ -12,7 +12,7 @@ from preflight.smi_reports.table import table_tree
 Tree = dict[str, Any]
 
 HEAD = r"^\|[^\S\n]*NVITOP [\d.]+[^\S\n]"
-_HEAD = re.compile(HEAD, re.MULTILINE)
+_HEAD = re.compile(HEAD, re.MULTILINE | re.IGNORECASE)
 _SIZE = re.compile(r"(?<![\w.])(\d{1,6}(?:\.\d{1,2})?)(GiB|KiB)")
 _NO_PROCESS = "No running processes found"
 _PROCESS = re.compile(

@@ -179,7 +179,12 @@ def test_to_stop_an_earlier_start_is_to_stop_the_last_one(home: Home) -> None:
     second = run_id("again")
     home.launch("print('over')", detach=False)
     home.launch(LONG, second)
-    (home.runs / RUN / "next.json").write_text(json.dumps({"state": "restarted", "run_id": second}))
+    following = home.runs / RUN / "next.json"
+    following.write_text(json.dumps({"state": "restarted", "run_id": run_id("gone")}))
+    refused = home.gpulaunch("stop", RUN)
+    said = f'{RUN} was started again as {run_id("gone")}: no run called "{run_id("gone")}" was found'
+    assert (refused.returncode, said in refused.stderr) == (2, True), refused.stdout + refused.stderr
+    following.write_text(json.dumps({"state": "restarted", "run_id": second}))
     refused = home.gpulaunch("stop", RUN)  # another run says nothing of that
     assert (refused.returncode, home.phase(second)) == (2, "running"), refused.stdout + refused.stderr
     assert f"fix: name what you mean: {second}\n" in refused.stderr

@@ -208,6 +208,7 @@ def test_a_shell_that_belongs_to_no_job_is_described_as_it_is(environ: dict[str,
         ("", "", ""),
         ("exit 1", "", ""),
         ("exit 127", "", ""),
+        ("head -c 70000000 /dev/zero", "", ""),  # as a connection that ends, it says nothing of the job
     ],
 )
 def test_a_job_that_cannot_start_as_it_is_comes_with_what_to_change(

@@ -378,16 +378,19 @@ def test_two_runs_of_one_name_are_refused(run: Driver) -> None:
 
 def test_a_run_directory_that_was_never_filled_is_removed_by_a_later_start(run: Driver) -> None:
     place = run.run_dir.parent
-    stale, fresh, other = (place / f".{name}-1.0a1b2c3d.77" for name in ("stale", "fresh", "other"))
-    for path in (stale, fresh):
+    names = ("stale", "fresh", "theirs", "other")
+    stale, fresh, theirs, other = paths = [place / f".{name}-1.0a1b2c3d.77" for name in names]
+    for path in (stale, fresh, theirs):
         path.mkdir(parents=True)
         (path / "rank.py").write_text("")
     other.write_text("no directory")
-    for path in (stale, other):
+    if os.geteuid() == 0:
+        os.chown(theirs, 65534, -1)
+    for path in (stale, theirs, other):
         os.utime(path, (0, 0))
     run.start("print(1)", argv=ALONE)
     run.ended()
-    assert [path.exists() for path in (stale, fresh, other)] == [False, True, True]
+    assert [path.exists() for path in paths] == [False, True, os.geteuid() == 0, True]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")

@@ -155,5 +155,7 @@ def test_nvitop_says_names_memory_and_the_processes_that_its_screen_holds(bars: 
     assert "as its screen holds" in other.processes.reason
 
 
-def test_nvitop_that_says_that_nothing_runs_lists_no_process() -> None:
-    assert [gpu.processes for gpu in gpus_of(parse_smi(_PANEL.format(_IDLE), "h"))] == [(), ()]
+@pytest.mark.parametrize("name", ["NVITOP", "nvitop"])
+def test_nvitop_that_says_that_nothing_runs_lists_no_process(name: str) -> None:
+    text = _PANEL.format(_IDLE).replace("NVITOP", name)
+    assert [gpu.processes for gpu in gpus_of(parse_smi(text, "h"))] == [(), ()]

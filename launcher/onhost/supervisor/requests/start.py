@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 from typing import Any
 
@@ -97,15 +98,16 @@ def make_run_dir(spec: dict[str, Any]) -> str:
 
 
 def remove_unfinished(place: str) -> None:
-    """Remove what starts left behind that were killed while they filled a run directory. Raises OSError."""
-    now = file_system_time(place)
-    with os.scandir(place) as entries:
+    """Remove what starts of ours left behind that were killed while they filled a run directory."""
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        now = file_system_time(place)
         for entry in entries:
-            if not UNFINISHED.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+            if not UNFINISHED.fullmatch(entry.name):
                 continue
-            with contextlib.suppress(OSError):
-                if now - entry.stat(follow_symlinks=False).st_mtime > UNFINISHED_S:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            facts = entry.stat(follow_symlinks=False)
+            is_own = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
+            if is_own and now - facts.st_mtime > UNFINISHED_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def put_in_place(fresh: str, run_id: str) -> str:
