@@ -37,6 +37,7 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
+from launcher.follow.log_offsets import LogOffsets
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.event_schema import validate_event
@@ -56,10 +57,11 @@ STOP_TIMEOUT_S = 20.0
 STACKS_S = 60.0
 """How long writing the stacks of the ranks may take on the host."""
 BYE = b"bye\n"
+CUT = (
+    "another process has cut it on the host (logrotate?); the local log keeps what came before, and continues"
+)
 MAX_LINE = 4 << 20
 """Bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long."""
-MAX_LOGS = 8192
-"""Of one node, whatever its script calls .log: each is a local file."""
 _HOPELESS = (
     AuthenticationFailed,
     HostKeyUnknown,
@@ -124,7 +126,7 @@ class NodeClient(threading.Thread):
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
-        self._offsets: dict[str, int] = dict(known.offsets)
+        self._offsets = LogOffsets(known.offsets, from_anywhere="since" in known.options)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
@@ -222,7 +224,7 @@ class NodeClient(threading.Thread):
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
-                    body = protocol.follow_request(self._run_id, self._offsets, **self.options)
+                    body = protocol.follow_request(self._run_id, self._offsets.on_host, **self.options)
                     self._converse(connection, argv, body, self._on_follow)
                     return
             except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
@@ -341,7 +343,7 @@ class NodeClient(threading.Thread):
         _demand(validate_frame(header))
         self._see_clock(header)
         if "log" in header:
-            self._on_log(header["log"], header["offset"], frame.data)
+            self._on_log(header, frame.data)
         elif header.get("digest"):
             ranks = {
                 int(rank): RankDigest(said["lines"], said["last"], said["said"])
@@ -362,14 +364,13 @@ class NodeClient(threading.Thread):
         ours = float(at) + (self._skew_s or 0.0) if isinstance(at, int | float) else None
         return HostEnded(self.host, state, ours)
 
-    def _on_log(self, log: str, offset: int, data: bytes) -> None:
-        """Take a log's next bytes; what leaves a gap would make the local file as long as a host likes."""
-        here = self._offsets.get(log)
-        if here is None:
-            _demand("it reports more logs than a node has" if len(self._offsets) >= MAX_LOGS else "")
-            here = offset if "since" in self.options else 0
-        _demand(f"{log!r} continues at byte {offset}, expected byte {here}" if offset != here else "")
-        self._offsets[log] = offset + len(data)
+    def _on_log(self, header: Mapping[str, Any], data: bytes) -> None:
+        """Take a log's next bytes, or its first ones after it was cut on the host."""
+        log, is_cut = header["log"], bool(header.get("cut"))
+        offset = self._offsets.advance(log, header["offset"], len(data), is_cut=is_cut)
+        if is_cut:
+            said = {"what": f"keeping {log} whole", "error": CUT}
+            self._put(HostReport(self.host, "internal_error", said, time.time()))
         if log != EVENTS:
             self._put(LogOutput(self.host, log, offset, data))
         if log not in LINES:

@@ -24,7 +24,8 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
-from launcher.follow.node_client import MAX_LOGS, NodeClient, ResumePoint
+from launcher.follow.log_offsets import MAX_LOGS
+from launcher.follow.node_client import NodeClient, ResumePoint
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
@@ -268,6 +269,23 @@ def test_a_log_that_leaves_a_gap_is_not_followed() -> None:
     assert "continues at byte 8796093022208, expected byte 1" in dropped.why
     since = followed(STARTED, far, wishes={"since": {"bytes": 1}})
     assert LogOutput("a", "rank-0.log", 8 << 40, b"x") in since
+
+
+def test_a_log_that_was_cut_on_its_host_goes_on_after_what_is_local() -> None:
+    frames = [
+        b'{"log": "rank-0.log", "offset": %d, "size": 2%s}\n%s' % each
+        for each in (
+            (0, b"", b"ab"),
+            (0, b', "cut": true', b"cd"),
+            (2, b"", b"ef"),
+            (0, b', "cut": true', b"gh"),
+        )
+    ]
+    events = followed(STARTED, *frames)
+    output = [(each.offset, each.data) for each in events if isinstance(each, LogOutput)]
+    assert output == [(0, b"ab"), (2, b"cd"), (4, b"ef"), (6, b"gh")]
+    said = [each.fields["what"] for each in events if isinstance(each, HostReport)]
+    assert said == ["keeping rank-0.log whole"] * 2
 
 
 def test_a_node_has_no_end_of_logs() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from launcher.follow.protocol import MARKER, FrameReader
 from launcher.onhost.supervisor.client_files import StopRequest, request_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
+from launcher.onhost.supervisor.requests.logs import LogReader
 from launcher.remote.programs import read_program_source
 from launcher.rundir.end_state import condition_after
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, WAIT, Driver, pids_of, up
@@ -361,6 +363,34 @@ def test_a_client_that_comes_back_misses_no_byte_and_gets_none_twice(run: Driver
     run.follow({name: len(log) for name, log in run.logs.items()})
     run.ended()
     assert run.log() == b"".join(bytes([n % 256]) * 997 for n in range(400))
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["sent", "digested"])
+def test_a_log_that_is_cut_while_it_is_followed_is_read_from_its_new_start(
+    tmp_path: Path, *, held: bool
+) -> None:
+    log = tmp_path / "rank-1.log"
+    log.write_bytes(b"before\n" * 3)
+    reader = LogReader(str(tmp_path), {"digest": held})
+    seen = bytes(reader.read_new(final=True))
+    os.truncate(log, 0)  # as logrotate with copytruncate does; the ranks append
+    seen += bytes(reader.read_new(final=True))
+    with log.open("ab") as file:
+        file.write(b"after\n")
+    seen += bytes(reader.read_new(final=True))
+    logs = [frame for frame in FrameReader().feed(MARKER + b"{}\n" + seen) if frame.header.get("log")]
+    digests = [
+        frame.header["digest"]["1"]
+        for frame in FrameReader().feed(MARKER + b"{}\n" + seen)
+        if "digest" in frame.header
+    ]
+    if held:
+        assert [(said["lines"], said["last"]) for said in digests] == [(3, "before"), (4, "after")]
+    else:
+        assert [(bytes(frame.data), frame.header["offset"], frame.header.get("cut")) for frame in logs] == [
+            (b"before\n" * 3, 0, None),
+            (b"after\n", 0, True),
+        ]
 
 
 def test_binary_and_endless_lines_arrive_as_they_were_written(run: Driver) -> None:

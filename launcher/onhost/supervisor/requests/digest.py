@@ -39,6 +39,8 @@ class LogDigest:
     def read(self, fd: int, most: int) -> bool:
         """Read what is new, at most so many chunks; return whether there were whole lines in it."""
         before = self.lines
+        if os.fstat(fd).st_size < self._offset:  # it was cut
+            self._offset = 0
         while most > 0 and (data := os.pread(fd, CHUNK, self._offset)):
             most -= 1
             self._offset += len(data)

@@ -40,12 +40,16 @@ class LogReader:
                 self._digests.read(name, fd, final=final)
                 continue
             offset = self._offsets.get(name, 0)
+            is_cut = name not in LINES and os.fstat(fd).st_size < offset
+            if is_cut:
+                offset = 0  # by logrotate or another process: its writers append, which is at its new start
             room = min(CHUNK, self._limits.get(name, 0) - offset) if self.once else CHUNK
             data = os.pread(fd, room, offset) if room > 0 else b""
             if name in LINES and len(data) < CHUNK:  # a longer line is a script's own, and comes in parts
                 data = data[: data.rfind(b"\n") + 1]
             if data:
-                parts.append(frame({"log": name, "offset": offset, "size": len(data)}, data))
+                cut = {"cut": True} if is_cut else {}
+                parts.append(frame({"log": name, "offset": offset, "size": len(data), **cut}, data))
                 self._offsets[name] = offset + len(data)
             if self._digests is not None and name == EVENTS:
                 self._digests.on_events(data)

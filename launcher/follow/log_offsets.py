@@ -1,0 +1,38 @@
+"""How far each log of a node has been read on its host, and where its bytes belong in the local file."""
+
+from collections.abc import Mapping
+
+from launcher.follow.protocol import ProtocolError
+from launcher.text import one_line
+
+MAX_LOGS = 8192
+"""Of one node, whatever its script calls .log: each is a local file."""
+
+
+class LogOffsets:
+    """The same for both, until a log is cut on its host: the local file keeps its bytes before that."""
+
+    def __init__(self, known: Mapping[str, int], *, from_anywhere: bool) -> None:
+        """`known`: how much of each is local. `from_anywhere`: the host says where a log starts."""
+        self.on_host = dict(known)
+        self._moved: dict[str, int] = {}
+        self._from_anywhere = from_anywhere
+
+    def advance(self, log: str, offset: int, size: int, *, is_cut: bool) -> int:
+        """Take a log's next bytes; return their local offset.
+
+        Raises ProtocolError for a gap, which would make the local file as long as a host likes.
+        """
+        here = self.on_host.get(log)
+        if here is None and len(self.on_host) >= MAX_LOGS:
+            raise ProtocolError("it reports more logs than a node has")
+        if here is None:
+            here = offset if self._from_anywhere else 0
+        elif is_cut:
+            self._moved[log] = self._moved.get(log, 0) + here
+            here = 0
+        if offset != here:
+            words = f"{log!r} continues at byte {offset}, expected byte {here}"
+            raise ProtocolError(one_line(words, 160))
+        self.on_host[log] = offset + size
+        return self._moved.get(log, 0) + offset
