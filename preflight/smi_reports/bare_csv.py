@@ -44,8 +44,11 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         return None
     tree: Tree = {"gpu": []}
     for index, row in _newest(rows, kinds, times):
-        gpu = dict(zip(kinds, row, strict=False))
+        places = kinds if len(row) == width else [_kind([value]) for value in row]  # of one that is cut
+        gpu = dict(zip(places, row, strict=True))
         gpu.pop("", None)
+        if row is rows[-1] and text.endswith(row[-1]) and [each[-1] for each in rows].count(row[-1]) < 2:
+            gpu = {key: f"{value}..." if value == row[-1] else value for key, value in gpu.items()}
         version = gpu.pop("driver_version", None)
         tree.update({"driver_version": version} if version else {})
         if any(LOST in value for value in row):

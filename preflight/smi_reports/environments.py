@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.bare_csv import MAKE, UUID
 from preflight.smi_reports.open_lines import OpenLines
 from preflight.smi_reports.table import MAX_GPUS
@@ -18,7 +17,8 @@ _REST = re.compile(r"\n(?!GPU \d|[A-Z][\w ()]{2,60}:)[ \t]*\S")
 
 _DRIVER = re.compile(r"^Nvidia driver version: ([\d.]+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
-_UUID = re.compile(UUID, re.IGNORECASE)
+_UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)
+"""Only root sees it, others read `GPU-????????-????-...`."""
 _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "Device Minor": "minor_number"}
 
 
@@ -34,6 +34,8 @@ def collected_tree(text: str) -> Tree:
     if not names or max(names) >= MAX_GPUS:
         raise ValueError("it names no GPU")
     driver = _DRIVER.search(text)
+    if driver is not None and lines.may_lack(driver[0]):
+        driver = None
     gpus = [{"product_name": names[at]} if at in names else {} for at in range(max(names) + 1)]
     return {"gpu": gpus, **({"driver_version": driver[1]} if driver else {})}
 
@@ -41,10 +43,11 @@ def collected_tree(text: str) -> Tree:
 def information_tree(text: str) -> Tree:
     """Return the GPUs of `cat /proc/driver/nvidia/gpus/*/information`, in the order of their buses."""
     gpus: list[Tree] = []
-    for label, value in _FIELD.findall(text):
+    fields = _FIELD.findall(text)
+    is_cut = any(label == "GPU UUID" and not _UUID.fullmatch(value) for label, value in fields)
+    for label, value in fields:
         if label == "Model":
             gpus.append({})
         if label in _PLACES and gpus and "?" not in value:  # only root sees the UUID
-            is_cut = label == "GPU UUID" and not _UUID.fullmatch(value)
-            gpus[-1][_PLACES[label]] = CUT if is_cut else value
+            gpus[-1][_PLACES[label]] = value + "..." * (is_cut and label == "Model")
     return {"gpu": sorted(gpus, key=lambda gpu: str(gpu.get("@id", "")))[:MAX_GPUS]}

@@ -20,6 +20,7 @@ from preflight.smi_reports.environments import COLLECTED, INFORMATION, collected
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
+from preflight.smi_reports.identities import mark_cut_identities
 from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.nvitop import HEAD as NVITOP
@@ -63,6 +64,7 @@ def read_form(text: str) -> Facts | None:
 
 def _tree_facts(tree: Facts) -> Facts:
     """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
+    mark_cut_identities(tree)
     gpus = tree_gpus(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     driver = tree_driver(tree, "file")
@@ -190,7 +192,7 @@ def _table(text: str) -> Facts:
 def _nvitop(text: str) -> Facts:
     tree, is_idle = nvitop_tree(text)
     if not tree["gpu"]:
-        raise ValueError("the panel of nvitop in it names no GPU, as its compact view does")
+        raise ValueError("the panel of nvitop in it lists no GPU")
     facts = _tree_facts(tree)
     unlisted: Any = [] if is_idle else missing("nvitop shows only as many processes as its screen holds")
     for gpu in facts["gpus"]:

@@ -27,6 +27,10 @@ _POWER = re.compile(r"(\d{1,5}) /\s*(\d{1,5}) W")
 _MEMORY = re.compile(r"\s*(\d{1,12}) /\s*(\d{1,12}) MB\s*")
 _PROCESS = re.compile(r"([^\s()]{1,200})\((\d{1,12}|\?+)M\)")
 _PID = re.compile(r"(?:[^/:]*:)?([^/]*)/(\d{1,10})")
+_FULL_COMMAND = re.compile(
+    r"^[^\S\n]*\+-+[^\S\n]*(\d{1,10})[^\S\n]+\([^\S\n]*\d{1,6}%,[^()\n]{1,12}\): (\S+)", re.MULTILINE
+)
+"""A line below a row (`--show-full-cmd`), in the order of the row's processes."""
 _NOT_LISTED = "(Not Supported)"
 _DESKTOP = frozenset(
     ("Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "sway")
@@ -45,9 +49,11 @@ def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
     if head and head[2] and not OpenLines(text).may_lack(head[0].rstrip("\n")):
         tree["driver_version"] = head[2]
     unlisted: dict[int, str] = {}
-    for index, (_, name, readings, memory, listed) in ((at, match.groups()) for at, match in found.items()):
+    for index, match in found.items():
+        _, name, readings, memory, listed = match.groups()
         tree["gpu"][index] = gpu = _gpu(name, readings, memory)
-        processes, reason = _processes(listed)
+        below = text[match.end() :].partition("\n[")[0]
+        processes, reason = _processes(listed, _FULL_COMMAND.findall(below))
         if reason:
             unlisted[index] = reason
         else:
@@ -73,16 +79,19 @@ def _sizes(used: int, total: int) -> Tree:
     return {"total": str(total), "used": str(used), "free": str(max(0, total - used))}
 
 
-def _processes(listed: str | None) -> tuple[Tree | str, str]:
-    """Return the processes behind a row, or why they are not known."""
+def _processes(listed: str | None, below: list[tuple[str, str]]) -> tuple[Tree | str, str]:
+    """Return the processes behind a row, or why they are not known; `below` are pids with their commands."""
     if listed is None:
         return "", "the row is cut before its processes"
     if _NOT_LISTED in listed:
         return "N/A", ""
     if _PROCESS.sub("", listed).strip():
         return "", f"the row is cut within its processes: {' '.join(listed.split())[:200]}"
-    found = list[Tree]()
-    for words, used in _PROCESS.findall(listed):
+    found, named_by_row = list[Tree](), _PROCESS.findall(listed)
+    if len(below) == len(named_by_row):
+        pairs = zip(below, named_by_row, strict=True)
+        return {"process_info": [_process(pid, name, used) for (pid, name), (_, used) in pairs]}, ""
+    for words, used in named_by_row:
         named = _PID.fullmatch(words)
         if named is None:
             return (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from preflight.smi_reports.pasted_rows import with_rows
+from preflight.smi_reports.qindent import is_flat
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _Q_VALUE = re.compile(r"^(?:Driver Version|Attached GPUs|    [A-Z][\w ]*?)( +): ", re.MULTILINE)
@@ -47,8 +48,8 @@ def _unwrapped_q(text: str) -> str:
     """A piece has no colon where the others have theirs, and no heading's blanks in front of it."""
     lines = text.split("\n")
     colons = [match.end(1) - match.start() for match in _Q_VALUE.finditer(text)]
-    if max(map(len, lines)) < _NARROWEST or not colons:
-        return text
+    if max(map(len, lines)) < _NARROWEST or not colons or is_flat(text):
+        return text  # where nothing is indented a heading looks like a piece
     colon = max(set(colons), key=colons.count)
 
     def is_piece(line: str) -> bool:

@@ -7,13 +7,17 @@ terminal, so a GPU without a row in it may be in use.
 import re
 from typing import Any
 
-from preflight.smi_reports.table import table_tree
+from preflight.smi_reports.table import MAX_GPUS, add_readings, table_tree
 
 Tree = dict[str, Any]
 
 HEAD = r"^\|[^\S\n]*NVITOP [\d.]+[^\S\n]"
 _HEAD = re.compile(HEAD, re.MULTILINE | re.IGNORECASE)
 _SIZE = re.compile(r"(?<![\w.])(\d{1,6}(?:\.\d{1,2})?)(GiB|KiB)")
+_COMPACT = re.compile(
+    r"^\|[^\S\n]+(\d{1,3})[^\S\n]+(\S+[^\S\n]+[\dN]\S*[^|\n]*)\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE
+)
+"""A GPU in the compact view, which leaves out names and buses."""
 _NO_PROCESS = "No running processes found"
 _PROCESS = re.compile(
     r"^\|[^\S\n]+(\d{1,3})(?::\d{1,3})?[^\S\n]+(\d{1,10})[^\S\n]+([CGX])[^\S\n]+\S{1,40}[^\S\n]+"
@@ -33,6 +37,10 @@ def nvitop_tree(text: str) -> tuple[Tree, bool]:
     text = _SIZE.sub(_in_mib, text[start:]).replace("CUDA Driver Version", "CUDA Version")
     devices, _, listed = text.partition("Processes:")
     tree = table_tree("\n".join(map(_narrow, devices.split("\n"))))
+    for number, *cells in _COMPACT.findall(devices) if not tree["gpu"] else ():
+        if len(tree["gpu"]) <= int(number) < MAX_GPUS:
+            tree["gpu"] += [{} for _ in range(int(number) + 1 - len(tree["gpu"]))]
+            add_readings(tree["gpu"][-1], cells)
     for index, pid, letter, used, command in _PROCESS.findall(listed):
         if int(index) < len(tree["gpu"]):
             group = tree["gpu"][int(index)].setdefault("processes", {"process_info": []})

@@ -16,9 +16,12 @@ _WHOLE = re.compile(
 """Values that are not the start of others."""
 
 _LEAST_INDENT = 2
-_SIZE = re.compile(r"^\s+(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
+_SIZE = re.compile(r"^\s*(?:Reserved|Used|Free|Used GPU Memory)\s*: \d+(?: M?i?)?$")
+_NUMBER = re.compile(r"\d+(?:\.\d*)?")
+_MEASURED = re.compile(r"_temp$|power_draw|power_limit|^(?:graphics|sm|gpu|memory)$")
+"""Keys of which a number has a unit behind it, unless it is cut."""
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
-_NAME = re.compile(r"^\s+Product Name\s*: ")
+_NAME = re.compile(r"^\s*Product Name\s*: ")
 _PART = re.compile(
     r"^Timestamp\s*: (?!.* [12]\d{3}$)"
     r"|^[^:]+ : (?:Enable|Enabl|Disable|Disabl|Defaul|Not Activ|Not Acti|Activ|Non)$"
@@ -26,7 +29,7 @@ _PART = re.compile(
 """Of a word that others do not start with, and of a time without its year."""
 
 _UUID = re.compile(
-    r"^\s+GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
+    r"^\s*GPU UUID\s*: (?!N/A)(?!GPU-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\s*$)"
 )
 
 
@@ -36,12 +39,16 @@ def q_tree(text: str) -> Tree:
     Where the text starts within a GPU, what is left of that is the first, and the tree has a key "cut".
     Raises ValueError where the depth of its lines is lost.
     """
-    lines = (indented(text) if is_flat(text) else text).split("\n")
-    width = _cut_width(lines)
+    printed = text.split("\n")
+    lines = indented(text).split("\n") if is_flat(text) else printed
+    # in a flat text a heading below the longest line looks like the rest of its value
+    widest = max(map(len, printed)) if lines is not printed else 0
+    width = _cut_width(printed)
     top: Tree = {"gpu": []}
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     is_within = False  # a GPU of which the first line is missing
-    for line in lines:
+    above: tuple[Tree, str] | None = None  # where the value of the line above lies
+    for at, line in enumerate(lines):
         gpu = _GPU.match(line)
         if gpu:
             if is_within and "attached_gpus" not in top:
@@ -53,26 +60,48 @@ def q_tree(text: str) -> Tree:
         words = line.expandtabs().lstrip(" ")
         label, colon, rest = words.partition(":")
         if not label.strip():
+            above = None
             continue
         is_within |= colon == ":" and line[:1] in " \t" and not top["gpu"]
         indent, key = len(line.expandtabs()) - len(words), _key(label)
+        if not colon and above is not None and (indent < _LEAST_INDENT or len(printed[at - 1]) == widest):
+            _mark_open(*above)
         if not colon and indent < _LEAST_INDENT and len(open_at) > 1 and top["gpu"]:
             continue  # the rest of a long value, or what another program printed
-        value = (CUT if len(line) == width else rest.removeprefix(" ")) if colon else None
-        if line is lines[-1] and value and not _WHOLE.fullmatch(value.strip()):
-            value = CUT  # the file ends in it: the last of whole lines is empty
+        is_last = at + 1 == len(lines)  # the file ends in it: the last of whole lines is empty
+        is_cut = len(printed[at]) == width or _is_cut(key, rest.strip(), is_last=is_last)
+        value = (CUT if is_cut else rest.strip()) if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU
         while open_at[-1][0] >= indent:
             open_at.pop()
+        inside = open_at[-1][1]
         _place(open_at, indent, key, value)
+        above = (inside, key) if isinstance(inside.get(key), str) else None
     for gpu_tree in top["gpu"]:
-        modes = gpu_tree.get("mig_mode")
-        if isinstance(modes, dict) and "current" in modes:
-            modes.setdefault("pending", CUT)
-        _mark_cut_sizes(gpu_tree.get("fb_memory_usage"), ("total", "reserved", "used", "free"))
-        _mark_cut_processes(gpu_tree)
+        _mark_cut_groups(gpu_tree)
     return top
+
+
+def _is_cut(key: str, value: str, *, is_last: bool) -> bool:
+    """Whether a value may lack its end: the last of a text, or a measured number without its unit."""
+    is_bare = _NUMBER.fullmatch(value) is not None and _MEASURED.search(key) is not None
+    return is_bare or (is_last and not _WHOLE.fullmatch(value))
+
+
+def _mark_cut_groups(gpu: Tree) -> None:
+    """Mark modes, sizes and processes of a GPU of which a part is missing."""
+    modes = gpu.get("mig_mode")
+    if isinstance(modes, dict) and "current" in modes:
+        modes.setdefault("pending", CUT)
+    _mark_cut_sizes(gpu.get("fb_memory_usage"), ("total", "reserved", "used", "free"))
+    _mark_cut_processes(gpu)
+
+
+def _mark_open(inside: Tree, key: str) -> None:
+    """Mark a value as cut below which a line is that may be the rest of it."""
+    if not _WHOLE.fullmatch(inside[key]):
+        inside[key] = CUT
 
 
 def _cut_width(lines: list[str]) -> int:
@@ -114,7 +143,7 @@ def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | 
     if key == "process_id" and value is not None:
         if "@id" in inside:  # and not under "Processes", as the blanks in front of the lines say
             raise ValueError("the blanks in front of its lines are not those of nvidia-smi")
-        process: Tree = {"pid": value.strip()}
+        process: Tree = {"pid": value}
         known = inside.setdefault("process_info", [])
         if isinstance(known, list):  # else the text has a heading of that name, as nvidia-smi never has
             known.append(process)
@@ -127,7 +156,7 @@ def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | 
             group = inside[key] = {}
         open_at.append((indent, group))
     else:
-        inside.setdefault(key, value.strip())
+        inside.setdefault(key, value)
         open_at.append((indent, inside))  # "HW Slowdown : Active" has lines below it that belong beside it
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.apps import HEADER, column_names
-from preflight.smi_reports.bare_csv import MAKE, NAME, UUID
+from preflight.smi_reports.bare_csv import MAKE, NAME
 from preflight.smi_reports.repeats import last_listing, last_of_each, latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
@@ -62,7 +62,7 @@ def csv_tree(text: str) -> Tree:
     parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
     is_loop = _LOOP.search(text) is not None
     trees = [_rows_tree(part, absent, is_loop=is_loop) for part in parts]
-    if lines and text.endswith(lines[-1]):
+    if lines and _is_open(text, lines):
         _mark_open_end(trees[-1], parts[-1])
     tree = trees[latest(trees, ["\n".join(part) for part in parts])]
     unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
@@ -87,7 +87,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
         gpu: Tree = {}
         for name, printed in zip(names, row, strict=True):
             is_cut = has_units and name.startswith("memory.") and _NO_UNIT.fullmatch(printed.strip())
-            value = CUT if is_cut or _CUT_UUID.fullmatch(printed.strip()) else printed.strip()
+            value = CUT if is_cut else printed.strip()
             if name == "driver_version":
                 tree["driver_version"] = value
             elif name in _COLUMNS:
@@ -110,8 +110,23 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
     return tree
 
 
+def _is_open(text: str, lines: list[str]) -> bool:
+    """Whether the last row may lack its end: at the end of the text, or at the width of a terminal.
+
+    Raises ValueError where a rest of it and other rows follow.
+    """
+    _, last, behind = text.rpartition(lines[-1])
+    below = behind.split("\n", 3)
+    is_longest = len(last) == max(map(len, lines))
+    if len(below) < 2 or not (is_longest and _ROW_REST.fullmatch(below[1])):
+        return behind == "" and last != ""
+    if len(below) > 2 and below[2].count(",") == lines[0].count(",") > 0:
+        raise ValueError("the rows of its CSV are wrapped, and where they end is not known")
+    return True
+
+
 def _mark_open_end(tree: Tree, lines: list[str]) -> None:
-    """Mark the last value of a text that does not end its last line, where no other row has the same.
+    """Mark the last value of a row that may lack its end, where no other row has the same.
 
     A number without a unit, a name and a version may continue behind the end of the text.
     """
@@ -184,11 +199,15 @@ def _joined(lines: list[str]) -> list[str]:
 
     A terminal cuts at one width: a piece is as long as the longest line.
     """
-    width, kept = max(map(len, lines)), lines[:1]
+    end = next((at for at, line in enumerate(lines) if at and _PROMPT.search(line)), len(lines))
+    width, kept = max(map(len, lines[:end])), lines[:1]
+    full = [at for at in range(end - 1) if len(lines[at]) == width]
+    is_wrapped = (len(full) > 1 or full == [0]) and all("," not in lines[at + 1] for at in full)
     was_full = len(lines[0]) == width
     for line in lines[1:]:
         commas = kept[0].count(",")
         lacks = kept[-1].count(",") < commas or (line.endswith("iB") and not kept[-1].endswith("iB"))
+        lacks = lacks or (is_wrapped and "," not in line and not _PROMPT.search(line))  # its last value
         is_rest = lacks and line.count(",") < commas and len(kept[-1]) % width == 0
         is_rest = is_rest and not NO_ANSWER.search(kept[-1] + line)
         if was_full and (_NAMES_REST.fullmatch(line) if len(kept) == 1 else is_rest):
@@ -217,7 +236,7 @@ def _rows_below(lines: list[str], header: str) -> list[str]:
 
 
 def _is_names(line: str) -> bool:
-    names = column_names(line.split(","))
+    names = column_names(line.rstrip(", ").split(","))
     is_known = any(name in _COLUMNS or name == "driver_version" for name in names)
     return is_known and "pid" not in names and all(map(_NAME.fullmatch, names))
 
@@ -237,12 +256,13 @@ _NAMES_REST = re.compile(
 _LOOP = re.compile(r"nvidia-smi\b[^\n]*[ \t](?:-l|-lms|--loop|--loop-ms)(?:[= ]?\d|[ \t]|$)", re.MULTILINE)
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
+_ROW_REST = re.compile(r"(?!```)[^\s,:$#%>]{1,40}")
+"""What may be the rest of a value that a terminal wrapped."""
 _CUT_ROW = re.compile(
     rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|(?:[0-9A-Fa-f]{{4}}){{1,2}}:).*)\s*"
 )
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
-_CUT_UUID = re.compile(rf"(?!(?i:{UUID})$)GPU-[0-9A-Fa-f]{{8}}-.*")
 _OPEN = re.compile(rf"[\d.]+|{NAME}")
 _MISPLACED = {
     "uuid": re.compile(r"(?!GPU-|MIG-|N/A|\[|ERR)[^\0]+(?<!is lost)(?<!reset)"),

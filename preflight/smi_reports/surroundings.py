@@ -54,6 +54,9 @@ _PANE = "\u2502"
 _LEAST_SPLIT = 0.9
 """Share of the lines that have it."""
 
+_UTF_16 = 3
+"""Of fewer characters than these one is a NUL."""
+
 _NEXT_LINES = 6
 """Lines below the first one by which its prefix is known to be one of every line."""
 
@@ -68,11 +71,18 @@ def decoded(data: bytes) -> str:
 
 def cleaned(text: str) -> str:
     """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
-    text = _ANSI.sub("", text.replace("\0", "").removeprefix("\ufeff"))
+    text = _ANSI.sub("", _without_nuls(text).removeprefix("\ufeff"))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if "&lt;nvidia_smi_log" in text or "<nvidia_smi_log&gt;" in text:
         text = html.unescape(text).replace("\u00a0", " ")
     return _unquoted(plain_csv(_without_pane(text)))
+
+
+def _without_nuls(text: str) -> str:
+    """Return a text without NULs: many are those of UTF-16, others are where a file has lost a block."""
+    if text.count("\0") * _UTF_16 > len(text):
+        return text.replace("\0", "")
+    return text.strip("\0").replace("\0", "\ufffd")
 
 
 def _without_pane(text: str) -> str:

@@ -21,11 +21,12 @@ _CUT_BUS = re.compile(r"\s*[0-9A-Fa-f:.]*")
 _NO_ECC = re.compile(r"Off|On|N/A|ERR!|Unknown Error|Not Supported")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
+_NO_WATTS = re.compile(r"[\d.]+")
 _MEMORY = re.compile(r"(?<!\S)(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
 _NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
-    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|\s*$"
+    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|][^|]*?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 # Drivers before 346 list compute processes only, and name no type.
 _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")
@@ -75,7 +76,7 @@ def table_tree(text: str) -> Tree:
             if "fb_memory_usage" in row and _MEMORY.search(cells[1]) and _SECOND.fullmatch(cells[0]):
                 row = {}  # of a GPU whose first line is lost
                 tree["gpu"].append(row)
-            _later_row(row, cells)
+            add_readings(row, cells)
     if tree["gpu"]:
         unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
         tree["gpu"] += [absent_gpu(text) for _ in range(min(unseen, MAX_GPUS))]
@@ -142,13 +143,15 @@ def _named_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
     return row
 
 
-def _later_row(row: Tree, cells: list[str]) -> None:
+def add_readings(row: Tree, cells: list[str]) -> None:
+    """Put what the cells of a line below a GPU's first one say into its row."""
     memory, second, use = _MEMORY.search(cells[1]), _SECOND.fullmatch(cells[0]), _USE.fullmatch(cells[2])
     if second and "temperature" not in row:
         row["temperature"] = {"gpu_temp": second.group(2)}
         power = _POWER.search(second.group(4))
         if power:
-            row["power_readings"] = {"power_draw": power.group(1), "power_limit": power.group(2)}
+            draw, limit = (CUT if _NO_WATTS.fullmatch(value) else value for value in power.groups())
+            row["power_readings"] = {"power_draw": draw, "power_limit": limit}
     if memory and "fb_memory_usage" not in row:
         used, total = int(memory.group(1)), int(memory.group(2))
         row["fb_memory_usage"] = {"total": str(total), "used": str(used), "free": str(max(0, total - used))}

@@ -277,14 +277,17 @@ def _pci(text: str) -> tuple[PciGpu, ...]:
     return found
 
 
+_UUID = "GPU-0a1b2c3d-0000-1111-2222-333344445550"
+
+
 def test_a_query_as_csv_is_read() -> None:
     text = (
         "name, uuid, pci.bus_id, compute_cap, compute_mode, memory.total [MiB], memory.used [MiB], "
         "memory.free [MiB]\n"
-        "NVIDIA L40S, GPU-1, 00000000:01:00.0, 8.9, Exclusive_Process, 46068 MiB, 1 MiB, 45539 MiB\n"
+        f"NVIDIA L40S, {_UUID}, 00000000:01:00.0, 8.9, Exclusive_Process, 46068 MiB, 1 MiB, 45539 MiB\n"
     )
     (gpu,) = gpus_of(parse_smi(text, "host"))
-    assert (gpu.capability, gpu.compute_mode, gpu.uuid) == ((8, 9), "exclusive_process", "GPU-1")
+    assert (gpu.capability, gpu.compute_mode, gpu.uuid) == ((8, 9), "exclusive_process", _UUID)
 
 
 def test_the_last_readings_of_dmon_are_those_of_its_gpus() -> None:

@@ -80,9 +80,9 @@ def test_one_row_that_says_little_swallows_no_other(
 
 def test_a_lost_gpu_of_a_list_keeps_its_number_and_the_others() -> None:
     text = (
-        "GPU 0: NVIDIA H100 (UUID: GPU-1)\n"
+        "GPU 0: NVIDIA H100 (UUID: GPU-0a1b2c3d-0000-1111-2222-333344445551)\n"
         "Unable to determine the device handle for gpu 0000:05:00.0: GPU is lost.\n"
-        "GPU 2: NVIDIA H100 (UUID: GPU-3)\n"
+        "GPU 2: NVIDIA H100 (UUID: GPU-0a1b2c3d-0000-1111-2222-333344445553)\n"
     )
     found = gpus_of(parse_smi(text, "host"))
     assert [(gpu.index, isinstance(gpu.uuid, Missing)) for gpu in found] == [

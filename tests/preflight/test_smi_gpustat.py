@@ -73,6 +73,18 @@ def test_rows_with_pids_list_processes_and_the_desktop_holds_nothing() -> None:
     ]
 
 
+def test_pids_are_those_of_the_full_commands_below_a_row() -> None:
+    below = " ├─  123 (  99%,   2.3GB): python train.py\nwhose line a terminal wrapped\n"
+    last = " └─   44 (   0%,  90.0MB): /usr/lib/xorg/Xorg vt1\n"
+    (_, held) = gpus_of(parse_smi(_ROWS + below + last, "h"))
+    assert not isinstance(held.processes, Missing)
+    assert [(each.pid, each.kind, each.used_mib) for each in held.processes] == [
+        (44, "graphics", 10),
+        (123, "compute", 39990),
+    ]
+    assert "no pid" in str(gpus_of(parse_smi(_ROWS + below, "h"))[1].processes)
+
+
 def test_the_last_of_several_states_counts_and_hosts_are_separated() -> None:
     (facts,) = parse_hosts(_HEAD + _ROWS + _HEAD + _ROWS.replace("40000", "50000"), "h")
     assert [gpu.memory.used_mib for gpu in gpus_of(facts) if not isinstance(gpu.memory, Missing)] == [

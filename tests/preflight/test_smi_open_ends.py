@@ -101,3 +101,136 @@ def test_mig_is_off_only_where_the_pending_mode_is_known(modes: str, *, enabled:
         0
     ].mig_enabled
     assert (None if isinstance(found, Missing) else found) is enabled
+
+
+_UUIDS = [f"GPU-0a1b2c3d-0000-1111-2222-33334444555{at}" for at in range(3)]
+
+
+def test_a_row_without_its_start_has_no_value_of_another_column() -> None:
+    rows = "".join(f"{at}, NVIDIA L40S, {uuid}, 46068 MiB\n" for at, uuid in enumerate(_UUIDS))
+    found = gpus_of(parse_smi(rows[3:], "h"))
+    assert [gpu.uuid for gpu in found] == _UUIDS
+    assert {gpu.name for gpu in found} == {"NVIDIA L40S"}
+
+
+_LISTED = """index, name, memory.total [MiB], driver_version
+0, NVIDIA A40, 46068 MiB, 535.104.05
+1, NVIDIA A40, 46068 MiB, 535.104.05
+"""
+
+
+@pytest.mark.parametrize("width", [33, 34, 35])
+def test_the_last_value_of_a_row_that_a_terminal_wrapped_is_whole(width: int) -> None:
+    pieces = [line[at : at + width] for line in _LISTED.split("\n") for at in range(0, len(line), width)]
+    facts = parse_smi("\n".join([*pieces, ""]), "h")
+    assert facts == parse_smi(_LISTED, "h")
+
+
+_ENVIRONMENT = """OS: Ubuntu 22.04.3 LTS (x86_64)
+CUDA_MODULE_LOADING set to: LAZY
+GPU models and configuration:
+GPU 0: NVIDIA A100-SXM4-80GB
+Nvidia driver version: 535.104.05
+cuDNN version: /usr/lib/x86_64-linux-gnu/libcudnn.so.8.9
+"""
+_INFORMATION = f"Model: NVIDIA A100-SXM4-40GB\nIRQ: 18\nGPU UUID: {_UUIDS[0]}\nBus Location: 0000:07:00.0\n"
+
+
+@pytest.mark.parametrize(("width", "version"), [(200, "535.104.05"), (30, None), (31, None)])
+def test_the_driver_of_a_report_of_an_environment_may_be_cut_by_a_width(
+    width: int, version: str | None
+) -> None:
+    driver = parse_smi("\n".join(line[:width] for line in _ENVIRONMENT.split("\n")), "h").driver
+    assert (None if isinstance(driver, Missing) else driver.version) == version
+
+
+@pytest.mark.parametrize(("width", "name"), [(200, "NVIDIA A100-SXM4-40GB"), (26, "NVIDIA A100-SXM4-40...")])
+def test_a_model_of_the_kernel_may_be_cut_where_a_uuid_is(width: int, name: str) -> None:
+    text = "\n".join(line[:width] for line in _INFORMATION.split("\n"))
+    assert gpus_of(parse_smi(text, "h"))[0].name == name
+
+
+_LIST = f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: {_UUIDS[0]})\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (_LIST, "NVIDIA A100-SXM4-80GB"),
+        (f"\0\0{_LIST}\0\0", "NVIDIA A100-SXM4-80GB"),
+        ("".join(f"{letter}\0" for letter in _LIST), "NVIDIA A100-SXM4-80GB"),
+        (_LIST.replace("A A100-S", "\0\0\0\0"), None),
+        (_LIST.replace("NVIDIA", "IDIA"), None),
+        (_LIST.replace("A100-SXM4-80GB", "A100  Off"), None),
+        (_LIST.replace("A100-SXM4-80GB", "A100 (S"), None),
+        (_ROW.replace("NVIDIA A100", "…VIDIA A100"), None),
+    ],
+)
+def test_a_name_of_which_a_part_is_lost_is_unknown(text: str, name: str | None) -> None:
+    found = gpus_of(parse_smi(text, "h"))[0].name
+    assert (None if isinstance(found, Missing) else found) == name
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ("Driver Version                            : 550.90", ".07"),
+        ("    Product Name                          : NVIDIA A100-SXM4", "-80GB"),
+        ("    Product Name                          : NVIDIA A100-SXM4", " 80GB"),
+    ],
+)
+def test_a_value_with_its_rest_on_the_next_line_is_not_exact(line: str, rest: str) -> None:
+    """A terminal wrapped the lines, and a longer one hides its width."""
+    whole = next(each for each in _Q.split("\n") if each.startswith(line))
+    facts = parse_smi(_Q.replace(whole, f"{line}\n{rest}") + "# a longer line of somebody's notes" * 3, "h")
+    value = facts.driver if "Driver" in line else gpus_of(facts)[0].name
+    assert isinstance(value, Missing)
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("    Temperature\n        GPU Current Temp                  : 3", "temperature_c"),
+        ("    GPU Power Readings\n        Current Power Limit               : 40", "power_limit_w"),
+        ("    GPU UUID                              : GPU-0a1b2c3d", "uuid"),
+        ("    MIG Mode\n        Current : Disabled\n        Pending :", "mig_enabled"),
+    ],
+)
+def test_a_value_without_its_unit_or_its_end_is_cut(line: str, field: str) -> None:
+    assert isinstance(getattr(gpus_of(parse_smi(_Q + line, "h"))[0], field), Missing)
+
+
+@pytest.mark.parametrize("version", ["535.104.0", "535.1", "535", "12.4"])
+def test_a_version_that_no_driver_has_is_cut(version: str) -> None:
+    assert isinstance(parse_smi(_Q.replace("550.90.07", version), "h").driver, Missing)
+
+
+def test_the_limit_of_power_that_a_table_cuts_is_unknown() -> None:
+    text = """| NVIDIA-SMI 535.104.05   Driver Version: 535.104.05   CUDA Version: 12.2 |
+|   0  NVIDIA A40          On  | 00000000:17:00.0 Off |       0 |
+|  0%   29C    P8   19W / 30"""
+    (gpu,) = gpus_of(parse_smi(text, "h"))
+    assert gpu.power_w == 19
+    assert isinstance(gpu.power_limit_w, Missing)
+
+
+def test_names_alone_end_with_their_line() -> None:
+    found = gpus_of(parse_smi("NVIDIA A100-SXM4-80GB\nNVIDIA A100-SXM4-8", "h"))
+    assert [gpu.name for gpu in found] == ["NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-8..."]
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("index, name, driver_version\n0, NVIDIA GeForce RTX 3090, 53\n5.104.05\n", None),
+        ("index, name, driver_version\n0, NVIDIA GeForce RTX 3090, 53\nDone\n", None),
+        ("index, name, driver_version\n0, NVIDIA A2, 535.104.05\nDone\n", "535.104.05"),
+        ("index, name, driver_version\n" + "{}, NVIDIA GeForce RTX 3090, 53\n5.104.05\n" * 2, "535.104.05"),
+    ],
+)
+def test_the_driver_of_a_csv_without_a_wrapped_header_is_exact_or_unknown(
+    text: str, version: str | None
+) -> None:
+    facts = parse_smi(text.format(0, 1), "h")
+    assert (None if isinstance(facts.driver, Missing) else facts.driver.version) == version
+    assert len(gpus_of(facts)) == text.count("NVIDIA")

@@ -155,6 +155,26 @@ def test_nvitop_says_names_memory_and_the_processes_that_its_screen_holds(bars: 
     assert "as its screen holds" in other.processes.reason
 
 
+_COMPACT = (
+    "│ GPU Fan Temp Perf Pwr:Usg/Cap │         Memory-Usage │ GPU-Util  Compute M. │\n"
+    "╞═══════════════════════════════╪══════════════════════╪══════════════════════╡\n"
+    "│   0 41%  64C P2  294W / 350W  │  20.28GiB / 24.00GiB │    100%      Default │\n"
+    "├───────────────────────────────┼──────────────────────┼──────────────────────┤\n"
+    "│   1 N/A  31C P8   20W / 350W  │      3MiB / 24.00GiB │      0%      Default │\n"
+)
+
+
+def test_the_compact_view_of_nvitop_says_memory_and_processes_without_names() -> None:
+    head, rest = _PANEL.format(_TRAINS).split("│ GPU  Name")
+    held, other = gpus_of(parse_smi(head + _COMPACT + rest[rest.index("╘") :], "h"))
+    assert not isinstance(held.memory, Missing)
+    assert (held.memory.used_mib, held.power_w, held.compute_mode) == (20767, 294, "default")
+    assert not isinstance(held.processes, Missing)
+    assert [one.pid for one in held.processes] == [123456]
+    assert other.temperature_c == 31
+    assert isinstance(held.name, Missing)
+
+
 @pytest.mark.parametrize("name", ["NVITOP", "nvitop"])
 def test_nvitop_that_says_that_nothing_runs_lists_no_process(name: str) -> None:
     text = _PANEL.format(_IDLE).replace("NVITOP", name)
