@@ -50,8 +50,8 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         return _package_advice(advised[1].rstrip(".,"), files)
     if required := _REQUIRED.search(text):
         return _package_advice(f"'{required[1].rstrip(',')}'", files)
-    package = package_of_module(top)
-    if "." in module and package:
+    package = package_of_module(top) or package_of_module(module)
+    if "." in module and package_of_module(top):
         return _other_version(module, files)
     if package:
         return _package_advice(package, files)

@@ -4,10 +4,16 @@
 _PACKAGES = {
     "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
     "skimage": "scikit-image", "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation",
-    "google": "protobuf", "dateutil": "python-dateutil", "Levenshtein": "python-Levenshtein",
+    "dateutil": "python-dateutil", "Levenshtein": "python-Levenshtein",
     "pkg_resources": "setuptools", "pytorch_lightning": "pytorch-lightning", "open_clip": "open-clip-torch",
     "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv", "pynvml": "nvidia-ml-py",
     "sentence_transformers": "sentence-transformers", "hydra": "hydra-core", "faiss": "faiss-cpu",
+}  # fmt: skip
+# Modules of a namespace that several packages share, whose first word alone says nothing.
+_OF_NAMESPACES = {
+    "google.protobuf": "protobuf", "google.cloud.storage": "google-cloud-storage",
+    "google.auth": "google-auth", "google.genai": "google-genai",
+    "google.generativeai": "google-generativeai", "ruamel.yaml": "ruamel.yaml",
 }  # fmt: skip
 # Packages of their module's name. Of any other name pip is not advised: it may be the user's own, or the
 # package of a stranger.
@@ -29,4 +35,7 @@ def package_of_module(module: str) -> str:
     """Return the name on PyPI of a module's package, "" where none is known for sure."""
     if module in _PACKAGES:
         return _PACKAGES[module]
+    if "." in module:
+        shared = (name for name in _OF_NAMESPACES if f"{module}.".startswith(f"{name}."))
+        return next((_OF_NAMESPACES[name] for name in shared), "")
     return module.replace("_", "-") if module in _SAME else ""

@@ -20,6 +20,8 @@ REFUSED = "srun: error: Unable to allocate resources:"
     ("message", "command"),
     [
         ("ModuleNotFoundError: No module named 'peft.tuners.old'", "python -m pip show peft"),
+        ("ModuleNotFoundError: No module named 'google.protobuf'", "pip install protobuf"),
+        ("ModuleNotFoundError: No module named 'google.auth.x'", "install google-auth"),
         ("ImportError: tokenizers>=0.21,<0.22 is required, but found 0.19.1", "'tokenizers>=0.21,<0.22'"),
         (f"ImportError: {SYMBOL}", "--force-reinstall --no-deps --no-build-isolation flash-attn"),
         ("AttributeError: module 'random' has no attribute 'seed'", "print(random.__file__)"),

@@ -22,6 +22,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    place_of,
     text_of,
 )
 from preflight.script.names import TRAINS
@@ -45,6 +46,7 @@ class DeclaredOption:
     when_given: Value | None  # None: it takes a value
     kind: str  # "int", "float", "str", "bool", "" for other types
     choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
+    choices: tuple[str, ...] = ()
 
     def is_local_rank(self) -> bool:
         """Whether it is what launchers pass to each rank, whatever the script calls it."""
@@ -103,13 +105,19 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     default = given if given is not None else (UNKNOWN if required else NONE)
     if call.get("nargs") is not None and given is None:
         default = NONE if text_of(call.get("nargs")) == "?" else default
-    return DeclaredOption(flags, dest, default, None, kind, _other_choice(call, default))
+    listed = call.get("choices")
+    choices = tuple(text_of(item) or "" for item in listed.items) if isinstance(listed, Seq) else ()
+    others = (word for word in choices if word != text_of(default) and _OF_TRAINING.search(word))
+    return DeclaredOption(flags, dest, default, None, kind, next(others, ""), choices)
 
 
-def _other_choice(call: Call, default: Value) -> str:
-    choices = call.get("choices")
-    words = [text_of(item) or "" for item in choices.items] if isinstance(choices, Seq) else []
-    return next((word for word in words if word != text_of(default) and _OF_TRAINING.search(word)), "")
+def choosing_flag(it: "Interpreter", value: Value, choice: str) -> str:
+    """Return the option whose default a value is and that may be given `choice` instead, "" where none is."""
+    spots = [place_of(item) for item in alternatives(value)] if it.target.args is None else []
+    for declared in it.declared.values() if any(spot in it.option_places for spot in spots) else ():
+        if choice in declared.choices and place_of(declared.default) in spots:
+            return declared.flags[-1]
+    return ""
 
 
 def with_parents(it: "Interpreter", ref: Ref, _name: str, call: Call) -> None:

@@ -4,6 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
+from preflight.script.interpreter.by_rank import PARTED, forget_choice
 from preflight.script.interpreter.guards import (
     BY_RANK,
     MAYBE,
@@ -26,7 +27,9 @@ _OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
 
 def read_if(it: "Interpreter", node: ast.If) -> None:
     """Carry out the branch that a condition takes; both, each on its own path, where it is not known."""
+    parted = len(it.notes.get(PARTED, ()))
     value = it.evaluate(node.test)
+    forget_choice(it, parted, node.body)
     known = truth(value)
     if known is not None:
         _known_branch(it, node, known=known)

@@ -14,6 +14,7 @@ from preflight.script.interpreter.values import (
     Value,
     is_by_rank,
 )
+from preflight.script.source import walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -33,6 +34,7 @@ _OF_DEVICES = frozenset(
     {"device", "devices", "device_id", "device_ids", "map_location", "output_device", "gpu", "gpu_id"}
 )
 _MOVES = frozenset({"to", "cuda", "set_device", "get_device_name", "get_device_properties"})
+_COLLECTORS = frozenset({"append", "add", "extend", "insert", "put", "update", "appendleft"})
 _GENERATORS = frozenset({"default_rng", "Random", "RandomState"})
 
 
@@ -59,6 +61,8 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
 
 def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, right: Value) -> None:
     """Note `i % world_size == rank` and `(i + rank) % n`: which items are chosen depends on the rank."""
+    if "no_grad" in it.contexts:
+        return  # of what is evaluated
     if isinstance(node, ast.Compare):
         sides = ((node.left, left, right), (node.comparators[0], right, left))
         chosen = any(
@@ -68,6 +72,23 @@ def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, r
         chosen = _is_remainder(node) and isinstance(node.left, ast.BinOp) and is_by_rank(left)
     if chosen:
         it.notes.setdefault(PARTED, []).append(it.place(node))
+
+
+def forget_choice(it: "Interpreter", before: int, body: list[ast.stmt]) -> None:
+    """Forget what a condition has noted since there were `before` notes, where its branch collects nothing.
+
+    `if i % world_size == rank: save(sample)` shares out work, and says nothing of the data that train.
+    """
+    noted = it.notes.get(PARTED, [])
+    if len(noted) > before and not any(_collects(node) for item in body for node in walk(item)):
+        del noted[before:]
+
+
+def _collects(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "attr", "") in _COLLECTORS
+    stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return stored or isinstance(node, (ast.Yield, ast.YieldFrom, ast.Continue, ast.Return))
 
 
 def _is_remainder(node: ast.expr) -> bool:

@@ -4,15 +4,15 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import calls, classes, config_files
+from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.events import Call, FuncInfo, unwrap_value
 from preflight.script.interpreter.guards import branch_places, places_by_rank
+from preflight.script.interpreter.hydra_config import composed_config
 from preflight.script.interpreter.values import (
     FALSE,
     TRUE,
     UNKNOWN,
     Class,
-    Const,
     ExternalName,
     Func,
     Ref,
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
+_OF_KINDS = frozenset(
+    {
+        *("builtins.property", "builtins.classmethod", "builtins.staticmethod", "functools.cached_property"),
+        *("contextlib.contextmanager", "contextlib.asynccontextmanager"),
+    }
+)
+"""Decorators that say how a function is called: its callers look at them."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -38,13 +45,15 @@ def wrapped_function(it: "Interpreter", decorators: tuple[Value, ...], func: Fun
     """Return what the script's own decorators put in the place of a function.
 
     Only of those that matter: they change the arguments, run the function in a context such as no_grad, or
-    on some ranks only.
+    on some ranks only. Others around them, as of libraries, leave the function what it is.
     A class is followed if its objects can be called.
     """
-    if not all(_replaces(it, decorator) for decorator in decorators):
+    if any(isinstance(item, ExternalName) and item.name in _OF_KINDS for item in decorators):
         return func
     made: Value = func
     for decorator in reversed(decorators):
+        if not _replaces(it, decorator):
+            continue
         result = calls.invoke(it, decorator, unwrap_value(it, node, (made,)))
         if isinstance(result, Ref):
             made = result
@@ -102,12 +111,8 @@ def value_from_decorator(it: "Interpreter", info: FuncInfo, name: str) -> Value:
                     else seen.get("default") or UNKNOWN
                 )
         if func.name == "hydra.main":
-            folder, stem = text_of(seen.get("config_path", 0)), text_of(seen.get("config_name", 1))
-            if stem is not None:
-                stem = stem.removesuffix(".yaml")
-                file = Const(f"{folder}/{stem}.yaml" if folder else f"{stem}.yaml")
-                found = config_files.loaded(it, file)
-                return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
+            found = composed_config(it, seen)
+            return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
         if func.name in ("pyrallis.wrap", "draccus.wrap", "pyrallis.argparsing.wrap"):
             return _annotated(it, info.node, name, seen)
     if not info.node.decorator_list:

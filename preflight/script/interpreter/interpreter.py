@@ -113,6 +113,7 @@ class Interpreter:
     guard: CodeLocation | None = None  # the condition around the current point by which rank 0 is alone
     drawn: tuple[Draw, ...] = ()  # data loaders that the loops around the current point draw from
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
+    worker_draws: list[Draw] | None = None  # those of the thread that is being read
 
     def __init__(self, sources: Sources, target: RankTarget, library: Library, listener: Listener) -> None:
         self.sources = sources

@@ -9,6 +9,7 @@ from preflight.script.interpreter.assignments import assign, delete_item, note_s
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.matches import case_matches
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Func, Module, Ref, Value
@@ -297,14 +298,18 @@ def _assert(it: "Interpreter", node: ast.Assert) -> None:
 def _match(it: "Interpreter", node: ast.Match) -> None:
     """Every case may be the one that no case before it surely is, and that is not known to be none."""
     subject = it.evaluate(node.subject)
-    before = it.state
-    paths = []
+    before, depth, asked = it.state, len(it.contexts), len(it.tests)
+    paths = list[State]()
     for case in node.cases:
         it.state = before.fork()
         fits = case_matches(it, case, subject)
         if fits is False:
             continue
+        sure = fits and not paths
+        it.contexts += [] if sure or it.loop_depth else [MAYBE]
+        it.tests += [] if sure else [node.subject]
         execute(it, case.body)
+        del it.contexts[depth:], it.tests[asked:]
         paths.append(it.state)
         if fits:
             break

@@ -145,4 +145,4 @@ def _set_trained_dtype(it: Interpreter, model: int, dtype: Value) -> None:
     else:
         it.change(model, upcast=TRUE)
         if thing.get("trainable") == Const("all"):
-            it.change(model, dtype=dtype, upcast=FALSE)
+            it.change(model, dtype=dtype, upcast=FALSE, partly=NONE)

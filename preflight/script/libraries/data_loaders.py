@@ -74,6 +74,8 @@ def draw(it: Interpreter, iterable: Value) -> None:
         new = Draw(loaders, it.loop_depth)
         if new not in it.drawn:
             it.drawn = (*it.drawn, new)
+            if it.worker_draws is not None:
+                it.worker_draws.append(new)
 
 
 def may_draw(it: Interpreter, iterable: Value) -> bool:

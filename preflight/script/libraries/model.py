@@ -45,11 +45,14 @@ from preflight.script.libraries import (
     functional,
     huggingface,
     lightning,
+    list_classes,
     models,
     plain_calls,
     pytorch,
     records,
+    runners,
     stdlib,
+    workers,
 )
 from preflight.script.libraries.absl_flags import FLAGS, flag_value
 from preflight.script.libraries.casts import EACH
@@ -58,7 +61,6 @@ from preflight.script.names import (
     MODEL_METHODS,
     TENSOR_TYPES,
     TORCH_DTYPES,
-    TRAINS,
     is_arguments_class,
     is_model_class,
     is_named_trainer,
@@ -74,13 +76,6 @@ _HALVES = (Dtype("float16"), Dtype("bfloat16"))
 _AT_HOME = {"peft": re.compile("Peft"), "trl": re.compile(r"(Trainer|Config|ValueHead)$")}
 _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward)(Trainer|Config)$")
 """Which names of `import *` are whose, where a name alone would fit several libraries."""
-_RUNNERS = frozenset(
-    {
-        *("fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"),
-        *("simple_parsing", "pyrallis", "draccus"),
-    }
-)
-
 _DTYPES = {
     **{f"torch.{name}": dtype for name, dtype in (*TORCH_DTYPES.items(), *TENSOR_TYPES.items())},
     **{f"torch.cuda.{name}": dtype for name, dtype in TENSOR_TYPES.items()},
@@ -99,6 +94,7 @@ _CALLS = {
     **deepspeed_engine.CALLS,
     **collectives.CALLS,
     **files.CALLS,
+    **workers.CALLS,
 }
 _CLASSES = {
     **stdlib.CLASSES,
@@ -106,6 +102,8 @@ _CLASSES = {
     **huggingface.CLASSES,
     **distributed.CLASSES,
     **data_loaders.CLASSES,
+    **list_classes.CLASSES,
+    **workers.CLASSES,
 }
 _CONSTRUCT = {
     **stdlib.CONSTRUCT,
@@ -113,6 +111,8 @@ _CONSTRUCT = {
     **huggingface.CONSTRUCT,
     **lightning.CONSTRUCT,
     **data_loaders.CONSTRUCT,
+    **list_classes.CONSTRUCT,
+    **workers.CONSTRUCT,
 }
 _METHODS = {
     **stdlib.METHODS,
@@ -124,6 +124,8 @@ _METHODS = {
     **collectives.METHODS,
     **data_loaders.METHODS,
     **deepspeed_engine.METHODS,
+    **list_classes.METHODS,
+    **workers.METHODS,
 }
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 
@@ -165,13 +167,9 @@ class LibraryModel:
         if found is not None:
             return found
         root, _ = root_and_last(name)
-        if root in _RUNNERS:
-            for argument in (*call.args, call.get("config_class") or UNKNOWN):
-                if isinstance(argument, Func):
-                    invoke(it, argument, _without_arguments(call))
-                elif isinstance(argument, Class):
-                    return _started(it, argument, call, methods=root == "fire")
-        elif root not in KNOWN_ROOTS:
+        if root in runners.ROOTS:
+            return runners.run(it, root, call)
+        if root not in KNOWN_ROOTS:
             taint(it, call)
         return UNKNOWN
 
@@ -269,10 +267,11 @@ class LibraryModel:
 
     def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
         """Return what the __iter__ of a class of the script yields."""
-        made_here = it.kind(iterable) in ("instance", "loader")
+        made_here = it.kind(iterable) in ("instance", "list", "loader")
         method = method_of(it, iterable, "__iter__") if made_here else None
         if method is None:
-            return UNKNOWN
+            listed = it.kind(iterable) == "list"
+            return self.element(it, list_classes.items_of(it, iterable)) if listed else UNKNOWN
         node = it.functions[method.key].node
         made = call_function(it, method, unwrap_value(it, node, ()))
         return UNKNOWN if made == iterable else self.element(it, made)
@@ -377,22 +376,3 @@ def _part_element(part: Element) -> Value:
         module = Element(part.of, EACH if part.what in ("modules", "named modules") else "module")
         return Seq((UNKNOWN, module)) if part.what.startswith("named") else module
     return UNKNOWN
-
-
-def _started(it: Interpreter, cls: Class, call: Call, *, methods: bool) -> Value:
-    """Return the object that a runner makes of a class; fire then calls one of its methods."""
-    made = invoke(it, cls, _without_arguments(call))
-    names = (
-        [name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name)] if methods else []
-    )
-    for name in dict.fromkeys(names):
-        method = method_of(it, made, name)
-        before = it.state.fork()
-        if method is not None and not name.startswith("_"):
-            invoke(it, method, _without_arguments(call))
-        it.state = before
-    return made
-
-
-def _without_arguments(call: Call) -> Call:
-    return Call(call.node, call.place, (), {}, {}, open=False)

@@ -8,6 +8,7 @@ from preflight.script.interpreter.attributes import fields_as_map, get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.hydra_config import config_store, store_config
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -133,6 +134,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **{f"omegaconf.OmegaConf.{name}": _structured for name in ("structured", "create", "to_object")},
     "omegaconf.OmegaConf.to_container": _structured,
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"), _overlaid),
+    "hydra.core.config_store.ConfigStore.instance": config_store,
     "dataclasses.field": _field,
     "dataclasses.replace": _set_fields,
     "dataclasses.asdict": _fields_of,
@@ -141,5 +143,6 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
 }
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
-    ("tuple class", "__call__"): _make_tuple
+    ("tuple class", "__call__"): _make_tuple,
+    ("config store", "store"): lambda it, _owner, call: store_config(it, call),
 }

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.arguments import choosing_flag
 from preflight.script.interpreter.calls import refs_in
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import MAYBE
@@ -43,12 +44,14 @@ def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterato
         if accelerator is None or accelerator.get("sharded") == TRUE:
             continue
         words = {text_of(item) for item in alternatives(precision)}
-        if words <= {"no", "bf16", "fp8"}:
+        flag = choosing_flag(it, precision, "fp16")
+        if words <= {"no", "bf16", "fp8"} and not flag:
             continue
         shards = "fsdp" in it.source.text.lower() or "deepspeed" in it.source.text.lower()
         level = Level.ERROR if words == {"fp16"} and not shards else Level.WARNING
         who = text_of(accelerator.get("who", Const("accelerate")))
-        message = f"{who} does not see this backward(), and under fp16 its scaler then fails"
+        when = f"with {flag}=fp16" if flag else "under fp16"
+        message = f"{who} does not see this backward(), and {when} its scaler then fails"
         fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
         yield RuleHit(event.place, message, fix, level)
         return

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import BY_RANK, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.guards import BY_RANK, MAYBE, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ALONE = "alone in "
 _IN = "rank 0 takes part in "
 _OTHERS = "others take part"
+_GROUPS = "groups of all ranks"
 _OF_ALL = {
     "train": "trainer.train()",
     "evaluate": "trainer.evaluate()",
@@ -49,6 +50,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         return
     if event.name in ("step", "scaler step") and not _is_shared(it, event):
         return
+    if event.what == "new_group" and _is_made_once(it, event.place):
+        return
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
@@ -65,6 +68,18 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
+
+
+def _is_made_once(it: "Interpreter", place: CodeLocation) -> bool:
+    """Whether all ranks have made a group at this place before, and only some condition may do it again.
+
+    `if _GROUP is None: _GROUP = new_group(...)`: groups are made once, and rank 0 then has it already.
+    """
+    if RANK_0 not in it.contexts:
+        it.notes.setdefault(_GROUPS, []).append(place)
+        return False
+    inner = it.contexts[len(it.contexts) - it.contexts[::-1].index(RANK_0) :]
+    return MAYBE in inner and place in it.notes.get(_GROUPS, ())
 
 
 def _is_shared(it: "Interpreter", event: ScriptEvent) -> bool:

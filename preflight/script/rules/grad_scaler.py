@@ -3,9 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import (
     FALSE,
@@ -294,8 +296,18 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Itera
     Source: torch.cuda.is_bf16_supported counts emulation since torch 2.3.
     """
     hit = _fixed_bf16(it, event)
-    if hit is not None and before_ampere(it):
-        yield hit
+    if hit is None or not before_ampere(it):
+        return
+    chosen = any(_OF_CHOICE.search(ast.unparse(test)) for test in it.tests)
+    if chosen or MAYBE in it.contexts:
+        level = Level.WARNING if hit.level is Level.ERROR and not chosen else Level.INFO
+        message = "where this branch is taken the script names bf16, and these GPUs only emulate it"
+        hit = replace(hit, message=message, level=level)
+    yield hit
+
+
+_OF_CHOICE = re.compile(r"b?f(?:loat)?16|half|amp\b|precision|dtype", re.IGNORECASE)
+"""Of a condition that is not known and asks for a precision: who sets it has chosen bf16."""
 
 
 def _fixed_bf16(it: "Interpreter", event: ScriptEvent) -> RuleHit | None:

@@ -1,0 +1,109 @@
+"""The configuration of hydra: a file or a stored node, with what its list of defaults names of groups."""
+
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter import classes, config_files
+from preflight.script.interpreter.events import Call, unwrap_value
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    HeapObject,
+    Map,
+    Ref,
+    Seq,
+    Value,
+    merged,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_STORE = -2
+"""The thing on the heap that holds what the script gives hydra's ConfigStore, by group and name."""
+_MAX_DEPTH = 3
+"""Lists of defaults in one another that are followed."""
+
+
+def config_store(it: "Interpreter", call: Call) -> Value:
+    """Return the store: one for the whole program."""
+    if it.thing(_STORE) is None:
+        it.put(_STORE, HeapObject("config store", call.place))
+    return Ref(_STORE)
+
+
+def store_config(it: "Interpreter", call: Call) -> Value:
+    """ConfigStore.instance().store(group="model", name="small", node=Small)."""
+    name, group = text_of(call.get("name", 0)), text_of(call.get("group", 2)) or ""
+    if name is not None:
+        it.change(_STORE, **{f"{group}/{name.removesuffix('.yaml')}": call.get("node", 1) or UNKNOWN})
+    return NONE
+
+
+def composed_config(it: "Interpreter", call: Call) -> Value:
+    """Return what hydra.main(config_path, config_name) passes to its function, Unknown where nothing is."""
+    folder, name = text_of(call.get("config_path", 0)), text_of(call.get("config_name", 1))
+    return UNKNOWN if name is None else _config(it, call, folder or "", "", name, _MAX_DEPTH)
+
+
+def _config(it: "Interpreter", call: Call, folder: str, group: str, name: str, depth: int) -> Value:
+    stem = name.removesuffix(".yaml")
+    path = "/".join(part for part in (folder, group, f"{stem}.yaml") if part)
+    found = config_files.loaded(it, Const(path))
+    if found == UNKNOWN:
+        found = _stored(it, call, f"{group}/{stem}")
+    if isinstance(found, Map):
+        listed = found.get("defaults")
+    else:
+        thing = it.thing(found)
+        listed = thing.get("defaults") if thing is not None else NONE
+    for item in listed.items if isinstance(listed, Seq) and depth else ():
+        found = _with_default(it, call, folder, group, found, item, depth)
+    return found
+
+
+def _stored(it: "Interpreter", call: Call, key: str) -> Value:
+    store = it.thing(_STORE)
+    node = store.get(key, UNKNOWN) if store is not None else UNKNOWN
+    if isinstance(node, Class):
+        return classes.instantiate(it, node, unwrap_value(it, call.node, ()))
+    return node if isinstance(node, (Map, Ref)) else UNKNOWN
+
+
+def _with_default(
+    it: "Interpreter", call: Call, folder: str, group: str, whole: Value, item: Value, depth: int
+) -> Value:
+    """Return a configuration with one entry of its list of defaults: `base`, or `model: small`."""
+    name = text_of(item)
+    if name is not None:  # of the same group
+        under = _config(it, call, folder, group, name, depth - 1) if name != "_self_" else UNKNOWN
+        return merged(under, whole) if isinstance(under, Map) and isinstance(whole, Map) else whole
+    key, chosen = _choice(item)
+    if not key or chosen is None:
+        return whole
+    inner = _config(it, call, folder, f"{group}/{key}" if group else key, chosen, depth - 1)
+    if inner == UNKNOWN:
+        return whole
+    if isinstance(whole, Ref):
+        it.change(whole.id, **{key: inner})
+    elif isinstance(whole, Map):
+        own = whole.get(key)
+        if isinstance(own, Map) and isinstance(inner, Map):
+            inner = merged(inner, own)
+        return Map(
+            (*((word, value) for word, value in whole.items if word != key), (key, inner)),
+            whole.open,
+            whole.places,
+        )
+    return whole
+
+
+def _choice(item: Value) -> tuple[str, str | None]:
+    """Return the group and the name that `model: small` chooses; a group in another package is left out."""
+    if not isinstance(item, Map) or len(item.items) != 1:
+        return "", None
+    key, value = item.items[0]
+    group = str(key).removeprefix("optional ")
+    return (group, text_of(value)) if group.isidentifier() else ("", None)

@@ -1,0 +1,44 @@
+"""Libraries that start a function or a class of the script with the command line: fire, hydra, typer."""
+
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import UNKNOWN, Class, Func, Value
+from preflight.script.names import TRAINS
+
+ROOTS = frozenset(
+    {
+        *("fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"),
+        *("simple_parsing", "pyrallis", "draccus"),
+    }
+)
+
+
+def run(it: Interpreter, root: str, call: Call) -> Value:
+    """Call what such a library is given, without arguments; return the object of a class."""
+    for argument in (*call.args, call.get("config_class") or UNKNOWN):
+        if isinstance(argument, Func):
+            invoke(it, argument, _without_arguments(call))
+        elif isinstance(argument, Class):
+            return _started(it, argument, call, methods=root == "fire")
+    return UNKNOWN
+
+
+def _started(it: Interpreter, cls: Class, call: Call, *, methods: bool) -> Value:
+    """Return the object that a runner makes of a class; fire then calls one of its methods."""
+    made = invoke(it, cls, _without_arguments(call))
+    names = (
+        [name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name)] if methods else []
+    )
+    for name in dict.fromkeys(names):
+        method = method_of(it, made, name)
+        before = it.state.fork()
+        if method is not None and not name.startswith("_"):
+            invoke(it, method, _without_arguments(call))
+        it.state = before
+    return made
+
+
+def _without_arguments(call: Call) -> Call:
+    return Call(call.node, call.place, (), {}, {}, open=False)

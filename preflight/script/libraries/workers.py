@@ -1,0 +1,112 @@
+"""Threads and processes that a script starts: the function of one is read where start() is called."""
+
+import ast
+from collections.abc import Callable, Iterator
+
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.events import Call, unwrap_value
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Element,
+    ExternalName,
+    Func,
+    Map,
+    RankValue,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+)
+from preflight.script.source import walk
+
+_PROCESSES = ("multiprocessing.Process", "torch.multiprocessing.Process", "multiprocessing.context.Process")
+_LOOPS = (ast.For, ast.ListComp, ast.GeneratorExp)
+_QUEUES = frozenset({"put", "put_nowait", "append"})
+
+
+def _worker(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
+    """Thread(target=f, args=(...)), Process(...): what a loop counts over differs from process to process."""
+    given, written = call.get("args", 3), _written(call)
+    args = given.items if isinstance(given, Seq) else ()
+    if name in _PROCESSES and len(written) == len(args):
+        counted = set(_counted(it, call))
+        args = tuple(
+            RankValue() if value is UNKNOWN and getattr(node, "id", "") in counted else value
+            for value, node in zip(args, written, strict=True)
+        )
+    it.change(
+        ref.id, target=call.get("target", 1) or NONE, args=Seq(args), kwargs=call.get("kwargs", 4) or NONE
+    )
+
+
+def _written(call: Call) -> list[ast.expr]:
+    nodes = [word.value for word in call.node.keywords if word.arg == "args"]
+    return nodes[0].elts if nodes and isinstance(nodes[0], (ast.Tuple, ast.List)) else []
+
+
+def _counted(it: Interpreter, call: Call) -> Iterator[str]:
+    """Yield the names that the loops around a call give what they go over."""
+    line = call.node.lineno
+    for node in it.sources.parser.nodes(it.source.tree):
+        if isinstance(node, _LOOPS) and node.lineno <= line <= (node.end_lineno or line):
+            targets = (
+                [node.target] if isinstance(node, ast.For) else [item.target for item in node.generators]
+            )
+            yield from (each.id for target in targets for each in walk(target) if isinstance(each, ast.Name))
+
+
+def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """Read what runs in the thread. A loader that it empties into a queue is drawn from by who reads that."""
+    thing = it.thing(owner)
+    outer, dead, drawn = it.worker_draws, it.state.dead, it.drawn
+    it.worker_draws = []
+    run = method_of(it, owner, "run")
+    if run is not None:
+        invoke(it, run, unwrap_value(it, call.node, ()))
+    else:
+        args, named = (thing.get("args"), thing.get("kwargs")) if thing else (NONE, NONE)
+        items = args.items if isinstance(args, Seq) else ()
+        words = {str(key): value for key, value in named.items} if isinstance(named, Map) else {}
+        for target in alternatives(thing.get("target")) if thing else ():
+            if isinstance(target, (Func, Ref)):
+                invoke(it, target, Call(call.node, call.place, items, words, {}, open=False))
+    found, it.worker_draws, it.state.dead = it.worker_draws, outer, dead
+    functions = [run, *(alternatives(thing.get("target")) if thing else ())]
+    fills = any(_fills_queue(it, func) for func in functions if isinstance(func, Func))
+    it.drawn = (*drawn, *dict.fromkeys(found)) if fills else drawn
+    return NONE
+
+
+def _fills_queue(it: Interpreter, func: Func) -> bool:
+    info = it.functions.get(func.key)
+    return info is not None and any(
+        isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _QUEUES for node in walk(info.node)
+    )
+
+
+def _submit(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
+    """executor.submit(f, x): f(x)."""
+    if call.args and isinstance(call.args[0], (Func, Ref)):
+        dead = it.state.dead
+        given = Call(call.node, call.place, call.args[1:], call.kwargs, call.places, open=call.open)
+        invoke(it, call.args[0], given)
+        it.state.dead = dead
+    return UNKNOWN
+
+
+CLASSES = {
+    **dict.fromkeys(("threading.Thread", "threading.Timer", *_PROCESSES), "worker"),
+    "concurrent.futures.ThreadPoolExecutor": "executor",
+}
+CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {"worker": _worker}
+CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    f"{name}.get_context": lambda _it, _call: ExternalName("torch.multiprocessing")
+    for name in ("multiprocessing", "torch.multiprocessing")
+}
+METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    ("worker", "start"): _start,
+    ("executor", "submit"): _submit,
+}
