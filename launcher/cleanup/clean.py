@@ -22,7 +22,7 @@ from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.process_tree import environ
-from preflight.leftovers.selection import CleanFilter, CleanSelection, select_to_kill
+from preflight.leftovers.selection import CleanFilter, CleanSelection, advise_on_stranger, select_to_kill
 
 # Beyond the grace periods: starting Python on the host and writing the answer.
 _KILL_GRACE_S = 30.0
@@ -164,8 +164,8 @@ def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
             raise BadInput(f"the GPUs of {facts.host} could not be read: {facts.gpus.reason}", "try again")
         have = f"it has GPU {', '.join(map(str, sorted(present)))}" if present else "it has none"
         raise BadInput(f"{facts.host} has no GPU {index}: {have}", "name one of these, or leave out --gpu")
-    if isinstance(facts.processes, Missing):
-        return
+    if isinstance(facts.processes, Missing) or isinstance(facts.identity, Missing):
+        return  # see `list_unreadable`
     seen = {process.pid: process for process in facts.processes.processes}
     known = {each.process.pid for each in classify(facts)}
     for pid in filters.pids:
@@ -173,10 +173,11 @@ def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
             listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is running)"
             raise BadInput(f"{facts.host} has no process {pid}", listed)
         if pid not in known:
+            stranger = next(each for each in classify(facts, named=(pid,)) if each.process.pid == pid)
             raise BadInput(
                 f"pid {pid} ({seen[pid].comm}) on {facts.host} is neither rank nor launcher, and holds no "
                 "GPU and none of the job's ports: gpulaunch does not end it",
-                f"if it is yours to end, on {facts.host}: kill {pid}",
+                advise_on_stranger(stranger, facts.host),
             )
 
 

@@ -1,8 +1,8 @@
 """How a command reaches the hosts that its command line names."""
 
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field, replace
 
 import click
 from click.core import ParameterSource
@@ -36,6 +36,20 @@ class HostAccess:
     nodes: tuple[HostEntry, ...] = ()  # of the Slurm job that is meant; they take the place of hosts
     job_notice: JobEndNotice | None = None  # of that job, where its nodes are reached by a step
     shards: ShardAccess | None = None  # for many hosts; None: only this process reaches them
+    named_keys: set[str] = field(default_factory=set)  # that ssh would refuse; each is named once
+
+    def resolve(self, words: Iterable[str]) -> tuple[HostEntry, ...]:
+        """Return the hosts that words name; see `Inventory.resolve` and `with_open_keys_named`."""
+        return self.with_open_keys_named(self.inventory.resolve(words))
+
+    def with_open_keys_named(self, entries: tuple[HostEntry, ...]) -> tuple[HostEntry, ...]:
+        """Return `entries`; print which keys of these hosts ssh would refuse, before a screen is taken."""
+        for file in dict.fromkeys(_key_files(self.inventory, entries)):
+            problem = "" if file in self.named_keys else describe_open_key(file)
+            if problem:
+                self.named_keys.add(file)
+                echo(problem, err=True)
+        return entries
 
 
 def open_host_access(
@@ -51,8 +65,6 @@ def open_host_access(
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
     loaded = replace(loaded, access_words=_access_words(host_options))
-    for line in filter(None, map(describe_open_key, _key_files(loaded))):
-        echo(line, err=True)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     person = SharedAnswers(prompt, confirm) if asks else SharedAnswers(None, None)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
@@ -61,10 +73,14 @@ def open_host_access(
     return HostAccess(loaded, opener_for(loaded, options), host_options.parallel, shards=shards)
 
 
-def _key_files(inventory: Inventory) -> Iterable[str]:
-    """Return the keys that the user names in hosts.yaml or for this command, each once."""
-    entries = (inventory.defaults, *inventory.hosts.values())
-    return dict.fromkeys(filter(None, (inventory.identity_file, *(entry.identity_file for entry in entries))))
+def _key_files(inventory: Inventory, entries: tuple[HostEntry, ...]) -> Iterator[str]:
+    """Yield the keys that the user names: for this command, else in hosts.yaml for hosts and jump hosts."""
+    if inventory.identity_file:
+        yield inventory.identity_file
+        return
+    for entry in entries:
+        hops = (inventory.hosts.get(word.removeprefix("ssh://"), inventory.defaults) for word in entry.jump)
+        yield from (each.identity_file for each in (entry, *hops) if each.identity_file)
 
 
 def _access_words(host_options: HostOptions) -> tuple[str, ...]:

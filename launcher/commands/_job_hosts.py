@@ -37,7 +37,7 @@ def reach_job(
     `linger_s`: how long what runs on it has to end once this process is gone.
     """
     if transport == SSH:
-        return ways, ways.inventory.resolve(job.nodes)
+        return ways, ways.resolve(job.nodes)
     from launcher.slurm.srun_step import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
 
     hosts = StepHosts(

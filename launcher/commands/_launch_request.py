@@ -92,7 +92,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S
         ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
-        entries = resolve_local_entries(ways.inventory.resolve(run_config.hosts), job, run_config.base)
+        entries = resolve_local_entries(ways.resolve(run_config.hosts), job, run_config.base)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
         job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
@@ -107,7 +107,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         run_config, entries = choose_code_transfer(replace(run_config, job=job), entries, overrides)
         job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()
-    spares = resolve_local_entries(ways.inventory.resolve(words), job, run_config.base) if words else ()
+    spares = resolve_local_entries(ways.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
     in_job = slurm_job if in_step else None

@@ -162,7 +162,7 @@ def _from_hosts(
     if slurm_job is not None:
         ways, entries = reach_job(ways, slurm_job, options.transport, request.base)
     else:
-        entries = resolve_local_entries(ways.inventory.resolve(request.hosts), request.job, request.base)
+        entries = resolve_local_entries(ways.resolve(request.hosts), request.job, request.base)
     try:
         job = resolve_rank_counts(request.job, ways.inventory)
         answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None

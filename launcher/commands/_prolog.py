@@ -31,7 +31,7 @@ def run_prolog(hosts: tuple[str, ...], options: HostOptions, ignore: frozenset[s
     try:
         with _time_limit():
             ways = open_host_access(options)
-            entry = resolve_local_entries(ways.inventory.resolve((LOCALHOST,)), Job())[0]
+            entry = resolve_local_entries(ways.resolve((LOCALHOST,)), Job())[0]
             health = check_node(entry, ways.open, ignore)
     except _TooSlow:
         echo(f"the checks did not end within {LIMIT_S} s: the driver or a disk does not answer")

@@ -69,7 +69,7 @@ def find_run(
         return find_in_runs(
             LAST, ways.nodes, ways.open, width=ways.width, warn=warn, choose=partial(_of_job, word)
         )
-    hosts = search_hosts(ways.inventory, options.hosts)
+    hosts = ways.with_open_keys_named(search_hosts(ways.inventory, options.hosts))
     scope, listed = read_local_scope(local_runs_dir()), ways.inventory.hosts
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
     found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, choose=choose)

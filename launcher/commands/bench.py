@@ -60,7 +60,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     if slurm_job is not None:
         ways, entries = reach_job(ways, slurm_job, options.transport, Path())
     else:
-        entries = resolve_local_entries(ways.inventory.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
+        entries = resolve_local_entries(ways.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
     try:
         preflight_options = PreflightOptions(as_one_launch=False, width=ways.width)
         result = preflight(entries, job, ways.open, options=preflight_options)

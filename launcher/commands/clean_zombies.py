@@ -125,7 +125,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     """
     options = CleanZombiesOptions(**given)
     ways = open_host_access(options)
-    entries = ways.inventory.resolve(hosts or (LOCALHOST,))
+    entries = ways.resolve(hosts or (LOCALHOST,))
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
     return clean_hosts(ways, entries, options)

@@ -78,7 +78,7 @@ def command(
     options = HostOptions(**given)
     run = _run(words, launch) if words else None
     ways = open_host_access(options)
-    entries = ways.inventory.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
+    entries = ways.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
     found = _found(entries, list_interpreters(entries, ways.open, width=ways.width))
     rows = name_hosts(entries, found, from_home(ways.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)

@@ -57,7 +57,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     options = PruneOptions(**given)
     age = float(options.older_than)
     ways = open_host_access(options)
-    entries, listed = search_hosts(ways.inventory, hosts), ways.inventory.hosts
+    entries, listed = ways.with_open_keys_named(search_hosts(ways.inventory, hosts)), ways.inventory.hosts
     found = search(entries, ways.open, width=ways.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     for line in unanswered_lines({name: error.detail for name, error in found.errors.items()}):

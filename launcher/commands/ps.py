@@ -33,7 +33,7 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     Exit code 3: a host that was named did not answer.
     """
     ways = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
-    entries = ways.nodes or search_hosts(ways.inventory, hosts)
+    entries = ways.nodes or ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
     found = search(
         entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True
     )

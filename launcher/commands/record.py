@@ -44,7 +44,7 @@ def command(
     if output.exists() and not force:
         raise WrongUsage(f"{output} exists", "--force writes over it")
     ways = open_host_access(options)
-    entries = ways.inventory.resolve(hosts or (LOCALHOST,))
+    entries = ways.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
         raise WrongUsage(
             f"{' '.join(hosts)} names {len(entries)} hosts", "name one: a recording is of one host"

@@ -118,7 +118,7 @@ def _submit_there(
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
     from launcher.sync.pre_launch import SyncHosts, list_target_dirs, sync_before_launch  # noqa: PLC0415 - as above
 
-    entries = ways.inventory.resolve((options.login,))
+    entries = ways.resolve((options.login,))
     spec = found.sync or SyncOptions()
     target = list_target_dirs(spec, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")

@@ -87,9 +87,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 
 def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
     ways = open_host_access(options)
-    with Fleet(
-        search_hosts(ways.inventory, hosts), ways.open, every_s=options.interval, width=ways.width
-    ) as fleet:
+    entries = ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
+    with Fleet(entries, ways.open, every_s=options.interval, width=ways.width) as fleet:
         fleet.collect_once()
         view = fleet.view()
     if options.prometheus is not None:
@@ -121,7 +120,7 @@ def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
         return lambda *words: _ask_on_screen(questions, screen, lambda: ask(*words))
 
     ways = open_host_access(options, prompt=relay(ask_secret), confirm=relay(ask_visibly))
-    entries = search_hosts(ways.inventory, hosts)
+    entries = ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
     with Fleet(entries, ways.open, every_s=options.interval, width=ways.width) as fleet, screen.taken():
         fleet.start()
         metrics = _MetricsFile(options.prometheus)

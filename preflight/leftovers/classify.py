@@ -7,6 +7,7 @@ launcher under nohup, setsid or systemd has it and lives, and in a container PID
 process's.
 """
 
+from collections.abc import Collection
 from enum import Enum
 
 from preflight.facts.gpu import Gpu
@@ -84,9 +85,11 @@ def classify(
     all_users: bool = False,
     stopped_s: float = DEFAULT_STOPPED_S,
     earlier: ProcessTable | None = None,
+    named: Collection[int] = (),
 ) -> tuple[ClassifiedProcess, ...]:
     """Class every process that holds a GPU or an asked-for port, is a rank, a launcher, dead or stopped.
 
+    `named` are the pids of processes that are classed whatever they are.
     `all_users` judges other users' processes by the same rules as the caller's (root only; without root they
     stay FOREIGN). `earlier` is a table read some seconds before: who used no CPU since then may be SUSPECT.
     Returns () when the process table or the identity is Missing: nothing can be proven then.
@@ -110,7 +113,7 @@ def classify(
     return tuple(
         ClassifiedProcess(process, *_judge(scene, process, holdings[process.pid]), holdings[process.pid])
         for process in table.processes
-        if _matters(process, holdings[process.pid])
+        if process.pid in named or _matters(process, holdings[process.pid])
     )
 
 

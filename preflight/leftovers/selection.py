@@ -4,7 +4,7 @@ import re
 
 from preflight.frozen import dataclass
 from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ClassifiedProcess, ProcessClass
-from preflight.leftovers.process_tree import environ
+from preflight.leftovers.process_tree import INIT_PID, environ
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,17 @@ def advise_on_leftover(each: ClassifiedProcess) -> str:
             return f"it lives; to end it all the same: {describe_how_to_end(each, 'HOST')}"
         case _:
             return ""
+
+
+def advise_on_stranger(each: ClassifiedProcess, host: str) -> str:
+    """Return what to do about a process that is neither rank nor launcher and holds nothing."""
+    if each.process.pid == INIT_PID:
+        return "leave it: the machine or container ends with it"
+    if not each.process.argv:
+        return "leave it: it is part of the kernel"
+    if confirmation_of(each):
+        return "leave it: it is part of the session that asks"
+    return advise_on_leftover(each) or f"if it is yours to end, on {host}: kill {each.process.pid}"
 
 
 def describe_how_to_end(each: ClassifiedProcess, host: str) -> str:

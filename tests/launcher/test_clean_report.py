@@ -77,6 +77,28 @@ def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> N
         refuse_unknown(replace(facts, gpus=Missing("it hangs", "timeout")), CleanFilter(gpus=(0,)))
 
 
+def test_kill_is_advised_only_for_a_process_of_ones_own() -> None:
+    scene = Scene(random.Random(1))
+    mine = scene.add(comm="sleep", argv=("sleep", "60"))
+    session = scene.add(comm="bash", argv=("-bash",))
+    fixes = {
+        1: "leave it: the machine or container ends with it",
+        scene.add(uid=scenes.ROOT, comm="kworker/0:1", argv=()): "leave it: it is part of the kernel",
+        scene.add(uid=scenes.OTHER, comm="vim", argv=("vim",)): f"ask {scenes.USERS[scenes.OTHER]}",
+        scene.add(uid=scenes.ROOT, comm="sshd", argv=("sshd",)): "leave it; it is not a job",
+        session: "leave it: it is part of the session that asks",
+        mine: f"if it is yours to end, on h: kill {mine}",
+    }
+    facts = scene.facts()
+    assert isinstance(facts.processes, ProcessTable)
+    facts = replace(facts, processes=replace(facts.processes, ancestors=(session,)))
+    for pid, fix in fixes.items():
+        with pytest.raises(BadInput) as refused:
+            refuse_unknown(facts, CleanFilter(pids=(pid,)))
+        assert refused.value.fix == fix
+    refuse_unknown(replace(facts, identity=Missing("the probe ended early")), CleanFilter(pids=(mine,)))
+
+
 def test_a_gpu_and_a_port_that_nobody_holds_are_told() -> None:
     scene = Scene(random.Random(1))
     facts = scene.facts()

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import execute
+from launcher.commands._host_access import open_host_access
+from launcher.commands._host_options import HostOptions
 from launcher.config.host_access_words import complete_commands, read_access_words
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import evaluate_facts
@@ -80,6 +82,30 @@ def test_a_key_that_ssh_would_refuse_is_named_once_with_its_fix(
     lines = [line for line in capsys.readouterr().err.splitlines() if "mode" in line]
     assert len(lines) == bool(said)
     assert said in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("word", "keys"), [("plain", []), ("keyed", ["k.pem"]), ("behind", ["k.pem"]), ("other", [])]
+)
+def test_a_key_is_named_only_with_a_host_that_it_opens(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    word: str,
+    keys: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("k.pem", "unused.pem"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o644)
+    (tmp_path / "hosts.yaml").write_text(
+        "hosts:\n  plain: {}\n  keyed: {identity_file: k.pem}\n  behind: {jump: keyed}\n"
+        "  unused: {identity_file: unused.pem}\n"
+    )
+    ways = open_host_access(HostOptions(None, accept_new_host_keys=False, parallel=1, identity_file=None))
+    ways.resolve((word,))
+    ways.resolve((word, "plain"))
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == keys
 
 
 def test_findings_name_the_commands_with_them() -> None:
