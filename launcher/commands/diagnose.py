@@ -1,21 +1,21 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from launcher.commands._param_types import logs_option
 from launcher.exit_codes import ExitCode
+from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failure
+from launcher.follow.failures import Failure
 from launcher.follow.run_commands import read_places, with_run_commands
-from launcher.local.own_modules import own_modules
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
-from launcher.rundir.layout import has_end, read_kept_plan
+from launcher.rundir.layout import has_end, read_kept_outcome, read_kept_plan
 from launcher.rundir.log_files import LAST, find_local_run, list_run_directories, read_logs
 from launcher.rundir.run_id import is_run_name, run_name
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
-from preflight.diagnosis.context import Context
-from preflight.diagnosis.diagnose import diagnose_logs
 
 _EXAMPLES = """\b
 Examples:
@@ -45,16 +45,25 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     kept = list_run_directories(logs, runs)
     open_ended = [path.name for path in kept if not has_end(path)]
-    found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))
+    failure = read_kept_failure(read_kept_outcome(kept[0])) if len(kept) == len(logs) == 1 else None
+    found = diagnose_kept_run(read, failure)
     if len(kept) == len(logs) or all(not Path(word).exists() and is_run_name(word) for word in logs):
         # Two runs may have had different interpreters on one host.
         found = with_run_commands(found, read_places(read_kept_plan(kept[0])) if len(kept) == 1 else ())
     if as_json:
-        echo_json({**encode_diagnosis(found, read), "without_end": open_ended, "exit_code": int(ExitCode.OK)})
+        root = None if failure is None else _encode_failure(failure)
+        also = {"without_end": open_ended, "root_cause": root, "exit_code": int(ExitCode.OK)}
+        echo_json({**encode_diagnosis(found, read), **also})
         return
     for name in open_ended:
         echo(
             f"{one_line(name)}: no end of it is kept locally: it is live, or ended when no client followed"
             f" it; the rest of its logs: gpulaunch fetch {one_line(name)}"
         )
+    if failure is not None:
+        echo(f"failed first: {failure.summary}")
     echo_lines(render_diagnosis(found))
+
+
+def _encode_failure(failure: Failure) -> dict[str, Any]:
+    return {"host": failure.host, "rank": failure.rank, "code": failure.code, "summary": failure.summary}

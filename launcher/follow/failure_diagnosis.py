@@ -1,12 +1,23 @@
 """Why a run died: what `diagnose` makes of the last lines that the failing rank and its launcher wrote."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from launcher.exit_codes import ExitCode
+from launcher.follow.failures import Failure
 from launcher.follow.outcome import Outcome
 from launcher.follow.run_commands import list_places, with_run_commands
 from launcher.local.own_modules import own_modules
 from launcher.rundir.log_store import LogStore
+from launcher.safe_json import read_mapping
+from launcher.text import one_line
+from preflight.diagnosis.result import UNKNOWN, Diagnosis
+
+if TYPE_CHECKING:
+    from preflight.diagnosis.context import Context
+    from preflight.diagnosis.lines import Log
 
 LAST_LINES = 400
 SHOWN_LINES = 20
@@ -27,10 +38,8 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
     cause = outcome.cause.failure
     if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
         return outcome
-    from preflight.diagnosis.context import Context  # noqa: PLC0415 - only a failure needs what is behind it
-    from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415
+    from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415 - only a failure needs what is behind it
     from preflight.diagnosis.lines import Log  # noqa: PLC0415
-    from preflight.facts.host import KernelLog  # noqa: PLC0415
 
     names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
     logs = tuple(
@@ -43,15 +52,64 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
         for name in names
         if (lines := book.last_lines(cause.host, name, LAST_LINES))
     )
-    codes = () if cause.code is None else (cause.code,)
-    signals = tuple(-code for code in codes if code < 0)
-    # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
-    kernel = (KernelLog("kmsg", (), (cause.kernel_oom,), ()),) if cause.kernel_oom else ()
-    own = own_modules(Path.cwd())
-    found = diagnose_logs(
-        logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals, own_modules=own)
-    )
+    found = diagnose_logs(logs, _context(cause))
     return replace(
         outcome,
         cause=replace(outcome.cause, diagnosis=with_run_commands(found, list_places(outcome.plan.nodes))),
+    )
+
+
+def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:
+    """Return what failed first by a kept `outcome.json`, None where nothing did or it is not known.
+
+    Its text is untrusted; a damaged document counts as none.
+    """
+    kept = read_mapping(outcome.get("root_cause"))
+    host, rank, code = kept.get("host"), kept.get("rank"), kept.get("code")
+    if not isinstance(host, str) or not all(value is None or type(value) is int for value in (rank, code)):
+        return None
+    return Failure(
+        host,
+        0.0,
+        rank,
+        code,
+        one_line(str(kept.get("summary") or ""), 2000),
+        hung=outcome.get("hang") is not None or outcome.get("exit_code") == ExitCode.HUNG,
+        kernel_oom=one_line(str(kept.get("kernel_oom") or ""), 500),
+    )
+
+
+def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnosis:
+    """Return a diagnosis of all logs of a run, in which the causes of its first failure come first.
+
+    A rank that dies without a word is the cause; what its peers then say of it is longer, and an effect.
+    """
+    from preflight.diagnosis.context import Context  # noqa: PLC0415 - as above
+    from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415 - as above
+
+    everything = diagnose_logs(logs, Context(own_modules=own_modules(Path.cwd())))
+    if failure is None or failure.hung:  # logs of a hung run end with our own SIGTERM
+        return everything
+    names = {f"{failure.host}/{name}" for name in (f"rank-{failure.rank}.log", "launcher.log")}
+    first = diagnose_logs([log for log in logs if log.name in names], _context(failure))
+    if not first.causes or first.verdict == UNKNOWN:
+        return everything
+    codes = {cause.code for cause in first.causes}
+    others = tuple(cause for cause in everything.causes if cause.code not in codes)
+    return replace(everything, verdict=first.verdict, causes=(*first.causes, *others))
+
+
+def _context(failure: Failure) -> "Context":
+    """Return what is known of a failure besides its logs."""
+    from preflight.diagnosis.context import Context  # noqa: PLC0415 - as above
+    from preflight.facts.host import KernelLog  # noqa: PLC0415 - as above
+
+    codes = () if failure.code is None else (failure.code,)
+    # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
+    kernel = (KernelLog("kmsg", (), (failure.kernel_oom,), ()),) if failure.kernel_oom else ()
+    return Context(
+        kernel_logs=kernel,
+        exit_codes=codes,
+        exit_signals=tuple(-code for code in codes if code < 0),
+        own_modules=own_modules(Path.cwd()),
     )

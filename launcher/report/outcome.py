@@ -181,5 +181,6 @@ def _encode_cause(cause: Failure) -> dict[str, Any]:
         "summary": one_line(cause.summary, 2000),
         "location": one_line(cause.location, 500),
         "exception": cause.exception.get("type"),
+        "kernel_oom": one_line(cause.kernel_oom, 500),
         "last_lines": [sanitize(line) for line in cause.last_lines],
     }

@@ -77,7 +77,7 @@ def read_run(directory: Path) -> RunFiles:
     plan = read_kept_plan(directory)
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
-    outcome = _document(directory / OUTCOME)
+    outcome = read_kept_outcome(directory)
     behind = outcome.get("clock_offset_s")
     return RunFiles(
         run_id=str(plan.get("run_id") or directory.name),
@@ -96,6 +96,11 @@ def read_run(directory: Path) -> RunFiles:
 def read_kept_plan(directory: Path) -> Mapping[str, Any]:
     """Return the plan of a run as it is kept locally, {} where none can be read. Its text is untrusted."""
     return _document(directory / PLAN)
+
+
+def read_kept_outcome(directory: Path) -> Mapping[str, Any]:
+    """Return how a run ended as it is kept locally, {} where it is not. Its text is untrusted."""
+    return _document(directory / OUTCOME)
 
 
 def is_run(directory: Path) -> bool:

@@ -21,6 +21,7 @@ from preflight.diagnosis.lines import Log, read_logs
 from tests.pages.signatures import render_page
 
 DOCS = Path(__file__).parents[2] / "docs"
+RUN = "paper-20260301-100000-ab12cd"
 OOM = """Traceback (most recent call last):
   File "train.py", line 7, in <module>
 RuntimeError: CUDA out of memory. Tried
@@ -55,6 +56,53 @@ def test_a_command_for_a_kept_run_names_the_interpreter_of_its_plan(
     (run / "plan.json").write_text(f'{{"nodes": {nodes}}}')
     printed = gpulaunch("diagnose", word if word == "paper" else str(run), "--logs", str(tmp_path)).output
     assert f"  type on titan: {python} -m pip install einops\n" in printed
+
+
+def keep_failure(run: Path, **root: object) -> None:
+    cause = {
+        "host": "titan",
+        "rank": 5,
+        "code": -9,
+        "summary": "rank 5 on titan was ended by signal 9 (SIGKILL)",
+    }
+    (run / "plan.json").write_text("{}")
+    (run / "outcome.json").write_text(json.dumps({"verdict": "failed", "root_cause": {**cause, **root}}))
+
+
+def test_what_failed_first_by_the_outcome_comes_first_whatever_its_peers_say(tmp_path: Path) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "titan" / "rank-5.log").write_text("step 7\n")
+    keep_failure(run)
+    printed = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
+    assert printed[0] == "failed first: rank 5 on titan was ended by signal 9 (SIGKILL)"
+    assert "(S70, likely" in printed[1]
+    assert any(line.startswith("also") and "(S20, " in line for line in printed)
+    document = json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)
+    assert [cause["code"] for cause in document["causes"]] == ["S70", "S20"]
+    assert (document["root_cause"]["rank"], document["root_cause"]["code"]) == (5, -9)
+    keep_failure(
+        run, kernel_oom="the kernel counted an out-of-memory kill in the run's control group just then"
+    )
+    assert "(S70, certain" in gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        '{"root_cause": {"host": "titan", "rank": 5, "code": null, "summary": "rank 5 hung"}, "hang": {}}',
+        '{"root_cause": {"host": 3, "rank": 5, "code": -9, "summary": "odd"}}',
+        '{"root_cause": {"host": "titan", "rank": "5", "code": -9}}',
+        '{"root_cause": null, "exit_code": 0}',
+        "[]",
+        "{",
+    ],
+)
+def test_an_outcome_without_a_failed_rank_leaves_the_order_of_causes(tmp_path: Path, outcome: str) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "plan.json").write_text("{}")
+    (run / "outcome.json").write_text(outcome)
+    done = gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json")
+    assert [cause["code"] for cause in json.loads(done.output)["causes"]] == ["S20"]
 
 
 def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
