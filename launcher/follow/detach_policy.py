@@ -10,6 +10,8 @@ VERIFY_S = 120.0
 """A script may import for minutes before it sets up its world; then we leave, and say what was not seen."""
 NO_WORLD_TIMEOUT_S = 20.0
 """Ranks that all run and set up neither torch.distributed nor accelerate for so long may never do so."""
+LONE_RANK_TIMEOUT_S = 5.0
+"""Without peers and without accelerate a rank sets up no world; many a script fails at its imports."""
 COMPARE_S = 60.0
 """Ranks are compared (precision, dtypes, a GPU each) by what guards report at their first step."""
 ACK_TIMEOUT_S = 30.0
@@ -27,7 +29,7 @@ class DetachPolicy:
         """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
         self._state = state
         self._at_once = at_once
-        self._quiet_s = quiet_s
+        self._quiet_s = quiet_s if _expects_world(state) else min(quiet_s, LONE_RANK_TIMEOUT_S)
         self._began = now
         self._introduced: float | None = None
         self._placed: float | None = None
@@ -77,6 +79,11 @@ class DetachPolicy:
             self._asked_last = now
             return "detach"
         return "wait"
+
+
+def _expects_world(state: RunState) -> bool:
+    """Return whether the ranks are to report a world or, by accelerate, their device."""
+    return state.plan.world_size > 1 or state.plan.engine == "accelerate"
 
 
 class DetachPromise:

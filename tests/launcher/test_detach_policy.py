@@ -1,8 +1,11 @@
 """When a detached run may be left, and what a run followed by us does when somebody else stops it."""
 
+from dataclasses import replace
+
 from launcher.follow.detach_policy import (
     ACK_TIMEOUT_S,
     COMPARE_S,
+    LONE_RANK_TIMEOUT_S,
     NO_WORLD_TIMEOUT_S,
     RETRY_S,
     VERIFY_S,
@@ -66,6 +69,11 @@ def test_ranks_that_set_up_no_world_are_left_after_a_while_slow_ones_later() -> 
     replay(quiet, [introduced("a", 0), introduced("b", 1)])
     assert departure.step(1.0) == "wait"
     assert departure.step(1.5 + NO_WORLD_TIMEOUT_S) == "detach"
+    alone = RunState(replace(plan(CPU), engine="torchrun"))
+    departure = DetachPolicy(alone, 0.0)
+    replay(alone, [host_report("a", "rank", rank=0, local_rank=0, world_size=1, pid=5, ticks=6)])
+    assert departure.step(1.0) == "wait"
+    assert departure.step(1.5 + LONE_RANK_TIMEOUT_S) == "detach"
     slow = DetachPolicy(RunState(plan(CPU, CPU)), 0.0)
     assert slow.step(VERIFY_S) == "wait"
     assert slow.step(VERIFY_S + 1.0) == "detach"
