@@ -25,7 +25,7 @@ from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.records import ParsedCommand, require_values
 from launcher.errors import ConfigError
@@ -333,23 +333,26 @@ def _put(root: YamlNode, dotted: str, value: YamlNode, mistakes: ConfigIssues) -
 def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues) -> None:
     """Find what only several keys together can get wrong."""
     entries = cast("dict[str, YamlNode]", root.value)
+    names = tuple(row.name for row in CONFIG_KEYS)
+    # A misspelt key is reported, and what lacks by it is no mistake of its own.
+    meant = {*entries, *(nearest(key, names) for key in entries if key not in names)}
     if "script" in entries and "module" in entries:
         mistakes.add(entries["module"], "script is set too; keep one of them")
     if "command" in entries:
         for key in ("script", "module", "engine"):
             if key in entries and entries[key].source != COMMAND_SOURCE:
                 mistakes.add(entries[key], "the command says it; keep one of them")
-    elif "script" not in entries and "module" not in entries:
+    elif meant.isdisjoint(("script", "module", "command")):
         mistakes.add(root, "nothing to run: expected script: PATH, module: NAME or command: WORDS")
-    if "launch" in entries and "command" not in entries:
+    if "launch" in entries and "command" not in meant:
         mistakes.add(entries["launch"], "only for a command: it chooses one of several commands of its text")
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
         processes = entries["processes_per_host"]
         if _is_override(entries.get("gpus")) and not _is_override(processes):
             del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are requested
-        else:
+        elif "gpus" in entries or "gpus" not in meant:
             mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
-    if data.get("send_script") and "script" not in entries:
+    if data.get("send_script") and "script" not in meant:
         mistakes.add(entries["send_script"], "no script to send; set script")
     if data.get("send_script") and data.get("sync"):
         mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")

@@ -95,10 +95,16 @@ class ConfigIssues:
 
 def hint_nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return `; did you mean "x"?` for the choice that is spelled most like `word`, or an empty string."""
+    near = nearest(word, choices)
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def nearest(word: str, choices: tuple[str, ...]) -> str:
+    """Return the choice that is spelled most like `word`, or an empty string."""
     whole = {choice.lower(): choice for choice in reversed(choices)}
     lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")} | whole
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = get_close_matches(word.lower(), whole, n=1, cutoff=0.8)
     close = close or get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
-    return f'; did you mean "{lowered[close[0]]}"?' if close else ""
+    return lowered[close[0]] if close else ""

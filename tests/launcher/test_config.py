@@ -297,6 +297,19 @@ def test_a_mistake_is_told_with_its_place(name: str) -> None:
     assert expected in complaint(text, **overrides)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("scirpt: a", 'x.yaml:1: scirpt: unknown key; did you mean "script"?'),
+        ("comand: python a.py\nlaunch: 2", 'x.yaml:1: comand: unknown key; did you mean "command"?'),
+        ("scrip: a.py\nsend_script: true", 'x.yaml:1: scrip: unknown key; did you mean "script"?'),
+        ("script: a\ngpu: none\nprocesses_per_host: 2", 'x.yaml:2: gpu: unknown key; did you mean "gpus"?'),
+    ],
+)
+def test_what_lacks_because_its_key_is_misspelt_is_no_second_mistake(text: str, expected: str) -> None:
+    assert complaint(text) == f"configs/{expected}"
+
+
 def test_file_and_command_line_are_judged_together() -> None:
     message = complaint("script: a\ngpu: 1\nmain_port: x\n", precision="half", key_values=("env.1X=2",))
     assert message.startswith("4 mistakes:")
