@@ -139,11 +139,11 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     `gpulaunch attach`. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it
     stops it.
 
-    The exit code is the first failing rank's; 1: findings stopped the launch; 2: the command line or a file is
-    wrong; 3: a host could not be reached; 4: the ranks were not as planned; 5: the run could not be carried
-    through; 75: the GPUs were not free within --wait; 77: a node of the Slurm job is bad and no spare takes
-    its place; 86: the guard stopped it; 124: it hung; 129: the terminal was closed, and the run continues;
-    130: Ctrl-C stopped it (SIGTERM everywhere; once more: SIGKILL).
+    The exit code is the first failing rank's; 1: findings stopped the launch; 2: the command line or a file
+    is wrong; 3: a host could not be reached; 4: the ranks were not as planned; 5: the run could not be
+    carried through; 75: the GPUs were not free within --wait; 77: a node of the Slurm job is bad and no spare
+    takes its place; 86: the guard stopped it; 124: it hung; 129: the terminal was closed, and the run
+    continues; 130: Ctrl-C stopped it (SIGTERM everywhere; once more: SIGKILL).
     """
     from launcher.commands import _launch, _launch_request  # noqa: PLC0415 - --help needs none of it
 

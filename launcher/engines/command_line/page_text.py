@@ -52,7 +52,7 @@ _INVISIBLE = {
 """Characters that a page puts between words, and no person types."""
 
 _TASKS = re.compile(
-    r"^(?:\[[^\n]*\][ \t]*$|[^\s#][^\n]*:[^\n]*\n\s|[ \t]*FROM[ \t])|\A\s*\{", re.MULTILINE | re.IGNORECASE
+    r"^(?:\[[^\n]*\][ \t]*$|[^\s#][^\n:]*:[^\n]*\n\s|[ \t]*FROM[ \t])|\A\s*\{", re.MULTILINE | re.IGNORECASE
 )
 """What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 

@@ -107,7 +107,7 @@ class CommandReader:
             self._define(words[1].text)
         elif len(words) == 1 and first in ("while", "until") and blocks.runs and not blocks.in_condition:
             yield from self._while(first)
-        elif (len(words) == 1 and is_alone(first)) or [one.text for one in words] == ["!", "{"]:
+        elif (len(words) == 1 and is_alone(first)) or (first == "!" and word.text == "{" and len(words) == 2):
             yield self._taken(), ";"
 
     def _taken(self) -> tuple[Word, ...]:
