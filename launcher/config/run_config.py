@@ -334,7 +334,7 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
     """Find what only several keys together can get wrong."""
     entries = cast("dict[str, YamlNode]", root.value)
     names = tuple(row.name for row in CONFIG_KEYS)
-    # A misspelt key is reported, and what lacks by it is no mistake of its own.
+    # A misspelt key is reported; nothing that lacks because of it is another mistake.
     meant = {*entries, *(nearest(key, names) for key in entries if key not in names)}
     if "script" in entries and "module" in entries:
         mistakes.add(entries["module"], "script is set too; keep one of them")
