@@ -7,7 +7,8 @@ closing.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -32,6 +33,7 @@ _CLOSED = (
     "safe.bareRepository=explicit",  # a bare repository among the files of another is anybody's
 )
 _VARIABLES = {
+    "LC_ALL": "C",  # its warnings are read
     "GIT_ALLOW_PROTOCOL": "none",  # what a partial clone lacks is not fetched: no remote helper, no ssh
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -44,6 +46,10 @@ _KEPT = frozenset(
     }
 )
 _NOT_THERE = (126, 127)
+_NOT_READ = re.compile(
+    rb"^warning: (?:could not open directory|unable to access) '([^/'].*)': (.*)$", re.MULTILINE
+)
+"""What git leaves out of a tree, or does not hide of it, and ends with 0 all the same (dir.c, wrapper.c)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,11 @@ class GitState:
     dirty: bool = False
     diff: str = ""  # of tracked files against the commit
     diff_complete: bool = True
+
+
+def fix_of(why: str) -> str:
+    """Return what helps where a part of the tree cannot be read. `why`: the system's words."""
+    return "raise the limit: `ulimit -n 4096`" if "open files" in why else "exclude it, or make it readable"
 
 
 def is_checkout(root: Path) -> bool:
@@ -73,14 +84,21 @@ def is_checkout(root: Path) -> bool:
     return done.stdout.strip() == b"true"
 
 
-def list_files(root: Path) -> list[str]:
+def list_files(root: Path, is_out: Callable[[str], bool]) -> list[str]:
     """Return tracked and untracked files below a directory, what .gitignore hides left out.
 
-    A directory among them (a submodule, a checkout of its own) ends in "/". Raises SyncFailed.
+    A directory among them (a submodule, a checkout of its own) ends in "/". Raises SyncFailed, also where git
+    cannot read a directory or its .gitignore, unless that directory `is_out`: not sent anyway.
     """
     done = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if done.exit_status != 0:
         raise SyncFailed(f"{root}: git ls-files failed: {one_line(done.stderr.strip(), 300)}")
+    for path, why in _NOT_READ.findall(done.stderr):
+        name = path.decode("utf-8", "surrogateescape")
+        if not is_out(name.rpartition("/")[0]):
+            raise SyncFailed(
+                f"{root / name} cannot be read: {one_line(why)}", fix_of(why.decode("ascii", "replace"))
+            )
     names = {name.decode("utf-8", "surrogateescape") for name in done.stdout.split(b"\0") if name}
     return sorted(names)
 

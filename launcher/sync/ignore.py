@@ -88,6 +88,10 @@ class Ignore:
         """Whether a file is excluded, by its name or with a directory above it."""
         return self._excludes_above(path) or bool(self.says(path, is_directory=False))
 
+    def excludes_directory(self, path: str) -> bool:
+        """Whether a directory is excluded, by its name or with one above it."""
+        return self._excludes_above(path + "/")
+
     def _excludes_above(self, path: str) -> bool:
         above = path.rpartition("/")[0]
         known = self._directories.get(above)

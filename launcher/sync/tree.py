@@ -88,9 +88,12 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
         )
     out = _excluded((*DEFAULT_EXCLUDES, *exclude, *_logs_inside(root, logs)))
     by_git = git.is_checkout(root)
-    names, checkouts = _by_git(root) if by_git else (_by_walking(root), ())
     look = _TreeWalk(root)
-    found = [pair for name in names if not _is_out(root, name, out) and (pair := look.at(name))]
+    try:
+        names, checkouts = _by_git(root, out) if by_git else (_by_walking(root, out), ())
+        found = [pair for name in names if (pair := look.at(name))]
+    except OSError as error:
+        raise _unreadable(Path(error.filename or root), error) from None
     _refuse_too_large(root, found, max_mib)
     cache = HashCache(root)
     entries = [(name, _entry(root, name, status, cache)) for name, status in found]
@@ -118,6 +121,8 @@ def _logs_inside(root: Path, logs: Path | None) -> tuple[str, ...]:
 
 def _is_out(root: Path, name: str, out: Ignore) -> bool:
     parts = name.split("/")
+    if len(parts) > MAX_DEPTH and out.excludes_directory("/".join(parts[:MAX_DEPTH])):
+        return True
     _refuse_too_deep(root, parts)
     return not FORBIDDEN.isdisjoint(parts) or out.excludes(name)
 
@@ -131,15 +136,16 @@ def _refuse_too_deep(root: Path, parts: Sequence[str]) -> None:
         )
 
 
-def _by_git(root: Path) -> tuple[list[str], tuple[str, ...]]:
+def _by_git(root: Path, out: Ignore) -> tuple[list[str], tuple[str, ...]]:
     """Return the files that git lists, and the checkouts inside, submodules too, whose files they hold."""
     names: list[str] = []
     todo, checkouts = [""], list[str]()
     while todo:
         below = todo.pop()
-        for name in git.list_files(root / below):
+        for name in git.list_files(root / below, lambda name: out.excludes_directory(below + name)):  # noqa: B023 - called at once
             path = below + name.rstrip("/")
-            _refuse_too_deep(root, path.split("/"))
+            if _is_out(root, path, out):
+                continue
             is_directory = (root / path).is_dir() and not (root / path).is_symlink()
             if is_directory and git.is_checkout(root / path):
                 todo.append(path + "/")
@@ -154,7 +160,7 @@ def _by_git(root: Path) -> tuple[list[str], tuple[str, ...]]:
     return sorted(names), tuple(sorted(checkouts))
 
 
-def _by_walking(root: Path) -> list[str]:
+def _by_walking(root: Path, out: Ignore) -> list[str]:
     """Return the files of a tree without git; .gitignore files are honoured as git does."""
     names: list[str] = []
     todo: list[tuple[str, _Rules]] = [("", ())]
@@ -169,27 +175,21 @@ def _by_walking(root: Path) -> list[str]:
             path = below + entry.name
             if entry.name in FORBIDDEN or _is_ignored(path, rules, is_directory=is_directory):
                 continue
-            if is_directory:
+            if is_directory and not out.excludes_directory(path):
                 todo.append((path + "/", rules))
-            else:
+            elif not is_directory and not out.excludes(path):
                 names.append(path)
     return sorted(names)
 
 
 def _entries_of(directory: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as found:
-            return list(found)
-    except OSError as error:
-        raise _unreadable(directory, error) from None
+    with os.scandir(directory) as found:
+        return list(found)
 
 
 def _rules_of(path: Path) -> Ignore:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_IGNORE + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with path.open("rb") as file:
+        data = file.read(MAX_IGNORE + 1)
     try:
         if len(data) > MAX_IGNORE:
             raise InvalidPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - reported as other bad ones
@@ -231,8 +231,6 @@ class _TreeWalk:
             status = os.lstat(path)
         except FileNotFoundError:
             return None  # tracked by git, removed from the tree
-        except OSError as error:
-            raise _unreadable(Path(path), error) from None
         if stat.S_ISLNK(status.st_mode):
             target = os.readlink(path)  # noqa: PTH115 - Path would normalise it
             if Path(target).is_absolute() or os.path.normpath(f"{name}/../{target}").startswith(".."):
@@ -313,4 +311,4 @@ def _hash(path: Path, name: str, cache: HashCache) -> tuple[str, int]:
 
 
 def _unreadable(path: Path, error: OSError) -> SyncFailed:
-    return SyncFailed(f"{path} cannot be read: {error.strerror}", "exclude it, or make it readable")
+    return SyncFailed(f"{path} cannot be read: {error.strerror}", git.fix_of(str(error.strerror)))

@@ -1,13 +1,14 @@
 """Which files of a working tree are sent."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from launcher.errors import SyncFailed
 from launcher.sync import git as asking
-from launcher.sync.tree import read_tree
+from launcher.sync.tree import MAX_DEPTH, read_tree
 from tests.launcher.sync_tree import git, paths, read, write
 
 FILES = {
@@ -118,6 +119,42 @@ def test_too_large_a_tree_is_refused_with_its_biggest_files(tmp_path: Path) -> N
         read_tree(tmp_path, exclude=(), max_mib=1)
     assert "sync.exclude" in failure.value.fix
     assert read_tree(tmp_path, exclude=("model.bin",), max_mib=1).entries
+
+
+@pytest.mark.parametrize("versioned", [True, False], ids=["git", "no git"])
+def test_a_directory_that_is_excluded_is_not_read(tmp_path: Path, *, versioned: bool) -> None:
+    write(tmp_path, {"a.py": "", "deep/" + "d/" * MAX_DEPTH + "b.py": ""})
+    if versioned:
+        git(tmp_path, "init", "-q")
+    with pytest.raises(SyncFailed, match=r"more than \d+ directories"):
+        read(tmp_path)
+    assert paths(read(tmp_path, "deep/")) == ["a.py"]
+
+
+def test_what_git_could_not_read_is_not_left_out_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git reads a nested directory with one descriptor a level, warns, and ends with 0."""
+    root, shims = tmp_path / "tree", tmp_path / "bin"
+    write(root, {"a.py": "", "deep/" + "d/" * 60 + "b.py": ""})
+    git(root, "init", "-q")
+    write(shims, {"git": f'#!/bin/sh\nulimit -n 40\nexec {shutil.which("git")} "$@"\n'})
+    (shims / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shims}:{os.environ['PATH']}")
+    with pytest.raises(SyncFailed, match=r"/tree/deep/d/.* cannot be read: Too many open files") as failure:
+        read(root)
+    assert "ulimit -n" in failure.value.fix
+    assert paths(read(root, "deep/")) == ["a.py"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_directory_that_cannot_be_entered_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "locked/b.py": ""})
+    (tmp_path / "locked").chmod(0o644)
+    with pytest.raises(SyncFailed, match=r"/locked.* cannot be read: Permission denied") as failure:
+        read(tmp_path)
+    assert failure.value.fix == "exclude it, or make it readable"
+    assert paths(read(tmp_path, "locked/")) == ["a.py"]
 
 
 def test_the_home_directory_is_no_tree() -> None:
