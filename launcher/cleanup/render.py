@@ -6,6 +6,7 @@ from typing import Any
 from launcher.cleanup.clean import CleanResult, GpuMemoryChange, list_unreadable, list_unseen
 from launcher.text import format_memory, one_line, spell_duration
 from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.leftovers.classify import ENDED_AFTER_YES, ClassifiedProcess, ProcessClass
@@ -186,14 +187,8 @@ def encode_result(cleaned: CleanResult) -> dict[str, Any]:
     """Return what was done on one host."""
     return {
         "complete": cleaned.complete,
-        "killed": [
-            {"pid": r.pid, "start_ticks": r.start_ticks, "result": r.result, "signals": list(r.signals)}
-            for r in cleaned.killed
-        ],
-        "gpus": [
-            {"index": gpu.index, "before_mib": gpu.before_mib, "after_mib": gpu.after_mib}
-            for gpu in cleaned.gpus
-        ],
+        "killed": encode(cleaned.killed),
+        "gpus": encode(cleaned.gpus),
         "ports_freed": list(cleaned.ports_freed),
         "ports_still_held": list(cleaned.ports_still_held),
         "audit": cleaned.audit,

@@ -11,6 +11,7 @@ from launcher.rehearsal.rehearse import RehearsalResult
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
 from launcher.report.outcome import encode_outcome
 from launcher.text import sanitize, spell_duration
+from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_words
 from preflight.job import Job
 
@@ -79,7 +80,6 @@ def _fit_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
 
 def encode_rehearsal(done: RehearsalResult, config: str) -> dict[str, Any]:
     """Return it as plain JSON types, schema gpulaunch.rehearsal/1; this is also what is kept."""
-    estimate = done.verdict.estimate
     return {
         "schema": SCHEMA,
         "config": config,
@@ -100,13 +100,7 @@ def encode_rehearsal(done: RehearsalResult, config: str) -> dict[str, Any]:
             }
             for rank in done.verdict.ranks
         ],
-        "estimate": {
-            "step_s": estimate.step_s,
-            "slowest_rank": estimate.slowest_rank,
-            "total_steps": estimate.total_steps,
-            "run_s": estimate.run_s,
-            "samples_per_s": estimate.samples_per_s,
-        },
+        "estimate": encode(done.verdict.estimate),
         "guard": [
             {"host": host, "rank": rank, **{key: fields.get(key) for key in _GUARD_KEYS}}
             for host, rank, fields in done.outcome.measurements.guard_events

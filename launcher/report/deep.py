@@ -11,6 +11,7 @@ from preflight.deep.margins import median
 from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
 from preflight.deep.measurements import DeepRun, RankDeep
 from preflight.deep.readings import Reading, read_values
+from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 
 SCHEMA = "gpulaunch.deep/1"
@@ -51,9 +52,7 @@ def encode_deep(report: DeepReport) -> dict[str, Any]:
         "ranks": [_encode_rank(rank) for rank in run.ranks],
         "values": [_encode_reading(reading) for reading in report.readings],
         "matrices": [_encode_matrix(matrix) for matrix in (*report.nodes, *report.peers)],
-        "unmeasured": [
-            {"host": each.host, "gpu": each.gpu, "why": each.why, "fix": each.fix} for each in run.unmeasured
-        ],
+        "unmeasured": encode(run.unmeasured),
         "findings": [encode_finding(finding) for finding in report.findings],
     }
 
@@ -75,9 +74,7 @@ def _encode_rank(rank: RankDeep) -> dict[str, Any]:
         "throttle": list(products.throttle) if products else [],
         "world_latency_us": median(rank.world.latency_us) if rank.world and rank.world.latency_us else None,
         "failed": dict(rank.failed),
-        "waits": {
-            step: {"waited": each.waited, "throttled": each.throttled} for step, each in rank.waits.items()
-        },
+        "waits": encode(rank.waits),
     }
 
 

@@ -17,6 +17,7 @@ from launcher.report.restarts import encode_restarts, render_restarts
 from launcher.report.usage import encode_usage, render_usage
 from launcher.text import count_noun, one_line, sanitize
 from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
+from preflight.facts.json_codec import encode
 
 SCHEMA = "gpulaunch.run/1"
 _SHOWN_LINES = 20
@@ -131,7 +132,7 @@ def encode_outcome(outcome: Outcome) -> dict[str, Any]:
         else encode_diagnosis(outcome.cause.diagnosis, ()),
         "root_cause": None if cause is None else _encode_cause(cause),
         "hang": None if outcome.cause.hang is None else encode_hang(outcome.cause.hang),
-        "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
+        "ranks": encode(outcome.ranks),
         "world_size": outcome.plan.world_size,
         "mixed_precision": outcome.plan.precision.mixed_precision,
         "main_address": outcome.plan.main_address,

@@ -7,6 +7,7 @@ from typing import Any
 from launcher.sync.git import GitState
 from launcher.sync.sync import HostSync
 from launcher.sync.tree import SourceTree
+from preflight.facts.json_codec import encode
 
 SCHEMA = "gpulaunch.source/1"
 FILE = "source.json"
@@ -21,11 +22,7 @@ def encode_source(tree: SourceTree, version: GitState, hosts: Mapping[str, HostS
         "bytes": tree.size,
         "content_sha256": tree.content_hash,
         "listed_by": "git" if tree.from_git else ".gitignore",
-        "commit": version.commit,
-        "branch": version.branch,
-        "dirty": version.dirty,
-        "diff": version.diff,
-        "diff_complete": version.diff_complete,
+        **encode(version),
         "hosts": {name: _host(host) for name, host in hosts.items()},
     }
 
