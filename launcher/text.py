@@ -117,6 +117,14 @@ def format_memory(mib: float | None) -> str:
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
 
 
+def format_size(count: int) -> str:
+    """Return bytes as a person says them: 900 B, 1.5 KiB, 20.0 MiB, 3.1 GiB."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} B"
+
+
 def spell_duration(seconds: object) -> str:
     """Return seconds as a person says them: 12.3 s, 5 min 3 s, 2 h 5 min, 3 d 4 h; ? for no number."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):

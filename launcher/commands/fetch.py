@@ -23,8 +23,9 @@ from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
 from launcher.runs.search import format_hosts
-from launcher.text import count_noun, one_line
+from launcher.text import count_noun, format_size, one_line
 from preflight.errors import BadInput
+from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 
 _EXAMPLES = """\b
@@ -147,14 +148,8 @@ def _absent_paths(paths: tuple[str, ...], results: list[FetchResult | GpulaunchE
 
 def _encode_fetched(result: FetchResult | GpulaunchError) -> dict[str, Any]:
     if isinstance(result, GpulaunchError):
-        return {"files": 0, "bytes": 0, "skipped": [], "absent": [], "error": encode_error(result)}
-    return {
-        "files": result.files,
-        "bytes": result.bytes,
-        "skipped": list(result.skipped),
-        "absent": list(result.absent),
-        "error": None,
-    }
+        return {**encode(FetchResult()), "error": encode_error(result)}
+    return {**encode(result), "error": None}
 
 
 def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
@@ -164,13 +159,7 @@ def _print_result(answer: Answer, host: str, result: FetchResult | GpulaunchErro
         if result.fix:
             answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE
-    answer.say(f"{host}: {count_noun(result.files, 'file')}, {_size(result.bytes)}")
+    answer.say(f"{host}: {count_noun(result.files, 'file')}, {format_size(result.bytes)}")
     for words in result.skipped:
         answer.say(f"{host}: not read: {one_line(words, 300)}", err=True)
     return ExitCode.NEGATIVE if result.skipped else 0
-
-
-def _size(number: int) -> str:
-    if number >= 100_000:
-        return f"{number / 1e6:.1f} MB"
-    return f"{number / 1e3:.1f} kB" if number >= 1000 else count_noun(number, "byte")

@@ -14,7 +14,7 @@ from launcher.sync.hash_cache import HashCache
 from launcher.sync.provenance import encode_source, render_source
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
-from launcher.text import count_noun, one_line
+from launcher.text import count_noun, format_size, one_line
 from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -80,10 +80,9 @@ def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
             yield f"sync: {name}:{host.root} is {owner}; nothing to send"
             continue
         done = host.done
-        what = (
-            f"{count_noun(done.written, 'file')} sent, {_size(host.sent)}" if done.written else "up to date"
-        )
-        what += "" if host.wire is None else f" as {_size(host.wire)} by rsync"
+        sent = f"{count_noun(done.written, 'file')} sent, {format_size(host.sent)}"
+        what = sent if done.written else "up to date"
+        what += "" if host.wire is None else f" as {format_size(host.wire)} by rsync"
         gone = f", {count_noun(len(done.deleted), 'file')} deleted" if done.deleted else ""
         yield f"sync: {name}:{host.root} {what}{gone} ({host.seconds:.1f} s)"
         if done.kept:
@@ -97,7 +96,7 @@ def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
 def _tree_words(tree: SourceTree, version: git.GitState) -> str:
     edits = " with edits" if version.dirty else ""
     at = f", commit {version.commit[:12]}{edits}" if version.commit else ""
-    return f"sync: {tree.root}: {count_noun(len(tree.entries), 'file')}, {_size(tree.size)}{at}"
+    return f"sync: {tree.root}: {count_noun(len(tree.entries), 'file')}, {format_size(tree.size)}{at}"
 
 
 def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> None:
@@ -111,13 +110,6 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
         f"{path} is not among the files that sync would send from {tree.root}",
         "start gpulaunch in the project's directory, set sync.from, or see what .gitignore leaves out",
     )
-
-
-def _size(count: int) -> str:
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count} B"
 
 
 def _names(paths: Sequence[str]) -> str:
