@@ -21,22 +21,6 @@ class ExpectedRank:
     mixed_precision: str
 
 
-def list_expectations(plan: Plan) -> dict[int, ExpectedRank]:
-    """Return what each rank must be, by rank."""
-    return {
-        node.first_rank + slot.local_rank: ExpectedRank(
-            rank=node.first_rank + slot.local_rank,
-            host=node.host,
-            local_rank=slot.local_rank,
-            world_size=plan.world_size,
-            slot=slot,
-            mixed_precision=plan.precision.mixed_precision,
-        )
-        for node in plan.nodes
-        for slot in node.ranks.slots
-    }
-
-
 def list_mismatches(expected: ExpectedRank, host: str, reported: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a rank reported that is not as planned; what it did not report contradicts nothing.
 
@@ -85,7 +69,18 @@ class Verifier:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._expected = list_expectations(plan)
+        self._expected = {
+            node.first_rank + slot.local_rank: ExpectedRank(
+                rank=node.first_rank + slot.local_rank,
+                host=node.host,
+                local_rank=slot.local_rank,
+                world_size=plan.world_size,
+                slot=slot,
+                mixed_precision=plan.precision.mixed_precision,
+            )
+            for node in plan.nodes
+            for slot in node.ranks.slots
+        }
         self._reported: dict[int, dict[str, Any]] = {}
         self._said: set[str] = set()
         # The ranks that have not reported it yet: each report is judged in the same time for any number.

@@ -54,12 +54,7 @@ def render_series(name: str, samples: Sequence[Sample], *, ascii_only: bool = Fa
     bars = draw_sparkline(values, ascii_only=ascii_only)
     bad = sum(not math.isfinite(value) for value in values)
     note = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
-    return f"{name:<9} {format_value(values[0])} {bars} {format_value(values[-1])} ({note})"
-
-
-def format_value(value: float) -> str:
-    """Return a number in few characters."""
-    return format_tick(value)
+    return f"{name:<9} {format_tick(values[0])} {bars} {format_tick(values[-1])} ({note})"
 
 
 def _shares(values: Sequence[float], width: int) -> list[Sequence[float]]:

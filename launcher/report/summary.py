@@ -6,7 +6,8 @@ from typing import Any
 
 from launcher.follow.failures import signal_name
 from launcher.report.deep import render_deep_report
-from launcher.report.sparkline import draw_sparkline, format_value, render_series
+from launcher.report.html.ticks import format_tick
+from launcher.report.sparkline import draw_sparkline, render_series
 from launcher.rundir.end_state import describe_end, summarize_ends
 from launcher.rundir.layout import RunFiles, choose_metrics_log
 from launcher.rundir.metrics import Sample
@@ -99,7 +100,7 @@ def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
         if len(samples) > 1:
             yield render_series(words, samples, ascii_only=ascii_only)
         elif samples:
-            yield f"{words:<9} {format_value(samples[0].value)} (one value)"
+            yield f"{words:<9} {format_tick(samples[0].value)} (one value)"
 
 
 def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:

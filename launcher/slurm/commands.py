@@ -57,13 +57,10 @@ def run_slurm(
         raise missing_command_error(argv[0])
     if done.exit_status:
         said = last_words(done.stderr or done.stdout) or f"exit status {done.exit_status}"
-        raise SlurmError(f"{argv[0]}: {said}", _remedy(said))
+        raise SlurmError(
+            f"{argv[0]}: {said}", next((fix for words, fix in _REMEDIES if words in said.lower()), "")
+        )
     return done.stdout.decode("utf-8", "replace")
-
-
-def _remedy(said: str) -> str:
-    """Return what helps where a command of Slurm cannot reach the controller, "" for any other words."""
-    return next((fix for words, fix in _REMEDIES if words in said.lower()), "")
 
 
 def missing_command_error(name: str) -> BadInput:

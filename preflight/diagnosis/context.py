@@ -93,7 +93,7 @@ def _rank(cause: Cause, context: Context) -> int:
 def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
     codes = {cause.code for cause in causes}
     found = [
-        _from_signal(number)
+        _made(_SIGNAL_CODES[number], "likely", [f"a rank ended by signal {number}"])
         for number in context.exit_signals
         if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_explains(number)}
     ]
@@ -112,10 +112,6 @@ def _explains(number: int) -> frozenset[str]:
         6: frozenset({"S54", "S38", "S40", "S39", "S20"}),
         7: frozenset({"S60"}),
     }.get(number, frozenset())
-
-
-def _from_signal(number: int) -> Cause:
-    return _made(_SIGNAL_CODES[number], "likely", [f"a rank ended by signal {number}"])
 
 
 def _made(code: str, confidence: Confidence, texts: list[str]) -> Cause:

@@ -68,7 +68,7 @@ def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
         return None
     ends_bad = hits[-1] is losses[-1]
     often = len(hits) >= 2 and _count(hits) >= _SHARE * _count(losses)
-    stays = len(_bad_tail(losses)) >= _LOSSES
+    stays = len(list(takewhile(lambda point: is_bad(point.loss), reversed(losses)))) >= _LOSSES
     if ends_bad or (often and not _recovered(losses, hits)):
         return Anomaly(
             NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often or stays else "likely"
@@ -79,11 +79,6 @@ def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
 def _count(points: Sequence[Point]) -> int:
     """Return how many steps of the log some points stand for."""
     return sum(point.line.stands_for for point in points)
-
-
-def _bad_tail(losses: Sequence[Point]) -> list[Point]:
-    """Return the last points without a sound loss among them."""
-    return list(takewhile(lambda point: is_bad(point.loss), reversed(losses)))
 
 
 def _recovered(losses: Sequence[Point], hits: Sequence[Point]) -> bool:

@@ -101,7 +101,10 @@ def analyze_script(
         return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: {error}")
     seen = one
     lines = text.splitlines()
-    sites = _agreed(seen.sites, other.sites)
+    sites = tuple(  # a value that depends on the GPU is not known beforehand
+        site if other.sites.get(place, site).value == site.value else replace(site, value="")
+        for place, site in seen.sites.items()
+    )
     judge = partial(lint_for, text, path, certain=True, find=find, parser=parser)
     fatal = _fatal_switches(seen, sites, lambda target: judge([target]), plain)
     sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
@@ -333,16 +336,6 @@ _HANDLERS = {
     "device": _touches_cuda,
     "load without map": _touches_cuda,
 }
-
-
-def _agreed(
-    here: Mapping[CodeLocation, PrecisionSite], there: Mapping[CodeLocation, PrecisionSite]
-) -> tuple[PrecisionSite, ...]:
-    """Return the sites; one whose value depends on the GPU has no value that is known beforehand."""
-    return tuple(
-        site if there.get(place, site).value == site.value else replace(site, value="")
-        for place, site in here.items()
-    )
 
 
 def _fatal_switches(

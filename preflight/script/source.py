@@ -120,7 +120,7 @@ class Parser:
 
     def _count(self) -> None:
         """Replace the bound by a count."""
-        self._most_words += sum(_count_words(text) - _most_words(text) for text in self._uncounted)
+        self._most_words += sum(_WORD.subn("", text)[1] - _most_words(text) for text in self._uncounted)
         self._uncounted.clear()
         if self._most_words > MAX_WORDS:
             raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
@@ -146,11 +146,6 @@ class Parser:
 
 def _most_words(text: str) -> int:
     return len(text) - text.count(" ") - text.count("\n")
-
-
-def _count_words(text: str) -> int:
-    """Return about how many nodes the tree will have; never far too few."""
-    return _WORD.subn("", text)[1]
 
 
 class Sources:

@@ -324,16 +324,12 @@ def _request(line: CommandLine, launcher: LauncherKind) -> Request:
     prefixed = [one for one in line.found if one.use.owner == line.prefix]
     own = [one for one in line.found if one.use.owner != line.prefix]
     if prefixed and launcher not in ("python", "opaque"):
-        prefixed = _nodes_only(prefixed)
+        # `srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes.
+        prefixed = [one for one in prefixed if one.option.sets not in _PROCESS_COUNTS]
     request = check_counts(request_of([*prefixed, *own]))
     if launcher == "deepspeed":
         _check_filters(request)
     return for_each_host(request)
-
-
-def _nodes_only(found: list[FoundOption]) -> list[FoundOption]:
-    """`srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes."""
-    return [one for one in found if one.option.sets not in _PROCESS_COUNTS]
 
 
 def _check_filters(request: Request) -> None:

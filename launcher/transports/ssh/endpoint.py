@@ -133,7 +133,8 @@ def _endpoint(
         user=user,
         identity_files=_identity_files(entry, inventory, values, tokens),
         certificate_files=_every_path(values, "certificatefile", tokens),
-        jumps=_in_order(hops),
+        # As they are dialled: the jumps of the first hop come before it.
+        jumps=(*(hops[0].jumps if hops else ()), *(replace(hop, jumps=()) for hop in hops)),
         proxy_command="" if jump else _proxy_command(values, tokens),
         known_hosts_files=_known_hosts_files(values, "userknownhostsfile", tokens),
         system_known_hosts_files=_known_hosts_files(values, "globalknownhostsfile", tokens),
@@ -192,11 +193,6 @@ def _hops(
             continue  # `Host * / ProxyJump bastion` names the bastion for itself too; ssh passes over that
         hops.append(_endpoint(hop_entry, inventory, ssh_config, behind))
     return tuple(hops)
-
-
-def _in_order(hops: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """Return the hops as they are dialled; the first hop's own jumps, if it has any, come before it."""
-    return (*(hops[0].jumps if hops else ()), *(replace(hop, jumps=()) for hop in hops))
 
 
 def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:

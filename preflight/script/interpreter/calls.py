@@ -257,7 +257,7 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     )
     plain = (
         func.key not in it.wrappers
-        and not _is_constructor(info)
+        and getattr(info.node, "name", "") not in ("__init__", "__post_init__", "setup")
         and all(is_plain(value, it.kind) for value in values)
     )
     entry = it.calls.entry(func.key, signature)
@@ -298,10 +298,6 @@ def _give_back(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", fr
         value = it.state.frames.get(frame, {}).get(name) if name in filled else None
         if isinstance(value, (Map, Seq)) and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             put_back(it, node, value)
-
-
-def _is_constructor(info: "FuncInfo") -> bool:
-    return getattr(info.node, "name", "") in ("__init__", "__post_init__", "setup")
 
 
 def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:

@@ -199,8 +199,9 @@ def _loads(ending: str) -> Callable[[Interpreter, Call], Value]:
 
     def handle(it: Interpreter, call: Call) -> Value:
         given = call.first
-        own = isinstance(given, Const) and isinstance(given.value, str) and not given.value.endswith(ENDINGS)
-        return written(it, given, ending) if own and isinstance(given, Const) else _config(it, call)
+        if isinstance(given, Const) and isinstance(given.value, str) and not given.value.endswith(ENDINGS):
+            return written(it, given, ending)
+        return _config(it, call)
 
     return handle
 
