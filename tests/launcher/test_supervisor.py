@@ -250,6 +250,15 @@ def test_killing_supervisor_and_guardian_at_once_ends_every_rank(run: Driver) ->
     assert run.gone() == {}
 
 
+def test_a_guardian_that_was_stopped_goes_with_its_run(run: Driver) -> None:
+    run.start(WAIT)
+    up(run)
+    os.kill(pids_of(run.answer)[1], signal.SIGSTOP)
+    run.say("stop 5 enough")
+    assert run.ended()["exit"]["why"] == "enough"
+    assert run.gone() == {}
+
+
 def test_a_run_outlives_its_guardian(run: Driver) -> None:
     run.start("import time; time.sleep(0.5); print('done')")
     os.kill(pids_of(run.answer)[1], signal.SIGKILL)

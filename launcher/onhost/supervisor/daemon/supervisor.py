@@ -185,6 +185,8 @@ class Supervisor:
         with contextlib.suppress(OSError):
             os.unlink(self._run.path(RESERVE))
         announce_keeper(self._run.dir, self._run.spec, end, self._run.guardian)
+        if os.getppid() == self._run.guardian:  # one that was stopped would keep no restart, and stay
+            os.kill(self._run.guardian, signal.SIGCONT)
         self._run.end(end)
 
     def _is_port_free(self) -> bool | None:
