@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from preflight.checks.message_text import format_gib
 from preflight.frozen import dataclass
 
 SIGTERM_EXITS = (-15, 143)
@@ -64,7 +65,12 @@ def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[st
         return "", ""
     if kills.get("scope") == "group":
         evidence = "the kernel counted an out-of-memory kill in the run's control group just then"
-        return "was ended by the kernel's OOM killer (SIGKILL): its memory ran out", evidence
+        what = "was ended by the kernel's OOM killer (SIGKILL): its memory ran out"
+        limit = kills.get("limit")
+        if not isinstance(limit, int) or limit <= 0:
+            return what, evidence
+        bound = f"its control group may use {format_gib(limit / 2**20)}, and has used them"
+        return f"{what}: {bound}", f"{evidence}: {bound}"
     evidence = "the kernel counted an out-of-memory kill on this host just then"
     return f"was ended by signal 9 (SIGKILL); {evidence}", evidence
 

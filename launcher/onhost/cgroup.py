@@ -20,6 +20,9 @@ from typing import Optional
 
 PREFIX = "gpulaunch-"
 FRESH_S = 60.0
+NUMBERS = (("memory.max", "memory.peak"), ("memory.limit_in_bytes", "memory.max_usage_in_bytes"))
+"""Limit and highest use of a group, in bytes, of v2 (memory.peak: Linux 5.19) and v1."""
+REACHED = 0.99  # of a limit: the kernel charges a CPU's pages ahead, up to 64 of them
 REMOVE_S = 1.0  # a group stays busy for a moment after its last process
 
 
@@ -148,6 +151,28 @@ class OomKills:
             return 0
         before, self.last = self.last, now
         return max(0, now - before) if before is not None else 0
+
+    def limit(self) -> int:
+        """Return the limit in bytes that the group has reached, 0 where none is known."""
+        return reached_limit(os.path.dirname(self.path)) if self.scope == "group" else 0
+
+
+def reached_limit(directory: str) -> int:
+    """Return the limit in bytes that a group, or the nearest one above it, has reached; 0 for none."""
+    while os.path.exists(os.path.join(directory, "cgroup.procs")):
+        for names in NUMBERS:
+            limit, peak = (read_number(os.path.join(directory, name)) for name in names)
+            if limit and peak >= REACHED * limit:
+                return limit
+        directory = os.path.dirname(directory)
+    return 0
+
+
+def read_number(path: str) -> int:
+    """Return the number in a file, 0 where it has none ("max" is none)."""
+    with contextlib.suppress(OSError, ValueError), open(path) as file:
+        return int(file.read())
+    return 0
 
 
 def read_count(path: str) -> Optional[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, remove_stale
+from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, reached_limit, read_count, remove_stale
 from launcher.remote.programs import read_program_source
 from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
@@ -156,6 +156,28 @@ def test_the_count_of_kills_is_read_from_v1_v2_and_the_host(tmp_path: Path) -> N
     assert (kills.more(), kills.more()) == (2, 0)
 
 
+@pytest.mark.parametrize(
+    ("own", "above", "reached"),
+    [
+        ({"memory.max": 1000, "memory.peak": 995}, {}, 1000),
+        ({"memory.max": 1000, "memory.peak": 900}, {}, 0),
+        ({"memory.max": "max", "memory.peak": 900}, {"memory.max": 900, "memory.peak": 900}, 900),
+        ({"memory.max": 100, "memory.peak": 100}, {"memory.max": 900, "memory.peak": 900}, 100),
+        ({"memory.limit_in_bytes": 50, "memory.max_usage_in_bytes": 50}, {}, 50),
+        ({"memory.max": 1000}, {}, 0),  # Linux before 5.19
+    ],
+)
+def test_the_limit_that_was_reached_is_that_of_the_nearest_group(
+    tmp_path: Path, own: dict[str, object], above: dict[str, object], reached: int
+) -> None:
+    group = tmp_path / "job" / "step"
+    group.mkdir(parents=True)
+    for place, numbers in ((group, own), (group.parent, above)):
+        for name, number in {"cgroup.procs": "", **numbers}.items():
+            (place / name).write_text(f"{number}\n")
+    assert reached_limit(str(group)) == reached
+
+
 class Limited:
     """A group with little memory, made by the test as a site would make it."""
 
@@ -226,7 +248,7 @@ def test_a_real_kill_for_want_of_memory_is_told_before_the_rank_that_died(
     names = [event["event"] for event in run.events]
     assert names.index("oom") < names.index("rank_exit")
     oom = run.event("oom")
-    assert (oom["count"], oom["scope"]) == (1, "group")
+    assert (oom["count"], oom["scope"], oom["limit"]) == (1, "group", 200 << 20)
     assert run.gone() == {}
 
 

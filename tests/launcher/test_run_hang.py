@@ -1,5 +1,7 @@
 """A run that hangs, is killed or lost: what its clients conclude of silence and of signals."""
 
+import pytest
+
 from launcher.follow.events import HostStarted, RunEvent, Tick
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
 from tests.launcher.run_events import CPU, come_to, ended, host_report, quiet, replay, said, stops
@@ -69,15 +71,26 @@ def test_without_a_timeout_quiet_is_only_said() -> None:
     assert "b: no output, no step, no use of GPU or CPU for 605 s" in said(actions)
 
 
-def test_a_kill_for_want_of_memory_is_told_as_that() -> None:
+@pytest.mark.parametrize(
+    ("limit", "bound"),
+    [
+        ({}, ""),
+        ({"limit": 0}, ""),
+        ({"limit": 8 << 30}, ": its control group may use 8.0 GiB, and has used them"),
+    ],
+)
+def test_a_kill_for_want_of_memory_is_told_as_that(limit: dict[str, int], bound: str) -> None:
     watch = RunState(plan(CPU, CPU))
-    oom = host_report("b", "oom", 9.8, count=1, scope="group")
+    oom = host_report("b", "oom", 9.8, count=1, scope="group", **limit)
     replay(watch, [oom, host_report("b", "rank_exit", 10.0, rank=1, code=-9), ended("a"), ended("b")])
     outcome = come_to(watch)
     assert outcome.exit_code == 137
-    assert outcome.why == ("rank 1 on b was ended by the kernel's OOM killer (SIGKILL): its memory ran out")
+    assert outcome.why == (
+        "rank 1 on b was ended by the kernel's OOM killer (SIGKILL): its memory ran out" + bound
+    )
     assert watch.root_cause is not None
     assert "out-of-memory kill" in watch.root_cause.kernel_oom
+    assert bound in watch.root_cause.kernel_oom
 
 
 def test_a_kill_for_want_of_memory_somewhere_on_the_host_is_told_with_its_doubt() -> None:

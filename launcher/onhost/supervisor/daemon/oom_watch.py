@@ -24,4 +24,5 @@ class OomWatch:
         self._next = now + EVERY_S
         count = self._counter.more()
         if count:
-            self._run.emit("oom", count=count, scope=self._counter.scope)
+            limit = self._counter.limit()
+            self._run.emit("oom", count=count, scope=self._counter.scope, limit=limit)
