@@ -17,7 +17,7 @@ from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
 
 # What accelerate does for us, without torch: starts ranks, each in a session of its own, and polls them as
-# torch's elastic agent does.
+# torch's elastic agent does. It reaps none of them, so that a slow supervisor sees how each ended, too.
 LAUNCHER = """
 import os, subprocess, sys, time
 ranks = [
@@ -28,9 +28,11 @@ ranks = [
     )
     for n in range(int(sys.argv[1]))
 ]
-while any(rank.poll() is None for rank in ranks):
+def ended(rank):
+    return os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+while not all(map(ended, ranks)):
     time.sleep(0.1)
-sys.exit(any(rank.returncode for rank in ranks))
+os._exit(any(ended(rank).si_status for rank in ranks))
 """
 # Out of the tree by every way there is but the group: its parent is killed first, its environment is empty.
 RUNAWAY = """

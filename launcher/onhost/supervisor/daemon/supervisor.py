@@ -129,11 +129,14 @@ class Supervisor:
 
     def _see_ends(self) -> None:
         """Detect exits of ranks and children."""
-        for ended in self._ranks.check():
-            self._rank_ended(ended)
+        self._see_ended_ranks()
         self._memory.check()
         for pid, code in reap():
             self._child_ended(pid, code)
+
+    def _see_ended_ranks(self) -> None:
+        for ended in self._ranks.check():
+            self._rank_ended(ended)
 
     def _rank_ended(self, ended: EndedRank) -> None:
         self._memory.check(at_once=True)
@@ -151,6 +154,7 @@ class Supervisor:
         self._hang.dumper.child_ended(pid, code, as_it_should=code == 0)
         self._gauge.child_ended(pid, code, as_it_should=self._ending.started)
         if pid == self._launcher.pid:
+            self._see_ended_ranks()  # those that it has reaped, or left to us, since we looked
             self._launcher_ended(code)
 
     def _launcher_ended(self, code: int) -> None:
