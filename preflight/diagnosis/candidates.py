@@ -17,10 +17,12 @@ from preflight.diagnosis.own_exceptions import (
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
-from preflight.diagnosis.signatures.table import CausalDepth, Signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 
 _WATCHDOG = "S54"
+_NO_FILE, _NOT_IN_PATH = "S92", "S110"
+_PROGRAM = re.compile(r"No such file or directory: '[^/']+'")
 _SHORT_END = 3
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6
@@ -35,6 +37,7 @@ _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
+_UNSTARTED = frozenset({"S44", "S111"})
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
@@ -65,7 +68,7 @@ def candidates(
     raised = [each for each in raised if each.line.order >= course.start]
     chains = _chains(raised)
     hits = _messages([hit for hit in hits if hit.line.order >= course.start], raised, course)
-    hits = _not_continued(_not_overtaken(hits, chains), course.lines)
+    hits = _not_continued(_not_overtaken(hits, chains), course)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
     open_ends = [
@@ -118,6 +121,7 @@ def _messages(
         if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
+    shown = _of_programs(shown, raised)
     shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
     shown += _of_wrapped(raised)
     if shown or raised:
@@ -128,6 +132,22 @@ def _messages(
         for hit in hits
         if (hit.line.order >= last or hit.line.text.lstrip().startswith("raise "))
         and is_quoted(course.lines, hit.line)
+    ]
+
+
+def _of_programs(hits: Sequence[SignatureHit], raised: Sequence[ParsedException]) -> list[SignatureHit]:
+    """Return the hits, of which a missing file that Python was to start as a program is one that PATH does not have."""
+    row = signature(_NOT_IN_PATH)
+    started = {
+        each.line.order
+        for each in raised
+        if each.frames and each.frames[-1].function == "_execute_child" and _PROGRAM.search(each.message)
+    }
+    return [
+        SignatureHit(row, hit.line)
+        if row is not None and hit.row.code == _NO_FILE and hit.line.order in started
+        else hit
+        for hit in hits
     ]
 
 
@@ -174,11 +194,14 @@ def _not_overtaken(
     ]
 
 
-def _not_continued(hits: Sequence[SignatureHit], lines: Sequence[Line]) -> list[SignatureHit]:
+def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[SignatureHit]:
     """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose.
 
-    Nor those of a thread that waited in XLA's rendezvous until the others came, or for one that had failed.
+    Nor those of a thread that waited in XLA's rendezvous until the others came, or for one that had failed, nor what
+    kept a job from its start where the job then made steps.
     """
+    lines = course.lines
+    hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.outlived(hit.line)]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]
     if stuck:
         freed = max((line.order for line in lines if _UNSTUCK in line.text), default=-1)

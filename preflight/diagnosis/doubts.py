@@ -31,24 +31,39 @@ _END = 6
 def doubt_causes(
     found: Sequence[Candidate], raised: Sequence[ParsedException], course: RunProgress
 ) -> list[Candidate]:
-    """Return the candidates, of which those are only likely that the process outlived, that the run's end contradicts, or that say too little."""
+    """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little."""
     ended_well = not course.launcher_failed() and any(
         _ENDED_WELL.search(line.text) or _PASSED.match(line.text) for line in course.lines[-_END:]
     )
     outlived = _raised_before_others(found, raised)
-    return [
-        replace(each, cause=replace(each.cause, confidence="likely"))
-        if each.cause.confidence == "certain"
-        and (
-            ended_well
-            or each.first.order in outlived
-            or course.outlived(each.first)
-            or _may_be_a_lost_peer(each)
-            or _may_be_a_living_gpu(each)
-        )
+    doubted = [
+        _as_likely(each)
+        if ended_well
+        or each.first.order in outlived
+        or course.outlived(each.first)
+        or _may_be_a_lost_peer(each)
+        or _may_be_a_living_gpu(each)
         else each
         for each in found
     ]
+    return [_as_likely(each) if _is_contested(each, doubted) else each for each in doubted]
+
+
+def _as_likely(candidate: Candidate) -> Candidate:
+    """Return a candidate, of which a certain cause is only likely."""
+    if candidate.cause.confidence != "certain":
+        return candidate
+    return replace(candidate, cause=replace(candidate.cause, confidence="likely"))
+
+
+def _is_contested(candidate: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether the same process names another cause as firmly: which of the two came of the other its lines do not say."""
+    return any(
+        each.cause.confidence == "certain"
+        and each.cause.slug != candidate.cause.slug
+        and each.first.stream == candidate.first.stream
+        for each in others
+    )
 
 
 def _may_be_a_lost_peer(candidate: Candidate) -> bool:

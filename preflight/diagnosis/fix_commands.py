@@ -41,13 +41,15 @@ _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
 
 _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "S08": ((r"[Ii]ndex put requires", "target[index] = values.to(target.dtype), under autocast too"),),
     "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
+    "S32": ((r"\bhip|HIP|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),),
     "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
-        (r"mpirun|mpiexec|MPI_Init|orted|prte|PMIX|PMI\b", "which mpirun, on every host"),
+        (r"mpirun|mpiexec|MPI_I(?:nit|NIT)|orted|prte|PMIX|PMI\b", "which mpirun, on every host"),
         (r"\bqsub\b|\bPBS\b|pbs_", "qstat -xf JOB"),
         (r"\b(?:srun|sbatch|salloc|slurmstepd)\b", "sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs"),
     ),
@@ -56,12 +58,14 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S65": (("", "unset PYTHONHOME PYTHONPATH"),),
     "S67": (
         (r"[Gg]loo", "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
+        (r"Cannot allocate memory", "ulimit -l unlimited (docker run --ulimit memlock=-1) on every host"),
         (r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand", "ibstat shows the links; NCCL_IB_DISABLE=1 takes the network without them"),
     ),
     # A kernel that was built and does not start is none of a compiler's.
     "S68": (
         (r"Python\.h: No such", "sudo apt install python3-dev"),
-        (r"[Nn]inja", "python -m pip install ninja"),
+        (r"[Nn]inja is required|ninja not being installed|\bninja\b.{0,40}not found|No such file or directory: '\S*ninja'", "python -m pip install ninja"),
+        (r"\bninja\b.{0,4000}non-zero|ninja: build stopped", "rm -r ~/.cache/torch_extensions, then MAX_JOBS=1: the compiler's first error is above this message"),
         (r"CUDA_HOME|'\S*nvcc'|CUDA version|MissingCUDA", "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
         (r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", "sudo apt install g++"),
         (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "TORCHDYNAMO_DISABLE=1 python train.py"),

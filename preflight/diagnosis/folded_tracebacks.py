@@ -7,6 +7,8 @@ from preflight.diagnosis.prefix_templates import SOFT, START
 
 # In a string of JSON, or as `repr` shows it.
 _ESCAPED = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n(?:[^\"\\]|\\.)*")
+# In the message of an exception that older data loaders raise for one of a worker.
+_IN_MESSAGE = re.compile(r"Traceback \(most recent call last\):(?:\\r)?\\n(?:[^'\\]|\\.)*")
 _FLAT = re.compile(r"Traceback \(most recent call last\):\s+File \"")
 _LINK = r"During handling of the above exception|The above exception was the direct|Traceback \(most recent call last\):"
 _RAISED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)(?::\s|\s*$)"
@@ -19,7 +21,7 @@ def unfold(text: str) -> Sequence[str]:
     at = text.find(START)
     if at < 0 or len(text) - at < 2 * len(START) or SOFT.search(text[:at]):
         return (text,)
-    escaped = _ESCAPED.match(text, at)
+    escaped = (_IN_MESSAGE if text[:at].endswith("Error: '") else _ESCAPED).match(text, at)
     if escaped:
         whole = escaped[0].replace("\\r", "").replace('\\"', '"').replace("\\'", "'")
         lines = [line for line in whole.split("\\n") if line.strip()]

@@ -51,6 +51,7 @@ _WRAPPER = re.compile(
       | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
       | E\ {3,7}(?=\ *(?:File\ "|Traceback|--\ Process)|\w+(?:\.\w+)*(?:Error|Exception)\b)             # pytest
       | >+\ (?=\S)                                                                                   # quoted
+      | \*{3}\ (?=(?:\w+\.)*\w+(?:Error|Exception):\ )                                                # pdb
     )
     """,
     re.VERBOSE,
@@ -63,7 +64,7 @@ _PREFLIGHT_REMARK = re.compile(
 # In a prefix that only the tracebacks behind it show.
 _NAMED_RANK = re.compile(r"\b(?:mpi)?rank[ =:_-]{0,2}(\d{1,6})\b", re.IGNORECASE)
 # First characters a prefix can start with; most lines of a log start with none of them.
-_PREFIXED = re.compile(r"[\[\d(>\w]")
+_PREFIXED = re.compile(r"[\[\d(>*\w]")
 _BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>[^─━]*?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
 _BOX_SIDES = "│┃|"
 _MOST_PREFIXES = 4

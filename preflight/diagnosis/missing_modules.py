@@ -18,6 +18,10 @@ _UNLINKED = re.compile(r"(\S+\.so)\S*: undefined symbol: _?_Z\w*?(?:2at|3c10|5to
 _LACKING = re.compile(
     r"(lib(?:cudart|cublas\w*|cudnn\w*|cufft|cusparse|nvrtc)\.so\.[\d.]*\d|lib(?:c10|torch)\w*\.so): cannot open shared object"
 )
+# A C library that is older than what was built against it: GLIBC is the host's or the image's, the others are libstdc++'s.
+_OLD_LIBRARY = re.compile(
+    r"(?P<file>/\S+): version `(?P<version>(?P<kind>GLIBC|GLIBCXX|CXXABI)_[\w.]+)' not found(?: \(required by (?P<by>[^)]{1,300})\))?"
+)
 _PREFIX = re.compile(r"^(?P<prefix>.*)/lib(?:64)?/python3[\d.]*/(?:site|dist)-packages/")
 _SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
 
@@ -39,6 +43,9 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
     built = _build_advice(text)
     if built.cause:
         return built
+    old = _OLD_LIBRARY.search(text)
+    if old:
+        return _library_advice(old["kind"], old["version"], old["file"], old["by"] or "")
     advised = _TOLD.search(text)
     found = _MODULE.search(text)
     module = next((group for group in found.groups() if group), "") if found else ""
@@ -82,6 +89,32 @@ def _build_advice(text: str) -> ModuleAdvice:
             f"python -c 'import torch; print(torch.version.cuda)' names torch's; {again}",
         )
     return ModuleAdvice()
+
+
+def _library_advice(kind: str, version: str, file: str, needed_by: str) -> ModuleAdvice:
+    """Return what to do about a C library that is too old for a file that needs it; pip installs neither."""
+    name = needed_by.rpartition("/")[2] or "a file"
+    if kind == "GLIBC" and "/.singularity.d/" in needed_by:
+        return ModuleAdvice(
+            f"the image's C library is older than {version}, for which the driver's libraries of the host were built that --nv brings in",
+            "an image of a distribution as new as the host's; where the host has nvidia-container-cli, --nvccli takes its libraries instead",
+            "apptainer exec IMAGE.sif ldd --version",
+        )
+    if kind == "GLIBC":
+        return ModuleAdvice(
+            f"the C library of this host is older than {version}, for which {name} was built, and pip cannot replace it",
+            "make the environment on this host and not on a newer one, run in a container of a newer distribution, or install an"
+            " older version of that package, whose wheels fit",
+            "ldd --version",
+        )
+    system = file.startswith(("/lib", "/usr/lib"))
+    return ModuleAdvice(
+        f"the libstdc++ that Python loaded ({file}) lacks {version}, for which {name} was built",
+        "let the environment's own libstdc++ be found before the system's; where it is older itself, install a newer one into the environment",
+        'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib"'
+        if system
+        else "conda install -c conda-forge libstdcxx-ng",
+    )
 
 
 def _own_root(top: str, files: Sequence[str]) -> str:

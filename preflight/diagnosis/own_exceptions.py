@@ -126,11 +126,14 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
 
 
 def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> Candidate:
+    text = (
+        raised.text.removesuffix("`") if raised.text.count("`") % 2 else raised.text
+    )  # it closes a paste's code
     cause = Cause(
         code=USER_CODE,
         slug=USER_EXCEPTION,
         confidence="possible" if raised.bare else "likely",
-        cause=f"the script raised {raised.text}",
+        cause=f"the script raised {text}",
         fix="see the traceback; gpulaunch knows no general cure for it",
         evidence=evidence_of([raised.line]),
         location=place_of([raised, *chain]),

@@ -9,6 +9,8 @@ _ENOUGH_ENTITIES = 2
 _TAG = re.compile(
     r"</?(?:pre|code|details|summary|span|div|p|br|b|i|font|td|tr|tbody|table|kbd|samp)(?: [^<>]{0,200})?/?>"
 )
+# An exception as an editor of notebooks copies it: its name, message and stack as keys, with real line ends.
+_NAME_KEY, _MESSAGE_KEY = re.compile(r"\s*\"name\": \"(\w{1,80})\",$"), re.compile(r"\s*\"message\": \"(.*)$")
 _ESCAPE = re.compile(r"(?:\^\[|#033|\\u001[bB]|\\x1b|\\033|\\e|␛)(?=\[[\d;]{0,12}[A-Za-z])")
 _CHARACTERS: dict[int, str | None] = {
     **dict.fromkeys(map(ord, "\x00\u200b\u200c\u200d\u2060\ufeff\xad")),
@@ -59,9 +61,24 @@ def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
 
         texts = [html.unescape(html.unescape(_TAG.sub("", text))).replace("\n", " ") for text in texts]
         whole = "\n".join(texts)
+    if '\t"message": "' in whole or ' "message": "' in whole:
+        texts = _of_notebook(texts)
     if _UNUSUAL.search(whole):
         texts = [text.translate(_CHARACTERS) for text in texts]
     return [_ESCAPE.sub("\x1b", text) for text in texts] if _ESCAPE.search(whole) else texts
+
+
+def _of_notebook(texts: Sequence[str]) -> Sequence[str]:
+    """Return the lines with an exception as Python prints it where an editor shows its name and its message as two keys."""
+    found, inside = list(texts), False
+    for place, (one, other) in enumerate(pairwise(texts), start=1):
+        name, message = _NAME_KEY.match(one), _MESSAGE_KEY.match(other)
+        inside = inside or bool(name and message)
+        if name and message:
+            found[place] = f"{name[1]}: {message[1]}"
+        elif inside and other.lstrip().startswith('File \\"'):
+            found[place] = other.replace('\\"', '"')
+    return found
 
 
 def _are_most(texts: Sequence[str], fits: Callable[[str], object]) -> bool:

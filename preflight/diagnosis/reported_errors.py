@@ -29,12 +29,26 @@ _STATUS = re.compile(
 )
 WORDINGS = AnyOf("|".join([*(pattern for _, pattern in _WORDINGS), _OF_XLA, _OF_TENSORFLOW]))
 _BY_TYPE = tuple((name, AnyOf(pattern)) for name, pattern in _WORDINGS)
+# An exception as its constructor would be written, as Hydra and loggers of objects show one.
+_WRITTEN = re.compile(
+    r"(?P<type>(?:\w+\.)*\w+(?:Error|Exception))\((?P<quote>['\"])(?P<message>.+)(?P=quote),?\)$"
+)
+# What a thread of Rust prints before it ends (library/std/src/panicking.rs); newer ones put the message below the place.
+_PANIC = re.compile(
+    r"\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at '?(?P<message>.*?)(?:', \S+:\d+(?::\d+)?)?$"
+)
 _LONGEST = 600
 
 
 def reported_error(text: str) -> tuple[str, str] | None:
     """Return (type, message) of an exception that a line reports by its message alone, None where it reports none."""
     text = text[:_LONGEST]
+    written = _WRITTEN.match(text) if text.endswith(")") else None
+    if written is not None:
+        return written["type"], written["message"]
+    panic = _PANIC.match(text) if "panicked at " in text else None
+    if panic is not None:
+        return "PanicException", panic["message"]
     if not WORDINGS.found_in(text):
         return None
     status = _STATUS.search(text)

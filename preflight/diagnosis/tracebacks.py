@@ -41,29 +41,25 @@ _LIBRARY = re.compile(
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(
-    r"^[`*]{0,3}(?:(?:\w+\.)*\w{2,}(?:Error|Exception)(?:\(\w+\))?|(?:\w+\.)+Error): (?![-+\d.naif%\s]+$)\S"
+    r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error): (?![-+\d.naif%\s]+$)\S"
 )
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
 )
-MOST_BELOW = 6
-"""Lines below the first one of a message that are read."""
+MOST_BELOW = 6  # lines below the first one of a message that are read
 _LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
 _STEP = re.compile(r"\d%\|.{0,200}(?:it/s|s/it)|[Ll]oss['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _IN_THREAD, _IGNORED, _NOT_LOGGED = "Exception in thread", "Exception ignored in", "--- Logging error ---"
 _IN_WORKER = re.compile(r"Exception in background worker \d+:$")  # its message is below it
 _WARNS = re.compile(r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b")
-_AMID_OTHERS = 8
-"""Lines in which the next one of the same process is looked for."""
+_AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b")
-_CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
-_RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
-_DEEPEST_SOURCE = 10
-"""Lines of source that Python prints below one frame, marks included."""
+_CXX_FRAME, _RICH_SOURCE = re.compile(r"^\s*(?:frame )?#\d+:? "), re.compile(r"^\s*(?:❱ *)?\d+ │")
+_DEEPEST_SOURCE = 10  # lines of source that Python prints below one frame, marks included
 # A traceback longer than this is a recursion; what counts is at its end and is found without the rest.
 _LONGEST = 400
-_FRAMES_ARE_INDENTED = 2
+_FRAMES_ARE_INDENTED, _SOURCE_BELOW = 2, 2  # blanks; lines of source and marks below most frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +203,7 @@ def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...
         frame = _FRAME.match(line.text)
         if frame:
             found.append(_frame_of(frame))
-        elif not line.text[:1].isspace():
+        elif not line.text[:1].isspace() and not _INNER.search(line.text):
             break
     return tuple(found)
 
@@ -270,17 +266,24 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
 def _bare(lines: Sequence[Line], index: int) -> ParsedException:
     """Return an exception with no traceback above it, or with the frames of one whose start is cut off."""
     kind, _, message = lines[index].text.lstrip("`*").partition(": ")
-    kind = kind.partition("(")[0]
     frames: list[TracebackFrame] = []
+    flush = 0  # lines of source that a paste has moved to the margin, with their frame
     for line in reversed(lines[max(0, index - _LONGEST) : index]):
         frame = _FRAME.match(line.text)
-        if frame:
+        if frame and not (flush and line.text[:1].isspace()):
             frames.insert(0, _frame_of(frame))
+            flush = 0
         elif not line.text[:1].isspace():
+            flush += 1
+            if flush > _SOURCE_BELOW or _HEADER.search(line.text) or _named(line.text):
+                break
+        elif frame:
             break
     continued = bool(frames) or any(line.text[:1].isspace() for line in lines[index + 1 : index + 2])
     below = _below(lines, index) if continued or not message else ""
-    return ParsedException(kind, message, lines[index], tuple(frames), bare=not frames, below=below)
+    return ParsedException(
+        kind.partition("(")[0], message, lines[index], tuple(frames), bare=not frames, below=below
+    )
 
 
 def _frame_of(found: re.Match[str]) -> TracebackFrame:

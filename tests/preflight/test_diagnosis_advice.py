@@ -12,6 +12,8 @@ GLOO = "[enforce fail at device.cc:13] Gloo connectFullMesh failed with Connecti
 SOCKET = (
     "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of"
 )
+NO_GLIBC = "version `GLIBC_2.34' not found"
+NO_GLIBCXX = "version `GLIBCXX_3.4.30' not found (required by /opt/conda/lib/libicu.so)"
 USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
 REFUSED = "srun: error: Unable to allocate resources:"
 
@@ -32,6 +34,23 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("omegaconf.errors.MissingMandatoryValue: Missing mandatory value: model", "--cfg job"),
         ("pyarrow.lib.ArrowInvalid: Parquet file size is 0 bytes", "-size 0"),
         ("OSError: [Errno 122] Disk quota exceeded", "quota -s"),
+        (
+            f"ImportError: /lib64/libc.so.6: {NO_GLIBC} (required by /opt/venv/lib/torch/_C.so)",
+            "ldd --version",
+        ),
+        (
+            f"ImportError: /lib/libc.so.6: {NO_GLIBC} (required by /.singularity.d/libs/libGL.so)",
+            "apptainer exec",
+        ),
+        (f"ImportError: /usr/lib/libstdc++.so.6: {NO_GLIBCXX}", "LD_LIBRARY_PATH"),
+        (f"ImportError: /opt/conda/lib/libstdc++.so.6: {NO_GLIBCXX}", "conda install"),
+        ("RuntimeError: Index put requires the source and destination dtypes match", ".to(target.dtype)"),
+        ("RuntimeError: Ninja is required to load C++ extensions", "pip install ninja"),
+        (
+            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.",
+            "MAX_JOBS=1",
+        ),
+        ("RuntimeError: HIP error: invalid device function", "rocminfo"),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
@@ -47,6 +66,8 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
         ("qsub: Job violates queue and/or server resource limits\n", "qstat"),
         ("srun: error: Protocol authentication error: Invalid authentication credential\n", "unmunge"),
         ("Warning  Failed  4s  kubelet  Error: ErrImagePull\n", "kubectl describe pod"),
+        ("An MPI process is aborting\n Reason:     Before MPI_INIT completed\n", "which mpirun"),
+        ("UCX  ERROR ibv_reg_mr failed: Cannot allocate memory\n", "ulimit -l unlimited"),
     ],
 )
 def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> None:

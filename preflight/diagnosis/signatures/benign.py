@@ -42,6 +42,6 @@ ROWS: tuple[Notice, ...] = (
            "harmless under mixed precision: the model is in float32 and is cast", safe=True),
     notice("W25", r"CondaError: Run 'conda init' before|Failed to set NUMA affinity|Unable to initialize backend '(?:tpu|rocm|cuda)': ",
            "harmless: a module or device that this run does not use", safe=True),
-    notice("W26", r"(?:srun|slurmstepd): error: (?:x11: |Unable to create TMPDIR|couldn't chdir to .{0,200} going to )|^error: unable to open file /\S{0,60}slurm-spank-x11",
-           "harmless: Slurm continues without a display, or in another directory", safe=True),
+    notice("W26", r"(?:srun|slurmstepd): error: (?:x11: |task/cgroup: unable to add task|Unable to create TMPDIR|couldn't chdir to .{0,200} going to )|^error: unable to open file /\S{0,60}slurm-spank-x11",
+           "harmless: Slurm continues without a display, in another directory or without that process in its cgroup", safe=True),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signatur
 
 ROWS: tuple[Signature, ...] = (
     Signature("S58", "nccl-version", ROOT,
-              r"receiving \d+ bytes instead of \d+|Mismatched NCCL version|undefined symbol: p?nccl\w+|NCCL version mismatch|libnccl\.so\S*: (?:version|undefined|cannot open)"
+              r"^(?!.*NET/Socket).*receiving \d+ bytes instead of \d+|Mismatched NCCL version|undefined symbol: p?nccl\w+|NCCL version mismatch|libnccl\.so\S*: (?:version|undefined|cannot open)"
               r"|NCCL library is (?:too old|not backwards compatible)|ncclInvalidUsage.{0,120}(?:version|differ)|NCCL (?:library )?version .{0,60}(?:does not match|differs|mismatch|incompatible|too old)"
               r"|Bootstrap ?: .{0,60}mismatched? (?:version|NCCL)|[Mm]ismatch(?:ed)? (?:in )?NCCL|NCCL [\d.]+ .{0,40}(?:but|while) .{0,40}NCCL [\d.]+|wrong NCCL version"
               r"|symbol lookup error: .{0,200}nccl\w+|ncclGetVersion.{0,60}mismatch|found NCCL [\d.]+,? (?:but )?(?:require|need|expect)",
@@ -29,7 +29,7 @@ ROWS: tuple[Signature, ...] = (
               " between the hosts", "thread"),
     Signature("S67", "nccl-network", ROOT,
               r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed ?: (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
-              r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
+              r"|NCCL WARN Call to ibv_\w+ failed|\b(?:ibv|fi)_\w+(?:\(\))? failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|NCCL WARN .{0,60}Call to \w+ (?:from|to) \S+ failed ?: .{0,30}(?:timed out|refused|unreachable|No route to host)|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
               r"|NCCL WARN.{0,60}NET/OFI|NET/OFI (?:Couldn't|OFI NCCL failure)|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|\bib_mlx5_log\.c:\d+ |libibverbs: .{0,40}(?:error|failed)|\b(?:[Ff]ailed to|[Uu]nable to|[Cc]ould not) (?:create|modify|connect) (?:the |a )?(?:\w+ )?(?:QP|queue pair)\b|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
@@ -53,7 +53,7 @@ ROWS: tuple[Signature, ...] = (
               " ranks take together", "run"),
     Signature("S62", "collective-mismatch", ROOT,
               r"[Dd]etected mismatch between collectives|[Mm]ismatch(?:ed)? (?:between )?collective|op\.preamble\.length <= op\.nbytes"
-              r"|[Mm]onitored [Bb]arrier encountered error|Received data size doesn't match expected size|^(?:\w+\.)*DistributedOperationException|DDP expects same model across all ranks"
+              r"|[Mm]onitored [Bb]arrier encountered error|Received data size doesn't match expected size|NET/Socket : .{0,80}message truncated : |^(?:\w+\.)*DistributedOperationException|DDP expects same model across all ranks"
               r"|DDP expects same params across|appears not to match (?:sizes|strides) of the same param|verify_params_across_processes"
               r"|inconsistent \d+ params|[Uu]neven inputs|Detected that rank \d+ .{0,40}different (?:number|collective)|collectives? (?:differ|do not match|are out of sync)"
               r"|has different sequence number|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
@@ -72,7 +72,7 @@ ROWS: tuple[Signature, ...] = (
               "batch sizes, parallel degrees and the number of ranks do not fit together",
               "train_batch_size = micro batch per GPU x accumulation steps x ranks ('auto' in a DeepSpeed config under Trainer); tensor x pipeline x"
               " data parallel degrees = number of ranks; or start as many ranks as the message asks for", "source"),
-    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled (?:cuda|CUDA) error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
+    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled (?:cuda|CUDA) error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN (?:cuda?|hip)[A-Z]\w+(?:\(\))? failed|NCCL WARN Cuda failure|Test CUDA failure",
               "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
     Signature("S55", "nccl-system-error", GENERAL,
               r"unhandled system error|NCCL INFO (?:init|group)\.cc:\d+ -> [23]\b|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
@@ -82,14 +82,14 @@ ROWS: tuple[Signature, ...] = (
     Signature("S54", "nccl-timeout-watchdog", GENERAL,
               r"Watchdog caught collective operation timeout|Expected \d+ threads to join the rendezvous, but (?:not all|only \d)|This thread has been waiting for .{0,400}may be stuck|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
               r"|Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|ran for \d+ milliseconds before timing out"
-              r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|First PG on this rank to signal dumping"
+              r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|NCCL (?:operation|collective)s? timed out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
               r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
     Signature("S57", "nccl-network", VICTIM,
               r"ncclRemoteError|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
-              r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
+              r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|(?<! to - \[Errno 32\] )Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
               r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)",
               "the other side was gone", "look at the other ranks and hosts", "source"),

@@ -28,7 +28,7 @@ ROWS: tuple[Signature, ...] = (
               r"|file_size \d+ .{0,40}corrupt|Ran out of input|is not a valid JSON file|git-lfs\.github\.com/spec|[Cc]heckpoint .{0,60}(?:is |seems |may be )?(?:corrupt|truncated|damaged|incomplete)"
               r"|archive passed at .{1,300} does not contain the valid metadata|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
               r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError(?!: Error while serializing)"
-              r"|expected a checkpoint returned by torch\.save|_pickle\.\w*Error: (?!Can't pickle|Can't get|can't pickle)|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
+              r"|expected a checkpoint returned by torch\.save|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
               r"|legacy constructor expects device type"
               r"|[Cc]hecksum mismatch|You seem to have cloned a repository without having git-lfs|shape mismatch .{0,20}checkpoint|expected \d+ bytes? .{0,30}got \d+ .{0,40}shard"
               r"|does not (?:appear to )?contain (?:a )?valid checkpoint|universal checkpoint .{0,40}(?:not|missing)|zero_to_fp32.{0,60}Error",
@@ -81,7 +81,7 @@ ROWS: tuple[Signature, ...] = (
               "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),
     Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class|Tokenizer class \w+ does not exist or is not",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
-    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:)(?!.{0,160}\b[Cc]onnect).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
+    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|\bkind: NotFound, message: \"No such file|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|error:)(?!.{0,160}\b[Cc]onnect).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
     Signature("S110", "missing-file", GENERAL, r"^(?!nvidia-smi)(?:.{0,160}: )?\S{1,80}: command not found$|: command not found: \S|\bsh: (?:\d+: )?\S{1,80}: not found$|: bad interpreter: |Lmod has detected the following error|Unable to locate a modulefile|EnvironmentNameNotFound|\benv: .{1,80}: No such file or directory",

@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               "the kernel killed a process because the host's or the job's memory limit was reached",
               "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,
-              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^(?!.{0,160}(?:\b(?:ibv|fi)_\w+(?:\(\))? failed|\bIb failure|/dev/shm/)).*Cannot allocate memory|^MemoryError(?::|$)"
+              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|\b(?:fork|vfork|clone|mmap|malloc|brk)\b.{0,80}Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
               r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]",

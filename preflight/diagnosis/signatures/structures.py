@@ -47,6 +47,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b(?:exceeds?|(?:larger|greater|more) than)\b.{0,30}\b(?:available|visible|number of)\b.{0,12}\b(?:GPUs|gpus)\b",
         r"\b(?:GPUs|gpus|devices)\b.{0,60}\bbut (?:only|there (?:are|is)(?: only)?) \d+\b",
     )),
+    ("S31", r"\b[Ff]ailed to set (?:the )?(?:current )?device(?: id)?\b"),
     ("S43", _raised(
         r"\bsame (?:CUDA |cuda )?(?:device|GPU)\b",
         r"\bdifferent (?:CUDA |cuda )?(?:devices|GPUs)\b",
@@ -137,6 +138,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S93", r"\[Errno (?:27|61|125)\]|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
     ("S51", r"\[Errno 99\]|\bgaierror: \[Errno -[23]\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
+    ("S67", r"\b(?:[Ii][Bb]|RDMA|[Vv]erbs) ?(?:[Ff]ailure|[Ee]rror): |\blibrdmacm: [Ff]atal: "),
     ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
     ("S115", r"\bwandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,100}[Pp]ermission)"),  # it may continue without it
     ("S115", r"^(?:mlflow|comet_ml|neptune|clearml|swanlab|trackio)\.(?:\w+\.){0,6}\w{1,60}: "),
@@ -145,5 +147,6 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
     ("S55", r"\bNCCL operation nccl\w+\(.{0,400}\) failed: (?:in(?:valid|ternal) |unhandled )|\bDistBackendError: |\bNCCL [Ee]rror in:? |\bHCCL function error: "),
     ("S68", r"^torch\._(?:dynamo|inductor)\.[\w.]+:? |^triton\.[\w.]*(?:Error|Exception|Failure)\w*:? |BackendCompilerFailed|^(?:Internal)?TorchDynamo\w*Error|InductorError|LoweringException|backend='inductor' raised"),
+    ("S21", r"^(?!.{0,160}(?:/dev/shm/|[Mm]emory region)).*Cannot allocate memory"),  # what errno 12 is about, the caller knows
 )  # fmt: skip
 """(code of the row, pattern), tried in this order behind all other rows."""
