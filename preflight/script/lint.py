@@ -14,7 +14,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.switches import closed_switches
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.model import LibraryModel
-from preflight.script.rules.certainty import OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
+from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, doubted, doubts_of
 from preflight.script.rules.index import RULES
 from preflight.script.rules.registry import Level, RuleHit, rules_of
 from preflight.script.source import Finder, Parser, Source, Sources, spawns_ranks
@@ -25,6 +25,8 @@ _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6
 _ALONE = re.compile(r"eval|test|cpu|no[-_]|only|debug|dry|infer|predict|bf16|bfloat16|deepspeed|fsdp")
 _MAX_RELATED = 8
+_TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})
+"""Events of scripts that train."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class _TargetRun:
     complete: bool
     sources: Sources
     asked_gpu: bool = False  # it may differ on other GPUs
+    trains: bool = False  # something steps an optimizer, or a Trainer trains
     excesses: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()  # that are off, and may open a branch that was left out
 
@@ -143,8 +146,8 @@ def _with_switches(
 ) -> list[LintFinding]:
     """Return the faults of branches that the default arguments leave out, with their condition.
 
-    Each is one level lower than in a branch that runs. Nothing where the arguments are known, for what they
-    leave out does not run.
+    Each is one level lower than in a branch that runs, unless the script trains with this option only: then
+    a launch gives it. Nothing where the arguments are known, for what they leave out does not run.
     """
     if target.args is not None or not plain.complete:
         return []
@@ -152,18 +155,20 @@ def _with_switches(
 
     def more_with(switches: tuple[str, ...]) -> list[LintFinding]:
         given = replace(target, switches=switches)
-        said = _merged((given,), (_read(fresh(), text, path, given),), certain=True)
-        return [
+        reading = _read(fresh(), text, path, given)
+        more = [
             item
-            for item in said
+            for item in _merged((given,), (reading,), certain=True)
             if (item.code, item.place) not in plain.hits and item.level is not Level.INFO
         ]
+        if reading.trains and not plain.trains:
+            return more
+        return [replace(item, level=LOWER[item.level]) for item in more]
 
     for flag in _worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
         for item in more_with((flag,)):
             key = (item.code, item.place)
-            level = Level.WARNING if item.level is Level.ERROR else Level.INFO
-            found.setdefault(key, replace(item, level=level, message=f"{item.message}, with {flag}"))
+            found.setdefault(key, replace(item, message=f"{item.message}, with {flag}"))
     return list(found.values())
 
 
@@ -238,6 +243,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
                 reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
         if _runs_elsewhere(it):
             return
+        reading.trains = reading.trains or event.name in _TRAININGS
         first_rank = RANK_0 in it.contexts
         for code, judge in rules_of(event.name):
             if not (first_rank and code in OF_ALL_RANKS):

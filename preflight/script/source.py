@@ -38,6 +38,8 @@ _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "v
 _STARTS = re.compile(r"\b(?:spawn|start_processes|launch|Process)\b")
 PLACE = "gpulaunch_place"
 """Where a node keeps its place: a quarter of all that is evaluated asks for it, in each reading again."""
+DECORATOR = "gpulaunch_decorator"
+"""The mark of a call that makes a decorator: what it makes is in use when the function runs."""
 _LINES = "gpulaunch_lines"
 """Where a file's tree keeps its lines: each branch that is left out is looked at in them."""
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)

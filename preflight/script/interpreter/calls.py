@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import by_rank, choices, classes, decorators, written_files
+from preflight.script.interpreter import by_rank, choices, classes, contexts, decorators, written_files
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import is_plain
-from preflight.script.interpreter.contexts import context_of, decorated_places, is_context_manager
 from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -309,9 +308,11 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     outer_loop, it.breaks, it.continues = (it.breaks, it.continues), [], []
     depth = len(it.contexts)
     outer_contexts, it.call_contexts = it.call_contexts, depth
-    it.contexts += [context_of(item) for item in info.decorators]
+    for item in info.decorators:
+        it.contexts.append(contexts.context_of(item) or it.kind(item))
+        contexts.note_autocast(it, item)
     if info.decorators:
-        it.contexts += decorated_places(info.node)
+        it.contexts += contexts.decorated_places(info.node)
     outer_guard = it.guard
     it.stack.append(key)
     try:
@@ -334,7 +335,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
     if not yields:
         return join(values)
-    return join(yields) if is_context_manager(info.decorators) else Seq((join(yields),), open=True)
+    return join(yields) if contexts.is_context_manager(info.decorators) else Seq((join(yields),), open=True)
 
 
 def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:

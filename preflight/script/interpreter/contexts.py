@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import BY_RANK, RANK_0
-from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value
+from preflight.script.interpreter.values import UNKNOWN, ExternalName, Func, Ref, Value, text_of
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -55,3 +56,12 @@ def context_of(value: Value) -> str:
     if name.endswith((".no_grad", ".inference_mode")):
         return "no_grad"
     return ""
+
+
+def note_autocast(it: "Interpreter", value: Value) -> None:
+    """Send the rules an autocast that is in use from now on, where a value is one."""
+    thing = it.thing(value) if it.kind(value) == "autocast" and isinstance(value, Ref) else None
+    if thing is not None and isinstance(value, Ref):
+        values = {"dtype": thing.get("dtype"), "enabled": thing.get("enabled")}
+        what = text_of(thing.get("device")) or ""
+        it.emit(ScriptEvent("autocast", thing.place, value.id, None, what, values))

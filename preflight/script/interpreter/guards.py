@@ -15,6 +15,8 @@ CPU = "cpu"
 MAYBE = "unknown condition"
 ONE_RANK = "beside the branch of several ranks"
 UNCALLED = "uncalled"
+SPAWNED = "spawned"
+"""Of what runs in processes that the script starts."""
 WITHOUT = "without "
 """With the flag after it: the branch of a default, where the other one is that of several ranks."""
 

@@ -13,6 +13,7 @@ from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.matches import case_matches
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Func, Module, Ref, Value
+from preflight.script.source import DECORATOR
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -193,6 +194,8 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
         it.setters.add(node.name)
         it.bind(f"{node.name}.setter", calls.define(it, node, ()))  # the property keeps its name
         return
+    for item in node.decorator_list:
+        item.__dict__[DECORATOR] = True
     decorators = tuple(it.evaluate(item) for item in node.decorator_list)
     func = calls.define(it, node, decorators)
     it.bind(node.name, func)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
+from preflight.script.interpreter.guards import SPAWNED
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -109,7 +110,10 @@ def spawn(it: Interpreter, call: Call) -> Value:
     func, args = call.get("fn", 0), call.get("args", 1)
     if isinstance(func, (Func, Ref)):
         given = args.items if isinstance(args, Seq) else ()
+        depth = len(it.contexts)
+        it.contexts.append(SPAWNED)
         invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
+        del it.contexts[depth:]
     return UNKNOWN
 
 

@@ -50,7 +50,7 @@ def _accelerator(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         cpu=call.get("cpu") or FALSE,
     )
     it.change(ref.id, requested_at=Dtype("at", call.at("mixed_precision")))
-    it.state.device_set = True
+    it.state.device_set = it.state.grouped = True
     it.emit(
         ScriptEvent(
             "accelerator", call.place, ref.id, call, "", {"requested": requested, "effective": effective}

@@ -25,6 +25,7 @@ from preflight.script.interpreter.values import (
     Map,
     Method,
     OneOf,
+    RankValue,
     Ref,
     Seq,
     Value,
@@ -313,7 +314,7 @@ class LibraryModel:
         here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
         for argument in (*here, *call.args, *call.kwargs.values()):
             for item in alternatives(argument):
-                device = models.as_device(item) if cuda or text_of(item) else item
+                device = models.as_device(item) if cuda or text_of(item) or item == RankValue() else item
                 if isinstance(device, Device) and device.kind == "cuda":
                     values = models.device_use(device, item, argument)
                     it.emit(ScriptEvent("cuda", call.place, None, call, "tensor", values))

@@ -189,7 +189,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
         index = call.get("device", 0)
         device: Value = Device("cuda")
         if index is not None and index != NONE:
-            device = index if not isinstance(index, Const) else as_device(index)
+            device = as_device(index) if isinstance(index, (Const, RankValue)) else index
         values = {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE}
         it.emit(ScriptEvent("cuda", call.place, heap_id(owner), call, "model", values))
         return owner
@@ -229,6 +229,8 @@ def as_device(value: Value) -> Value:
     """Return the device that a value names: "cuda:1", 1, torch.device(...)."""
     if isinstance(value, Device):
         return value
+    if isinstance(value, RankValue):
+        return Device("cuda", of_rank=True)
     if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return Device("cuda", value.value, place=value.place)
     text = text_of(value)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -38,6 +39,7 @@ from preflight.script.libraries.models import (
     trained_dtype,
 )
 from preflight.script.names import root_and_last
+from preflight.script.source import DECORATOR
 
 MODULES = frozenset({"torch.nn.Module"})
 _EMPTY = re.compile(
@@ -167,7 +169,8 @@ def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     dtype = default if given is None or given == NONE else dtype_of(given, call.at("dtype"))
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
-    it.emit(ScriptEvent("autocast", call.place, ref.id, call, kind, {"dtype": dtype, "enabled": enabled}))
+    if DECORATOR not in call.node.__dict__:
+        note_autocast(it, ref)
 
 
 def _backward(it: Interpreter, call: Call) -> Value:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, unwrap_value
+from preflight.script.interpreter.guards import SPAWNED
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
+    Const,
     Element,
     ExternalName,
     Func,
@@ -23,6 +25,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.source import walk
 
 _PROCESSES = ("multiprocessing.Process", "torch.multiprocessing.Process", "multiprocessing.context.Process")
+_OF_PROCESSES = frozenset(map(Const, _PROCESSES))
 _LOOPS = (ast.For, ast.ListComp, ast.GeneratorExp)
 _QUEUES = frozenset({"put", "put_nowait", "append"})
 
@@ -62,7 +65,8 @@ def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Read what runs in the thread. A loader that it empties into a queue is drawn from by who reads that."""
     thing = it.thing(owner)
     outer, dead, drawn = it.worker_draws, it.state.dead, it.drawn
-    it.worker_draws = []
+    it.worker_draws, depth = [], len(it.contexts)
+    it.contexts += [SPAWNED] if thing is not None and thing.get("__name__") in _OF_PROCESSES else []
     run = method_of(it, owner, "run")
     if run is not None:
         invoke(it, run, unwrap_value(it, call.node, ()))
@@ -74,6 +78,7 @@ def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
             if isinstance(target, (Func, Ref)):
                 invoke(it, target, Call(call.node, call.place, items, words, {}, open=False))
     found, it.worker_draws, it.state.dead = it.worker_draws, outer, dead
+    del it.contexts[depth:]
     functions = [run, *(alternatives(thing.get("target")) if thing else ())]
     fills = any(_fills_queue(it, func) for func in functions if isinstance(func, Func))
     it.drawn = (*drawn, *dict.fromkeys(found)) if fills else drawn

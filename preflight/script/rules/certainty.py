@@ -21,7 +21,7 @@ OF_OLD_GPUS = frozenset({"P109", "P121", "P130", "P131"})
 _OF_ORDER = frozenset({"D202", "D205"})
 """Faults of what comes first, or never: what calls a function may come before all of it."""
 UNREAD = "unread"
-_LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
+LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
 
 
 def doubts_of(it: "Interpreter", place: CodeLocation) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def doubted(hit: RuleHit, code: str, doubts: Sequence[str]) -> RuleHit:
 def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
     """Training is judged by its values, wherever it is; placement is a matter of the branch it is in."""
     if doubt == UNCALLED:
-        level = Level.INFO if code in _OF_ORDER else _LOWER[hit.level]
+        level = Level.INFO if code in _OF_ORDER else LOWER[hit.level]
         return replace(hit, level=level, message=f"{hit.message}, if it is called")
     if doubt == ONE_RANK and (code in OF_ALL_RANKS or code == "D207"):
         return replace(hit, level=Level.INFO, message=f"{hit.message}, in a launch of ranks")

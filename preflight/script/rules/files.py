@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import BY_RANK, CPU, ONE_PROCESS, ONE_RANK, OTHER_RANKS, RANK_0
+from preflight.script.interpreter.guards import (
+    BY_RANK,
+    CPU,
+    ONE_PROCESS,
+    ONE_RANK,
+    OTHER_RANKS,
+    RANK_0,
+    SPAWNED,
+)
 from preflight.script.interpreter.values import (
     NONE,
     ExternalName,
@@ -44,6 +52,8 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     """
     if it.target.processes == 1 or not _OF_SOME.isdisjoint(it.contexts) or event.call is None:
         return
+    if it.target.processes is None and it.target.spawns and SPAWNED not in it.contexts:
+        return  # of the process that starts the ranks
     if is_by_rank(event.values["path"]) or _is_of_kernel(event.values["path"]):
         return
     around = list(_tests_around(it, event.call.node))

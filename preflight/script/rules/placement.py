@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import MAYBE
+from preflight.script.interpreter.guards import MAYBE, UNCALLED
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -247,7 +247,7 @@ def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Ite
     Source: torch.distributed's documentation; see D201 for the errors.
     """
     if event.name == "process group":
-        if event.what in ("nccl", ""):
+        if event.what in ("nccl", "") and UNCALLED not in it.contexts:
             it.notes.setdefault("process group", []).append(event.place)
         if it.state.device_set:
             it.notes.setdefault("device set", []).append(event.place)
@@ -299,7 +299,10 @@ def _lines(it: "Interpreter", place: CodeLocation, before: int, after: int) -> s
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
-@rule("D207", "environ", "process group")
+_OWN_ADDRESS = "own address "
+
+
+@rule("D207", "environ", "process group", "end")
 def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
 
@@ -309,6 +312,8 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
     """
     if it.target.processes == 1:
         return
+    if event.name == "end":
+        yield from _own_address(it)
     if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
         if event.what == "WORLD_SIZE" and value == Const(str(it.target.processes)):
@@ -317,9 +322,25 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Ite
             message = f"{event.what}={value.value!s} overrules the launch's own"
             fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
             of_slurm = MAYBE in it.contexts and _SLURM.search(_lines(it, event.place, 20, 0))
+            if it.target.processes is None and it.target.spawns and event.what == "MASTER_ADDR":
+                it.notes.setdefault(f"{_OWN_ADDRESS}{value.value!s}", []).append(event.place)
+                return
+            if event.what == "MASTER_PORT":
+                it.notes.setdefault("own port", []).append(event.place)
             yield RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
         return
     method = text_of(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
         yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
+
+
+def _own_address(it: "Interpreter") -> Iterator[RuleHit]:
+    """Yield the address of ranks that a script starts itself: with a free port it is theirs alone."""
+    level = Level.WARNING if it.notes.get("own port") else Level.INFO
+    for name, places in list(it.notes.items()):
+        if name.startswith(_OWN_ADDRESS):
+            message = f"MASTER_ADDR={name.removeprefix(_OWN_ADDRESS)} overrules the launch's own"
+            for place in dict.fromkeys(places):
+                fix = 'os.environ.setdefault("MASTER_ADDR", ...), or leave it to the launch'
+                yield RuleHit(place, message, fix, level)

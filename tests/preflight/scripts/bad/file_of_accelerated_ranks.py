@@ -1,0 +1,16 @@
+# target: processes=4 capability=8.0
+import json
+
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+with open("config.json", "w") as file:  # expect: R405 warning
+    json.dump({"lr": 0.1}, file)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+model, optimizer = accelerator.prepare(model, optimizer)
+for _ in range(10):
+    accelerator.backward(model(torch.ones(4, 4)).sum())
+    optimizer.step()
+    optimizer.zero_grad()
