@@ -1,6 +1,7 @@
 """Control groups, version 2 or 1: what they allow this session, and where a process belongs."""
 
 import os
+from itertools import accumulate
 from typing import Any
 
 from .fact import missing
@@ -33,14 +34,14 @@ def memory_limit_mib() -> Any:
 
 def _cgroup_folders(controller: str) -> list[str]:
     """Return the folders of this process's cgroup and those above it, version 2 or 1."""
-    folders = []
+    folders: list[str] = []
     for line in text_or("/proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         if number != "0" and controller not in controllers.split(","):
             continue
         root = "/sys/fs/cgroup" if number == "0" else "/sys/fs/cgroup/" + controller
         parts = [part for part in path.split("/") if part and part != ".."]
-        folders += ["/".join([root, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
+        folders += accumulate([root, *parts], "{}/{}".format)
     return folders
 
 

@@ -1,7 +1,9 @@
 import pytest
 
-from preflight.diagnosis.context import Context, context_of
+from preflight.diagnosis.context import Context, apply_context, context_of
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.result import Cause
+from preflight.diagnosis.signatures.table import signature
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
 
@@ -34,6 +36,19 @@ def test_the_kernels_oom_line_makes_a_sigkill_certain() -> None:
 def test_a_kill_that_may_be_anothers_makes_a_sigkill_only_likely(kill: str, confidence: str) -> None:
     found = diagnose(_KILLED, Context(kernel_logs=(_kernel(kills=(kill,)),)))
     assert found.causes[0].confidence == confidence
+
+
+@pytest.mark.parametrize(
+    ("kills", "order"),
+    [(("Out of memory: Killed process 512 (python)",), ["S70", "S71"]), ((), ["S71", "S70"])],
+)
+def test_only_a_kill_that_the_kernel_reports_stands_before_other_ends(
+    kills: tuple[str, ...], order: list[str]
+) -> None:
+    rows = [row for code in ("S71", "S70") if (row := signature(code)) is not None]
+    ends = tuple(Cause(row.code, row.slug, "likely", row.cause, row.fix, ()) for row in rows)
+    for context in (Context(kernel_logs=(_kernel(kills=kills),)), *(() if kills else (Context(),))):
+        assert [cause.code for cause in apply_context(ends, context)] == order
 
 
 def test_a_kernel_log_without_an_oom_line_makes_it_only_possible() -> None:

@@ -10,13 +10,50 @@ from preflight.diagnosis.context import Context, context_of
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
+from preflight.diagnosis.raising_places import row_of_place
 from preflight.diagnosis.series import Point
-from preflight.diagnosis.tracebacks import parse_exceptions
+from preflight.diagnosis.tracebacks import ParsedException, TracebackFrame, parse_exceptions
 from preflight.diagnosis.trends import detect_anomalies
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
 from preflight.facts.xid_table import GPU_FAILED_XIDS
 from tests.preflight.diagnosis_logs import name
+
+# --- places ---
+
+_TRAIN, _READER, _WEB = "/work/train.py", "/site-packages/pyarrow/ipc.py", "/site-packages/requests/api.py"
+_MODEL = "/site-packages/transformers/configuration_utils.py"
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "code"),
+    [
+        ("json.JSONDecodeError", (_TRAIN, _MODEL, "/lib/json/decoder.py"), "S85"),
+        ("JSONDecodeError", (_TRAIN, "/lib/json/decoder.py"), "S108"),
+        ("JSONDecodeError", (_TRAIN, "/lib/json/a.py", _TRAIN, _TRAIN), "S108"),
+        ("JSONDecodeError", (_TRAIN, "/lib/json/a.py", _TRAIN, _TRAIN, _TRAIN), None),
+        ("JSONDecodeError", (_TRAIN, _WEB, _TRAIN, "/lib/json/decoder.py"), None),
+        ("JSONDecodeError", (_TRAIN, _TRAIN), None),
+        ("JSONDecodeError", (), None),
+        ("pyarrow.lib.ArrowInvalid", (_TRAIN, _READER), "S108"),
+        ("ValueError", (_TRAIN, "/site-packages/cv2/a.py"), "S108"),
+        ("ValueError", (_TRAIN, "/site-packages/cv2/a.py", _TRAIN), None),
+        ("ValueError", (_TRAIN, _READER), None),
+        ("ValueError", (), None),
+        ("KeyError", (_TRAIN, "/site-packages/transformers/models/auto/a.py"), "S87"),
+        ("ValueError", (_TRAIN, "/site-packages/transformers/models/auto/a.py"), None),
+        ("KeyError", (_TRAIN, "/site-packages/transformers/models/auto/a.py", _TRAIN), None),
+        ("anything.Error", (_TRAIN, "/site-packages/triton/compiler/a.py"), "S68"),
+    ],
+)
+def test_the_place_of_an_exception_names_its_row(kind: str, files: tuple[str, ...], code: str | None) -> None:
+    raised = ParsedException(kind, "it", Line(0, "", None), tuple(TracebackFrame(file, 1) for file in files))
+    found = row_of_place([raised])
+    assert (found and found.code) == code
+    harmless = ParsedException("Error", "it", Line(0, "", None), ())
+    after = row_of_place([harmless, raised])
+    assert (after and after.code) == code
+
 
 # --- series ---
 

@@ -3,10 +3,10 @@
 import _socket
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import pty
+import resource
 import signal
 import socket
 import struct
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import cgroup, claims, namespaces, ports
+from preflight.probes import cgroup, claims, limits, namespaces, ports
 from preflight.probes.fact import missing
 from preflight.probes.files import text_or
 from preflight.probes.kernel_lines import parse_kernel_log
@@ -49,6 +49,7 @@ OLD = {"/proc/self/cgroup": "4:memory:/m\n3:cpu,cpuacct:/a\n"}
         ({**NESTED, f"{V2}/a/b/cpu.max": "200000 100000"}, 2),
         ({**NESTED, f"{V2}/a/b/cpu.max": "max 100000"}, 8),
         ({**NESTED, f"{V2}/a/b/cpu.max": "400000 100000", f"{V2}/cpu.max": "300000 100000"}, 3),
+        ({**NESTED, f"{V2}/a/cpu.max": "700000 100000"}, 7),
         ({**NESTED, f"{V2}/cpu.max": "50000 100000"}, 1),
         ({**NESTED, f"{V2}/cpu.max": "1 100000"}, 1),
         ({**NESTED, f"{V2}/cpu.max": "9900000 100000"}, 8),
@@ -74,6 +75,7 @@ MEMORY = "/sys/fs/cgroup/memory"
     ("held", "mib"),
     [
         ({**NESTED, f"{V2}/a/memory.max": str(8 << 30), f"{V2}/memory.max": str(4 << 30)}, 4096),
+        ({**NESTED, f"{V2}/a/memory.max": str(8 << 20), f"{V2}/memory.max": "max"}, 8),
         ({**NESTED, f"{V2}/a/b/memory.max": "max"}, None),
         ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str(2 << 20)}, 2),
         ({**OLD, f"{MEMORY}/m/memory.limit_in_bytes": str(1 << 60)}, None),
@@ -88,6 +90,45 @@ def test_the_smallest_limit_of_memory_counts(
     assert cgroup.memory_limit_mib() == (
         missing("no cgroup limits memory on this host", "not-found") if mib is None else mib
     )
+
+
+SHOWN = "MemTotal:  {} kB\nMemFree: {} kB\nMemAvailable: {} kB\nSwapTotal: {} kB\nSwapFree: {} kB\n"
+HELD = {"memory_total_mib": 4, "memory_available_mib": 2, "swap_total_mib": 6, "swap_used_mib": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        (SHOWN.format(4096, 3072, 2048, 6144, 1024), HELD),
+        (SHOWN.format(4607, 3072, 2500, 6144, 1500), HELD),
+        (SHOWN.format(4096, 3072, 2048, 0, 0), {**HELD, "swap_total_mib": 0, "swap_used_mib": 0}),
+        (SHOWN.replace("MemAvailable", "Cached").format(4096, 3072, 9, 6144, 1024),
+         {**HELD, "memory_available_mib": 3}),
+        ("", dict.fromkeys(HELD, 0)),
+    ],
+)  # fmt: skip
+def test_memory_and_swap_are_those_of_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, text: str, held: dict[str, int]
+) -> None:
+    monkeypatch.setattr(limits, "read_text", lambda _: text)
+    assert held.items() <= limits.limits().items()
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "said"),
+    [
+        (8192, 9000, {"memlock_kib": 8, "nofile": 8192, "nofile_hard": 9000, "nproc": 8192}),
+        (1023, -1, {"memlock_kib": 0, "nofile": 1023, "nofile_hard": -1, "nproc": 1023}),
+        (-1, -1, {"memlock_kib": -1, "nofile": -1, "nofile_hard": -1, "nproc": -1}),
+    ],
+)
+def test_limits_are_those_of_the_session(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, said: dict[str, int]
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    room = SimpleNamespace(f_blocks=3 << 10, f_frsize=4096, f_bavail=2 << 10)
+    monkeypatch.setattr(os, "statvfs", lambda _: room)
+    assert {**said, "shm_total_mib": 12, "shm_free_mib": 8}.items() <= limits.limits().items()
 
 
 @pytest.mark.parametrize(
@@ -267,7 +308,6 @@ def test_free_ports_come_from_the_calm_ones_first(
 ) -> None:
     files(monkeypatch, ports, {"/proc/sys/net/ipv4/ip_local_reserved_ports": "20002"})
     monkeypatch.setattr(ports, "bind_error", lambda _port: "")
-    monkeypatch.setattr(hashlib, "sha256", lambda _: SimpleNamespace(digest=lambda: bytes(32)))
     ask = read_request({"free_ports": count, "ports": [10002]}, None)
     assert ports.free_ports(ask, ephemeral) == wanted
 

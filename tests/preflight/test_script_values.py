@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.script.analyze import analyze_script
+from preflight.script.interpreter.values import UNKNOWN, Const, Map, OneOf, Seq
 from tests.preflight.script_cases import HERE
 from tests.preflight.script_readings import reading_transcript, scripts
 from tests.preflight.transcripts import kept_transcripts
@@ -42,6 +43,13 @@ def test_options_that_deepspeed_adds_leave_the_parser_as_it_was() -> None:
     added = "import deepspeed; q = deepspeed.add_config_arguments(q)"
     made = "import argparse; q = argparse.ArgumentParser(); q.add_argument('--p', default='bf16')"
     assert read(f"{made}\n{added}\np = q.parse_args().p") == "bf16"
+
+
+def test_a_value_is_shown_by_what_it_holds() -> None:
+    one, held = Const(1), "Const(value=1, place=None)"
+    assert repr(Seq((one,))) == f"Seq(items=({held},), open=False)"
+    assert repr(Map((("a", one),))) == f"Map(items=(('a', {held}),), open=False, places={{}})"
+    assert repr(OneOf((one, UNKNOWN))) == f"OneOf(values=({held}, {UNKNOWN!r}))"
 
 
 @pytest.mark.parametrize(("heading", "text"), scripts().items(), ids=list(scripts()))

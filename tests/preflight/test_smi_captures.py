@@ -1,13 +1,17 @@
 """Several commands in one file, lists without names of columns, and files that lost their shape."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from preflight.checks.registry import NOT_HELD
+from preflight.checks.runner import check_host
 from preflight.errors import BadInput
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
+from preflight.job import Expect, Job
 from preflight.probes.nvidia_smi.capability import capability
 from preflight.smi_reports import decoded, parse_smi
 from tests.hardware import gpus_of
@@ -51,6 +55,46 @@ def test_a_table_takes_uuids_from_a_list_of_the_same_gpus(text: str) -> None:
 
 def test_a_table_takes_nothing_from_a_list_of_other_gpus() -> None:
     assert all(isinstance(gpu.uuid, Missing) for gpu in gpus(_LIST.replace("L40S", "A40") + _TABLE))
+
+
+def test_what_a_recording_does_not_hold_is_reported_once_for_each_check() -> None:
+    facts = parse_smi(_LIST, "host")
+    held = check_host(facts, Job(), Expect(), asked_only=True)
+    said = [finding.code for finding in held if finding.message == NOT_HELD]
+    assert said
+    assert len(set(said)) == len(said)
+    assert {finding.severity.value for finding in held if finding.message == NOT_HELD} == {"info"}
+
+
+def test_a_container_takes_processes_from_recordings_before_it_alone() -> None:
+    own = re.sub(r"(?m)^\|    \d   N/A.*\n", "", _TABLE)
+    assert [pids(gpu) for gpu in gpus(own)] != [pids(gpu) for gpu in gpus(_TABLE)]
+    assert [pids(gpu) for gpu in gpus(_TABLE + own)] == [pids(gpu) for gpu in gpus(_TABLE)]
+    cut = _TABLE[: _TABLE.index("|   1  ")]
+    assert [pids(gpu) for gpu in gpus(own + cut)] == [pids(gpu) for gpu in gpus(own)]
+    assert [pids(gpu) for gpu in gpus(_TABLE + own + cut)] == [pids(gpu) for gpu in gpus(_TABLE)]
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "memory"),
+    [
+        ("memory.total [MiB], memory.used [MiB]", "100 MiB, 40 MiB", (100, 40, 60)),
+        ("memory.total [MiB], memory.used [MiB]", "100 MiB, 100 MiB", (100, 100, 0)),
+        ("memory.total [MiB], memory.free [MiB]", "100 MiB, 40 MiB", (100, 60, 40)),
+        ("memory.total [MiB], memory.free [MiB]", "100 MiB, 100 MiB", (100, 0, 100)),
+        (
+            "memory.total [MiB], memory.used [MiB], memory.free [MiB]",
+            "100 MiB, 40 MiB, 50 MiB",
+            (100, 40, 50),
+        ),
+    ],
+)
+def test_of_three_sizes_of_memory_two_give_the_third(
+    names: str, values: str, memory: tuple[int, int, int]
+) -> None:
+    (gpu,) = gpus(f"index, name, {names}\n0, NVIDIA A40, {values}\n")
+    assert not isinstance(gpu.memory, Missing)
+    assert (gpu.memory.total_mib, gpu.memory.used_mib, gpu.memory.free_mib) == memory
 
 
 def test_processes_of_one_query_are_on_the_gpus_of_the_other() -> None:

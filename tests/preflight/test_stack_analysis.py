@@ -1,5 +1,7 @@
 """Stacks as py-spy and faulthandler write them, and which rank stands apart."""
 
+import pytest
+
 from preflight.diagnosis.stack_analysis import find_outliers, read_stacks
 from tests.preflight.stack_texts import (
     BACKWARD,
@@ -97,8 +99,9 @@ def test_of_two_ranks_in_two_collectives_neither_is_blamed() -> None:
     assert "rank 1 waits in broadcast" in hang.summary
 
 
-def test_a_stopped_rank_stands_apart_without_stacks() -> None:
-    stopped = read_stacks("=== rank 1, pid 7, state T, no stacks, now\nit is stopped\n", "a")
+@pytest.mark.parametrize("state", ["T", "t", "T in do_signal_stop", "t (tracing stop)"])
+def test_a_stopped_rank_stands_apart_without_stacks(state: str) -> None:
+    stopped = read_stacks(f"=== rank 1, pid 7, state {state}, no stacks, now\nit is stopped\n", "a")
     assert stopped is not None
     hang = find_outliers([standing(0, REDUCES), stopped], 2)
     assert hang.outliers == (1,)

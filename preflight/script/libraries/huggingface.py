@@ -196,7 +196,7 @@ def _peft_loaded(it: Interpreter, cls: str, call: Call) -> Value:
 
 def _get_peft_model(it: Interpreter, call: Call) -> Value:
     model, config = call.get("model", 0) or UNKNOWN, call.get("peft_config", 1) or UNKNOWN
-    autocast = call.get("autocast_adapter_dtype") or (UNKNOWN if call.open else TRUE)
+    autocast = call.get("autocast_adapter_dtype", 4) or (UNKNOWN if call.open else TRUE)
     for item in alternatives(model):
         if isinstance(item, Ref):
             attach_adapters(it, item.id, config, call, autocast=autocast)
