@@ -48,6 +48,15 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("X=$(( (5 & 1) == 1 ? 4 : 2 ))", ["4"]),
         ("X=$((!(2 == 3)))$((-(2 ** 2)))$((! 5 || 2))$((9007199254740993 / -1))", ["1-41-9007199254740993"]),
         ("N=8\nif ! { [ $N -eq 8 ]; }; then X=1; else X=2; fi", ["2"]),
+        ("X=1; ( false ) && X=2", ["1"]),
+        ("X=1; ( Y=1; [ -z $M ] ) && X=2", ["2"]),
+        ("X=1; ! ( X=2; false ) || X=3", ["1"]),
+        ("X=1; ! ( grep -q a b ); Y=1", ["1"]),
+        ("X=1\n! { X=2; false; } && X=3", ["3"]),
+        ("X=1; { X=2; true; } || X=3", ["2"]),
+        ("if ! ( [ -z $M ] ); then X=1; else X=2; fi", ["2"]),
+        ("X=1; [ -z $M ] && ( X=2 ) || X=3; ( ( false ) || true ) && X=4", ["4"]),
+        ("false || false; X=1", ["1"]),
         ("A=(--b 1 --c); M='d e'; X=\"${A[@]} $M\"", ["--b", "1", "--c", "d", "e"]),
         ("if [ $M ]; then X=1; else X=2; fi", ["2"]),
         ("M=a; if [[ $M ]]; then X=1; else X=2; fi", ["1"]),
@@ -416,6 +425,9 @@ def test_a_file_that_the_text_writes_is_the_one_on_this_machine(
     [
         ("data: raw\n\t./b.sh\n\ntrain: data\n\ttorchrun a.py\n\nraw:\n\t./a.sh\n", ["data", "raw"]),
         ("data:\n\tpython b.py\n\ntrain: data all.txt\n\ttorchrun a.py\n", ["data"]),
+        ("train: data\n\ttorchrun a.py\n", ["data"]),
+        (".PHONY: train\ntrain: data all.txt env\n\ttorchrun a.py\n", ["data", "env"]),
+        ("example: on one node\n\ttorchrun a.py\n", []),
         ("all: train\n\ttrue\n\ntrain: all.txt\n\ttorchrun a.py\n", []),
         ("x := '1'\ndata:\n    ./b.sh\n\ntrain: data\n    torchrun a.py {{x}}\n", ["data"]),
         ('[tasks]\ndata = "./b.sh"\ntrain = {cmd = "torchrun a.py", depends-on = ["data"]}\n', ["data"]),
@@ -442,3 +454,34 @@ def test_settings_that_a_condition_guards_and_this_machine_lacks_set_nothing() -
     parsed = parse_line("if [ -f .env ]; then . .env; fi; torchrun a.py", files=lambda _: None)
     assert not parsed.unknown
     assert ". .env: no such file on this machine" in parsed.dropped
+
+
+_JOB = """command: >-
+  torchrun --nproc_per_node ${{inputs.n}} a.py
+  --lr ${{ inputs.lr }} --steps ${{inputs.steps}}%s
+environment_variables:
+  LEVEL: INFO
+inputs:
+  n: 4  # GPUs
+  lr:
+    type: number
+    default: 0.1
+  steps: ${{parent.inputs.steps}}
+  data:
+    type: uri_folder
+    path: azureml:data@latest
+"""
+_PIPELINE = "inputs:\n  steps: '500'\njobs:\n  train:\n" + "".join(
+    f"    {line}\n" for line in _JOB.rstrip().split("\n")
+)
+
+
+def test_a_job_of_azure_ml_gives_its_inputs_and_those_of_its_pipeline() -> None:
+    parsed = parse_line(_PIPELINE % "")
+    assert (parsed.request.per_node, parsed.args) == (4, ("--lr", "0.1", "--steps", "500"))
+    assert not parsed.unknown
+    parsed = parse_line(_JOB % " --data ${{inputs.data}}")
+    assert parsed.request.per_node == 4
+    assert parsed.args[:4] == ("--lr", "0.1", "--steps", "${{parent.inputs.steps}}")
+    (unknown,) = parsed.unknown
+    assert unknown.message == "the line has ${{parent.inputs.steps}}, ${{inputs.data}}, which have no value"

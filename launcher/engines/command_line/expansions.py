@@ -13,6 +13,9 @@ from launcher.engines.command_line.substitutions import substitute
 from launcher.engines.command_line.variables import Expansion, Split, Values, arguments, given_argument
 
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
+_TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")
+"""What a workflow or a job of Azure ML fills in: `${{inputs.data}}`."""
+
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
 
@@ -21,6 +24,9 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
 
     Raises CommandRefused for one that does not end.
     """
+    template = _TEMPLATE.match(text, at)
+    if template is not None:
+        return Expansion(template.end(), unresolved=template[0])
     if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in OPENERS):
         end = closing(text, at)
         return _bracketed(text[at:end], end, values, split, depth)

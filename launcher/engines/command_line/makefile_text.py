@@ -1,8 +1,10 @@
 """The recipes of a Makefile as a shell would get them. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
+from launcher.engines.command_line.preparations import NEEDED_TASK
 from launcher.engines.command_line.records import Task
 
 TARGET = re.compile(
@@ -15,6 +17,9 @@ _VARIABLE = re.compile(
     r"^(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<mark>[:?+]{0,2}=)[ \t]*(?P<value>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
+_TARGET_NAME = re.compile(r"[a-z][\w-]*", re.ASCII)
+"""Of a task, not of a file."""
+
 _SILENT = re.compile(r"^\t[@-]{1,2}[ \t]*", re.MULTILINE)
 _CONDITION = re.compile(
     r"^[ ]*(?:(?P<else>else[ \t]+)?(?P<kind>ifn?def|ifn?eq)\b[ \t]*(?P<rest>[^\n]*)"
@@ -68,7 +73,19 @@ def recipe(text: str) -> str:
     """Return the commands of a text with a target, variables as a shell has them; any other text as it is."""
     if not TARGET.search(text):
         return text
-    return _head(TARGET.sub("", _SPECIAL.sub("", text)))
+    is_sure = _SPECIAL.search(text) is not None or _NAME.search(text) is not None
+    return _head(TARGET.sub(partial(_needed, is_sure=is_sure), _SPECIAL.sub("", text)))
+
+
+def _needed(target: re.Match[str], *, is_sure: bool) -> str:
+    return "".join(
+        f"{NEEDED_TASK} {name}\n" for name in names_of_tasks(target["needs"].split(), is_sure=is_sure)
+    )
+
+
+def names_of_tasks(needs: Sequence[str], *, is_sure: bool) -> list[str]:
+    """Return which needs of a target are tasks, not files; of a text that may be a label, one alone."""
+    return [name for name in needs if _TARGET_NAME.fullmatch(name)] if is_sure or len(needs) == 1 else []
 
 
 def _joined(text: str) -> list[str]:

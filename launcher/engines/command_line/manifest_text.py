@@ -27,6 +27,12 @@ _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "environment", "environment_variables")
 """`envs` of SkyPilot, `environment_variables` of Azure ML."""
 
+_INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
+_INPUTS = re.compile(r"(?P<indent>[ ]*)inputs:[ \t]*(?:#.*)?")
+_GIVEN = re.compile(r"[ ]*(?P<name>\w+):(?:[ \t]+(?P<value>[^#]*?))?[ \t]*(?:#.*)?")
+_DEFAULTS = ("value", "default")
+"""Of an input of Azure ML that has a type."""
+
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _MOST_LINES = 5_000
@@ -61,7 +67,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         if command is not None and launch.search(command):
             commands.setdefault(command, []).append(key)
     found = {
-        "".join((*_environment(keys, key, lines), command))
+        "".join((*_environment(keys, key, lines), _with_inputs(command, key, lines)))
         for command, places in list(commands.items())[:_MOST_COMMANDS]
         for key in places[:_MOST_COMMANDS]
     }
@@ -166,16 +172,57 @@ def _scalar(value: str) -> str:
 
 def _environment(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[str]:
     """Yield the variables that are set beside a command, as assignments of a shell."""
-    first = last = command.line
-    while first > 0 and not _is_outside(lines[first - 1], command.indent):
-        first -= 1
-    while last < len(lines) - 1 and not _is_outside(lines[last + 1], command.indent):
-        last += 1
+    beside = _beside(lines, command.line, command.indent)
     for key in keys:
-        is_beside = key.indent == command.indent and first - 1 <= key.line <= last
+        is_beside = key.indent == command.indent and beside.start - 1 <= key.line < beside.stop
         if key.name in _VARIABLES and is_beside:
             for name, value in _variables(lines, key):
                 yield f"export {name}={shlex.quote(_scalar(value))}\n"
+
+
+def _with_inputs(command: str, key: _Key, lines: list[str]) -> str:
+    """Return a command with the inputs that the job or its pipeline gives as plain values."""
+    if "inputs." not in command:
+        return command
+    own, outer = _inputs(lines, key.line, key.indent), _inputs(lines, len(lines) - 1, 0)
+
+    def given(found: re.Match[str]) -> str:
+        value = (outer if found["of_parent"] else own).get(found["name"], found[0])
+        return _INPUT.sub(lambda one: outer.get(one["name"], one[0]), value)
+
+    return _INPUT.sub(given, command)
+
+
+def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
+    """Return the plain values of the `inputs:` with an indent that are beside a line."""
+    beside = _beside(lines, line, indent)
+    heads = (at for at in beside if (head := _INPUTS.fullmatch(lines[at])) and len(head[1]) == indent)
+    start = next(heads, len(lines)) + 1
+    depth = next((_indent(each) for each in lines[start:] if each.strip()), 0)
+    found: dict[str, str] = {}
+    name = ""
+    for each in lines[start:] if depth > indent else ():
+        if each.strip() and _indent(each) < depth:
+            break
+        pair = _GIVEN.fullmatch(each)
+        value = _scalar((pair["value"] or "").strip()) if pair is not None else ""
+        if pair is not None and _indent(each) == depth:
+            name = pair["name"]
+        elif pair is None or pair["name"] not in _DEFAULTS:
+            continue
+        if value and value[0] not in "{[|>&*":
+            found[name] = value
+    return found
+
+
+def _beside(lines: list[str], line: int, indent: int) -> range:
+    """Return the lines of the mapping at an indent that a line is in."""
+    first = last = line
+    while first > 0 and not _is_outside(lines[first - 1], indent):
+        first -= 1
+    while last < len(lines) - 1 and not _is_outside(lines[last + 1], indent):
+        last += 1
+    return range(first, last + 1)
 
 
 def _is_outside(line: str, indent: int) -> bool:

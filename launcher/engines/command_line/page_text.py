@@ -26,7 +26,7 @@ _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's
 _ENTERED = r"^[ \t]*(?:\([\w./~-]+\)[ \t]*)?"
 _PROMPT = re.compile(
     rf"{_ENTERED}(?:(?:{_SHELL}|[$%>])[ \t]+|>>>[ \t]+!?|PS [^\s>]*>[ \t]+|[A-Z]:\\[^\s>]*>[ \t]*"
-    r"|!(?![ \t]+(?:[\[(]|test\b))[ \t]*)",
+    r"|!(?![ \t]+(?:[\[({]|test\b))[ \t]*)",
     re.MULTILINE,
 )
 _SHELL_PROMPT = re.compile(rf"{_ENTERED}(?:{_SHELL}|\$)[ \t]+")

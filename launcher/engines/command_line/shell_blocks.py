@@ -159,7 +159,7 @@ class ShellBlocks:
             self._end(self.open.pop(), end)
         elif self.in_condition:
             self._condition(_ANSWERS.get(name), end)
-        elif name in ("true", "false", ":") and end in ("&&", "||"):
+        elif name in ("true", "false", ":") and (end in ("&&", "||") or len(words) == 1):
             self.last = self.list.take(name != "false", end)
         else:
             return False
@@ -224,16 +224,21 @@ class ShellBlocks:
             block.runs = guard if kind == "{" else False if is_empty else None
         self.list = _List()
         self.open.append(block)
-        if kind != "{":
+        if kind == "{":
+            self.last = None  # of a group without commands
+        else:
             self.kinds[kind] = None
 
     def _end(self, block: _Block, end: str) -> None:
         self.list = block.around
+        value = self.last if block.kind == "{" else None
+        value = opposite(value) if block.is_negated else value
         if self.in_condition:
-            value = self.last if block.kind == "{" else None
-            self._condition(opposite(value) if block.is_negated else value, end)
-        else:
+            self._condition(value, end)
+        elif value is None:
             self.last = self.list.take(None if block.is_negated else True, end, is_presumed=True)
+        else:
+            self.last = self.list.take(value, end)
 
     def _next_branch(self, block: _Block, name: str) -> None:
         block.in_condition = name == "elif"

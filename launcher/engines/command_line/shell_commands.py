@@ -93,6 +93,8 @@ class CommandReader:
 
     def _word(self, word: Word) -> Iterator[Command]:
         words, blocks = self.words, self.shell.blocks
+        if words == [Word("}")]:  # of a page, as no shell takes it
+            yield self._taken(), ";"
         words.append(word)
         first = words[0].text
         self.tokens.splits = not (
@@ -144,8 +146,9 @@ class CommandReader:
     def _group(self, operator: str) -> Iterator[Command]:
         """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
         words, shell = self.words, self.shell
-        if operator == "(" and not words:
+        if operator == "(" and words in ([], [Word("!")]):
             self.groups.append(shell.surroundings())
+            yield (*self._taken(), Word("{")), ";"
             return
         if operator in "()" and not (operator == ")" and self.groups):
             raise _not_one_command(operator, words)
@@ -154,6 +157,7 @@ class CommandReader:
         yield from self._finish(";" if operator in ("\n", "&", ")") else operator)
         if operator == ")":
             shell.restore(self.groups.pop())
+            self.words.append(Word("}"))
 
     def _finish(self, end: str) -> Iterator[Command]:
         """Yield the command that ends, or the commands of the loop, the function or the file that it is."""

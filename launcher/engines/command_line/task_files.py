@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from launcher.engines.command_line.dockerfile_text import tasks_of_dockerfile
 from launcher.engines.command_line.justfile_text import tasks_of_justfile
-from launcher.engines.command_line.makefile_text import tasks_of_makefile
+from launcher.engines.command_line.makefile_text import names_of_tasks, tasks_of_makefile
 from launcher.engines.command_line.preparations import NEEDED_TASK
 from launcher.engines.command_line.records import Task
 from launcher.engines.command_line.task_tables import tasks_of_ini, tasks_of_json, tasks_of_toml
@@ -66,12 +66,21 @@ def _without_launch(tasks: Sequence[Task]) -> str | None:
 
 
 def _said(task: Task, tasks: Sequence[Task]) -> str:
-    """Return a line for each task with commands that one needs first, and that its own need."""
+    """Return a line for each task that one needs first, and that its own need, without empty ones.
+
+    A task of which the text has no rule may have commands.
+    """
     known = {one.name: one for one in tasks}
+    is_sure = len(tasks) > 1 or task.is_certain
     names = list(dict.fromkeys(task.needs))
+    absent = [name for name in names_of_tasks(names, is_sure=is_sure) if name not in known]
     for name in names:
         names += [more for more in (known[name].needs if name in known else ()) if more not in names]
-    first = [name for name in names if name in known and name != task.name and known[name].text.strip()]
+    first = [
+        name
+        for name in names
+        if name in absent or (name in known and name != task.name and known[name].text.strip())
+    ]
     return "".join(f"{NEEDED_TASK} {shlex.quote(name)}\n" for name in first)
 
 
