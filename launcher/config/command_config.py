@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.config.accelerate_file import find_local_default
+from launcher.config.command_python import find_python_of_line
 from launcher.config.inventory import HostEntry
-from launcher.config.line_python import find_python_of_line
 from launcher.config.yaml_tree import YamlNode
 from launcher.engines.accelerate_settings import section_options
 from launcher.engines.base import ENGINES

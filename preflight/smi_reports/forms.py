@@ -16,7 +16,6 @@ from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, 
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.apps import BARE_ROW, HEADER, listed_pids
 from preflight.smi_reports.bare_csv import ROW, bare_tree
-from preflight.smi_reports.environments import COLLECTED, INFORMATION, collected_tree, information_tree
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
@@ -29,6 +28,7 @@ from preflight.smi_reports.qtext import q_tree
 from preflight.smi_reports.query_csv import csv_tree
 from preflight.smi_reports.repeats import keep_processes, latest
 from preflight.smi_reports.surroundings import closed_xml
+from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
 from preflight.smi_reports.table import MAX_GPUS, is_closed, table_tree
 
 Facts = dict[str, Any]

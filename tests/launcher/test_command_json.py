@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from launcher import cli
-from launcher.onhost.supervisor.requests.logs import last_lines
+from launcher.onhost.supervisor.requests._logs import last_lines
 from tests.launcher.terminal import Home
 
 pytestmark = pytest.mark.slow

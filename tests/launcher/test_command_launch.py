@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from launcher.config.command_config import settle_command
+from launcher.config.command_python import find_python_of_line
 from launcher.config.inventory import HostEntry
-from launcher.config.line_python import find_python_of_line
 from launcher.config.run_config import Overrides, build_command_config, build_config_from_script
 from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.planning.planner import build_plan

@@ -15,7 +15,7 @@ from launcher.follow.rank_digests import RankDigests, is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.onhost.supervisor.files import CHUNK
-from launcher.onhost.supervisor.requests.digest import LONGEST, MOST_SAID, HeldLogs
+from launcher.onhost.supervisor.requests._digest import LONGEST, MOST_SAID, HeldLogs
 from launcher.rundir.log_store import LogStore
 from launcher.rundir.state_schema import validate_frame
 from launcher.terminal.screen import Screen

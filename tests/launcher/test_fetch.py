@@ -13,9 +13,9 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
+from launcher.onhost.supervisor.requests._fetch_paths import find_chosen, run_places
+from launcher.onhost.supervisor.requests._logs import offsets_since
 from launcher.onhost.supervisor.requests.fetch import key_of
-from launcher.onhost.supervisor.requests.fetch_paths import find_chosen, run_places
-from launcher.onhost.supervisor.requests.logs import offsets_since
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.remote.connection_pool import Open
 from launcher.runs.fetch import FileReceiver, fetch_host

@@ -22,7 +22,7 @@ from launcher.errors import BadInput, HostError
 from launcher.follow import protocol
 from launcher.onhost.supervisor.node import node_name
 from launcher.onhost.supervisor.protocol import RequestRefused
-from launcher.onhost.supervisor.requests.tensorboard import TensorBoard, listening_users
+from launcher.onhost.supervisor.requests._tensorboard import TensorBoard, listening_users
 from launcher.runs.access import RunAccess
 from launcher.runs.forward import WINDOW, PortForward, _Carried, open_forward
 from launcher.runs.request import RequestDenied

@@ -15,7 +15,7 @@ import pytest
 from launcher.follow.protocol import MARKER, FrameReader
 from launcher.onhost.supervisor.client_files import StopRequest, request_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
-from launcher.onhost.supervisor.requests.logs import LogReader
+from launcher.onhost.supervisor.requests._logs import LogReader
 from launcher.remote.programs import read_program_source
 from launcher.rundir.end_state import condition_after
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, WAIT, Driver, pids_of, up

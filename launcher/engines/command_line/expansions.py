@@ -7,9 +7,9 @@ text that is pasted has no arguments of its own, but for those that `set --` and
 import re
 
 from launcher.engines.command_line.arithmetic import evaluate_arithmetic
-from launcher.engines.command_line.parameters import expand_parameter, expand_value
+from launcher.engines.command_line.command_substitution import substitute
+from launcher.engines.command_line.parameter_expansion import expand_parameter, expand_value
 from launcher.engines.command_line.shell_extents import OPENERS, closing
-from launcher.engines.command_line.substitutions import substitute
 from launcher.engines.command_line.variables import Expansion, Split, Values, arguments, given_argument
 
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")

@@ -23,7 +23,7 @@ from ..run_dir import (
     STACKS,
     read_state,
 )
-from .fetch_paths import OUTPUT, find_chosen, run_places
+from ._fetch_paths import OUTPUT, find_chosen, run_places
 
 INTERNAL_FILES = (
     "rank.py",

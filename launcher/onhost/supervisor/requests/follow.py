@@ -11,8 +11,8 @@ from ..files import read_json
 from ..next_start import is_kept, read_next
 from ..protocol import frame, send_header
 from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state
-from .logs import LogReader
-from .run_watch import RunWatch
+from ._logs import LogReader
+from ._run_watch import RunWatch
 
 ALIVE_EVERY_S = 2.0
 CLIENT_WAIT_S = 5.0

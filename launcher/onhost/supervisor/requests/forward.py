@@ -37,7 +37,7 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
         port = int(request["port"])
         connect(port).close()
         return carry(port)
-    from .tensorboard import TensorBoard
+    from ._tensorboard import TensorBoard
 
     with TensorBoard(read_json(os.path.join(run_dir, SPEC)) or {}, run_dir) as board:
         return carry(board.port, board.connect)

@@ -11,7 +11,7 @@ from ..next_start import is_kept, read_next
 from ..node import host_of
 from ..protocol import send_header
 from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in
-from .gpu_use import gpu_use, last_sample, sampled_use
+from ._gpu_use import gpu_use, last_sample, sampled_use
 
 MAX_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..processes import PR_SET_PDEATHSIG, prctl
 from ..protocol import RequestRefused
-from .fetch_paths import OUTPUT, run_places
+from ._fetch_paths import OUTPUT, run_places
 
 START_S = 90.0  # it imports for long from a slow disk
 LOOK_S = 0.1

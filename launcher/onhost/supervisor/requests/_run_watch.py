@@ -6,7 +6,7 @@ from typing import Any
 
 from ..inotify import CREATE, DELETE, DELETE_SELF, MODIFY, MOVE_SELF, MOVED_TO, OVERFLOW, Inotify
 from ..run_dir import STATE
-from .logs import LINES
+from ._logs import LINES
 
 DELETIONS = DELETE | DELETE_SELF | MOVE_SELF | OVERFLOW
 

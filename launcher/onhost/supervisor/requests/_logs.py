@@ -11,7 +11,7 @@ from ...event_reader import MALFORMED, parse_event
 from ..files import CHUNK
 from ..protocol import frame
 from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
-from .digest import HeldLogs
+from ._digest import HeldLogs
 
 LINES = (EVENTS, USAGE)  # sent in complete lines only
 
