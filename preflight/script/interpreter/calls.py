@@ -155,6 +155,8 @@ def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
 def taint(it: "Interpreter", seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
+        if type(value) is Func:
+            it.handed.add(value.key)
         for ref in refs_in(value) if type(value) in _MAY_HOLD else ():
             thing = it.thing(ref)
             if thing is not None:

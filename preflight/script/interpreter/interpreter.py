@@ -125,8 +125,7 @@ class Interpreter:
         self.functions: dict[int, FuncInfo] = {}
         self.classes: dict[int, ClassInfo] = {}
         self.parents: dict[int, int | None] = {}
-        self.captured: set[int] = set()
-        self.called: set[int] = set()
+        self.captured, self.called = set[int](), set[int]()
         self.modules: dict[str, int] = {}  # path -> frame
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
         self.loop_depth = self.open_loops = 0  # open: the turns are not read one by one
@@ -159,10 +158,11 @@ class Interpreter:
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
         self.setters, self.wrappers = set[str](), set[int]()  # what any class gives a setter; see decorators
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
+        self.handed = set[int]()  # functions that code which is not read got, and calls
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = self._next = 0
-        self.complete, self.asked_gpu = True, False  # asked: what was read may differ on other GPUs
-        self.repeated = False  # a loop around the current point is read for the second time
+        # asked: on other GPUs what was read may differ; repeated: a loop is read again
+        self.complete, self.asked_gpu, self.repeated = True, False, False
         self.changed_variables: set[str] = set()  # of the environment, by the script; "" stands for any
         self._listener = listener
         self._source: Source | None = None
@@ -204,12 +204,12 @@ class Interpreter:
         used = self.sources.parser.used_by_program(source.tree) if mine else None
         if used is None and mine and self._has_trained(source):
             used = used_names(self.sources.parser.nodes(source.tree))
-        self.contexts += [] if used is None else [UNCALLED]
         for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
             known = value.key in self.functions and value.key not in self.called
             if known and (used is None or (name in used and not only_uses(name))):
+                self.contexts = [] if used is None or value.key in self.handed else [UNCALLED]
                 self._run_alone(value, frame)
-        self.contexts.clear()
+        self.contexts = []
 
     def _has_trained(self, source: Source) -> bool:
         """Whether a script without a guard has called what trains, by its name, and starts nothing else."""

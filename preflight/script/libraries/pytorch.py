@@ -316,7 +316,7 @@ def _moving_average(it: Interpreter, call: Call) -> Value:
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
-    "torch.autograd.backward": _backward,
+    **dict.fromkeys(("torch.autograd.backward", "torch.Tensor.backward"), _backward),
     "torch.nn.utils.clip_grad_norm_": _clip,
     "torch.nn.utils.clip_grad_norm": _clip,
     "torch.nn.utils.clip_grad_value_": _clip,

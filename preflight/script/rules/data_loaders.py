@@ -20,6 +20,7 @@ from preflight.script.interpreter.values import (
     alternatives,
     is_by_rank,
     place_of,
+    text_of,
     truth,
 )
 from preflight.script.libraries.data_loaders import divides
@@ -70,9 +71,12 @@ def all_data_on_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
 
 
 def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
+    """Return the finding: what a rank divides itself is seldom shuffled, or drawn from by a sampler."""
     message = "every rank goes through all of this data: no sampler gives each its part"
     level = Level.WARNING
-    shuffles = truth(loader.get("shuffle")) is True  # what a rank divides itself is seldom shuffled
+    sampler = it.thing(loader.get("sampler"))
+    drawn = text_of(sampler.get("__name__")) if sampler is not None else None
+    shuffles = truth(loader.get("shuffle")) is True or (drawn or "").endswith("RandomSampler")
     if not shuffles and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
     return RuleHit(loader.place, message, _SAMPLER_FIX, level)
@@ -212,7 +216,7 @@ def _shuffled_alike(it: "Interpreter") -> Iterator[RuleHit]:
     fix = "sampler.set_epoch(epoch) at the start of each epoch"
     for level in (Level.WARNING, Level.INFO):
         samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
-        if samplers and not has_unknown_call(it, "set_epoch", r"\bset_epoch\b"):
+        if samplers and not has_unknown_call(it, "set_epoch", r"(?<!def )\bset_epoch\b"):
             for place in sorted(samplers, key=str):
                 yield RuleHit(place, message, fix, level)
 
