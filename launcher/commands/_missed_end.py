@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.commands._host_access import HostAccess
 from launcher.config.inventory import HostEntry
-from launcher.launch.signals import InterruptChoice
+from launcher.launch.signals import choose_detach
 from launcher.planning.run_record import read_run_records
 from launcher.report.outcome import encode_outcome
 from launcher.restart.start_chain import FollowContext, follow_starts
@@ -72,7 +72,7 @@ def read_end(
         means = FollowContext(
             screen=Screen(nowhere),
             logs=logs,
-            choose=_detach,
+            choose=choose_detach,
             find=find,
             spares=lambda _: (),
             on_preflight=lambda _: None,
@@ -81,7 +81,3 @@ def read_end(
     if outcome is None:
         raise BadInput(f"{run.run_id} continues")
     return {**encode_outcome(outcome), "exit_code": int(outcome.exit_code)}
-
-
-def _detach() -> InterruptChoice:
-    return "detach"

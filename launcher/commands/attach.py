@@ -23,7 +23,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
-from launcher.launch.signals import InterruptChoice
+from launcher.launch.signals import choose_detach, choose_stop
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_launch
 from launcher.restart.start_chain import FollowContext, follow_starts
@@ -68,7 +68,8 @@ def command(run: str, **given: Any) -> int:
     plan = to.plan
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
-    choose = _stop if options.stop_on_exit else build_ctrl_c_prompt(screen, again="detach") or _detach
+    asks = build_ctrl_c_prompt(screen, again="detach")
+    choose = choose_stop if options.stop_on_exit else asks or choose_detach
     means = FollowContext(
         screen=screen,
         logs=options.logs,
@@ -107,11 +108,3 @@ def _find_start(ways: HostAccess, options: AttachOptions, run_id: str) -> tuple[
     to = open_run(found, ways, options)
     to.demand()
     return found, to
-
-
-def _stop() -> InterruptChoice:
-    return "stop"
-
-
-def _detach() -> InterruptChoice:
-    return "detach"

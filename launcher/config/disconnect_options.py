@@ -62,18 +62,20 @@ class DisconnectOptions:
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 
+CtrlC: TypeAlias = Literal["stops the run", "leaves the run, which continues", "asks: stop, detach or stay"]
+
+
 def bound_to_step(disconnect: DisconnectOptions, job: str) -> DisconnectOptions:
     """Return what holds of a run that is a step of a Slurm job: nothing of it outlives its client."""
     return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
 
 
-def describe_disconnect(disconnect: DisconnectOptions, run_id: str, *, asks: bool, remote: bool) -> str:
-    """Return in one line what Ctrl-C, a closed terminal and a lost link do. `asks`: Ctrl-C asks first."""
-    ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
+def describe_disconnect(disconnect: DisconnectOptions, run_id: str, *, ctrl_c: CtrlC, remote: bool) -> str:
+    """Return in one line what Ctrl-C, a closed terminal and a lost link do."""
     if disconnect.slurm_job:
         return "the run is a step of this Slurm job: Ctrl-C, the end of this process or of the job ends it"
     if disconnect.continues:
         link = " or the link is lost" if remote else ""
-        return f"{ctrl_c}; if this terminal closes{link}, the run continues: gpulaunch attach {run_id}"
+        return f"Ctrl-C {ctrl_c}; if this terminal closes{link}, the run continues: gpulaunch attach {run_id}"
     link = f", and so does a link that is lost for {disconnect.timeout_s:g} s" if remote else ""
-    return f"{ctrl_c}; closing this terminal stops it{link} (on_disconnect: stop)"
+    return f"Ctrl-C {ctrl_c}; closing this terminal stops it{link} (on_disconnect: stop)"

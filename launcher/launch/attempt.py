@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from launcher.config.disconnect_options import describe_disconnect
+from launcher.config.disconnect_options import CtrlC, describe_disconnect
 from launcher.config.inventory import HostEntry
 from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
@@ -29,6 +29,8 @@ from launcher.launch.signals import (
     TERMINAL_CLOSED,
     InterruptChoice,
     SignalCounter,
+    choose_detach,
+    choose_stop,
     drop_terminal,
     is_terminal_closed,
 )
@@ -44,6 +46,11 @@ from launcher.terminal.screen import Screen
 from launcher.text import spell_duration
 
 _POLL_S = 0.1
+_CTRL_C: dict[object, CtrlC] = {
+    None: "stops the run",
+    choose_stop: "stops the run",
+    choose_detach: "leaves the run, which continues",
+}
 _JOB_ANSWER_S = 10.0
 """For Slurm's controller to answer what a signal to the job's step means, where the ranks have ended."""
 
@@ -255,10 +262,9 @@ class Attempt(FollowedRun):
 
     def _disconnect_words(self) -> str:
         remote = not all(entry.is_local for entry in self._launch.entries)
-        asks = self._launch.follow.choose is not None
-        return describe_disconnect(
-            self._launch.follow.disconnect, self._plan.run_id, asks=asks, remote=remote
-        )
+        follow = self._launch.follow
+        ctrl_c = _CTRL_C.get(follow.choose, "asks: stop, detach or stay")
+        return describe_disconnect(follow.disconnect, self._plan.run_id, ctrl_c=ctrl_c, remote=remote)
 
     def _act(self, event: RunEvent) -> None:
         if isinstance(event, LogOutput):

@@ -18,6 +18,16 @@ TERMINAL_CLOSED = "SIGHUP"
 _NAMES: dict[int, str] = {signal.SIGINT: CTRL_C, signal.SIGUSR1: TIME_LIMIT}
 
 
+def choose_stop() -> InterruptChoice:
+    """Have Ctrl-C stop the run without a question."""
+    return "stop"
+
+
+def choose_detach() -> InterruptChoice:
+    """Have Ctrl-C leave the run without a question."""
+    return "detach"
+
+
 class SignalCounter:
     """Ctrl-C and its like, counted by the signal handler and taken by the loop."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
-from launcher.launch.signals import InterruptChoice
+from launcher.launch.signals import choose_detach
 from launcher.local.safe_paths import write_below
 from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import ConnectionPool
@@ -127,7 +127,7 @@ def context(order: RestartOrder, place: Path) -> FollowContext:
     return FollowContext(
         screen=OwnScreen(sys.stderr),
         logs=place / "logs",
-        choose=_detach,
+        choose=choose_detach,
         find=find,
         spares=lambda order: order.spares,
         on_preflight=lambda _: None,
@@ -140,10 +140,6 @@ def context(order: RestartOrder, place: Path) -> FollowContext:
 def connect(entry: HostEntry) -> Connection:
     """Return this machine, which is the only host of the run."""
     return LocalConnection(Endpoint(entry.name, "local", ""))
-
-
-def _detach() -> InterruptChoice:
-    return "detach"
 
 
 def _refuse_spare(spare: HostEntry) -> None:

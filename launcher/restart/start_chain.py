@@ -10,7 +10,7 @@ from launcher.errors import HostError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.launch.request import FollowOptions, LaunchRequest
-from launcher.launch.signals import InterruptChoice, raise_stop_signals
+from launcher.launch.signals import InterruptChoice, choose_stop, raise_stop_signals
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_launch
 from launcher.restart.decision import NoRestart, classify_failure
@@ -191,13 +191,9 @@ def follow_launched(
     means = FollowContext(
         screen=screen,
         logs=launch.follow.logs,
-        choose=launch.follow.choose or _stop,
+        choose=launch.follow.choose or choose_stop,
         find=find,
         spares=lambda _: spares,
         on_preflight=on_preflight,
     )
     return follow_starts(*find(run_id), means)
-
-
-def _stop() -> InterruptChoice:
-    return "stop"

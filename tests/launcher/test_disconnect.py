@@ -90,17 +90,19 @@ def test_a_wrong_value_is_told_with_what_was_expected(tmp_path: Path, text: str,
 
 
 def test_the_first_screen_says_what_ctrl_c_a_closed_terminal_and_a_lost_link_do() -> None:
-    still_running = describe_disconnect(DisconnectOptions(), "r-1", asks=True, remote=True)
+    still_running = describe_disconnect(
+        DisconnectOptions(), "r-1", ctrl_c="asks: stop, detach or stay", remote=True
+    )
     assert still_running == (
         "Ctrl-C asks: stop, detach or stay; if this terminal closes or the link is lost, the run continues: "
         "gpulaunch attach r-1"
     )
-    ends = describe_disconnect(DisconnectOptions("stop", 60.0), "r-1", asks=False, remote=True)
+    ends = describe_disconnect(DisconnectOptions("stop", 60.0), "r-1", ctrl_c="stops the run", remote=True)
     assert ends == (
         "Ctrl-C stops the run; closing this terminal stops it, and so does a link that is lost for 60 s "
         "(on_disconnect: stop)"
     )
-    assert "link" not in describe_disconnect(DisconnectOptions(), "r-1", asks=True, remote=False)
+    assert "link" not in describe_disconnect(DisconnectOptions(), "r-1", ctrl_c="stops the run", remote=False)
 
 
 def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> None:

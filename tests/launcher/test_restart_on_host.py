@@ -114,8 +114,11 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
     if len(hosts) == 1:  # nobody follows it to its end: the next command that sees the end says so
         await_(lambda: user.gpulaunch("ps") and ended.exists() and ended.read_text().endswith("\n"))
     assert ended.exists() is (len(hosts) == 1)
-    code, outcome = user.ask("attach", main.name, "--hosts", ",".join(hosts))
-    assert (code, outcome["verdict"]) == (0, "finished")
+    done = user.gpulaunch("attach", "--json", main.name, "--hosts", ",".join(hosts))
+    outcome = json.loads(done.stdout)
+    assert (done.returncode, outcome["verdict"]) == (0, "finished")
+    # This client has started it again, and has no terminal to ask at.
+    assert ("==> Ctrl-C leaves the run, which continues; " in done.stderr) is (len(hosts) > 1)
     first, *_, second = outcome["restarts"]["starts"]  # on a busy machine one may not have come to its start
     assert (first["run_id"], first["exit_code"], second["exit_code"]) == (main.name, 137, 0)
     assert second["resumed_from"] == "checkpoint-5"
