@@ -52,8 +52,8 @@ NEGATIVE_MEANS: dict[str, str] = {
     "bench": "something is slow, computes wrong or could not be measured, a GPU in use included",
     "rehearse": "it ran to its end, and something is not proven",
     "lint": "errors, or something was not judged",
-    "clean-zombies": "something that may be ended still runs, or what `--pid` names may not be ended, or"
-    " something could not be judged;"
+    "clean-zombies": "something that may be ended still runs, or `--pid` names a rank, launcher or holder"
+    " that may not be ended (another process: 2), or something could not be judged;"
     " with `--dry-run`, something could be ended",
     "stop": "something cannot be ended, or you said no",
     "stacks": "the run is over: it has no stacks any more",

@@ -1,6 +1,8 @@
 """A wrong command line, as click finds it, in the words of all other errors: observed, expected, fix."""
 
+import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 import click
@@ -21,9 +23,10 @@ _OF_COMMANDS = frozenset(
     )
 )
 """What several commands take, and gpulaunch before its command does not."""
+_LOGINS = ("ssh", "exec", "shell")
 _SHOWN = 100  # characters of a word of the command line
 OTHER_NAMES = {
-    **dict.fromkeys(("launch", "start", "exec", "train"), "run"),
+    **dict.fromkeys(("launch", "start", "train"), "run"),
     **dict.fromkeys(("status", "list", "ls", "jobs", "runs", "queue", "squeue"), "ps"),
     **dict.fromkeys(("kill", "cancel", "down", "scancel"), "stop"),
     **dict.fromkeys(("check", "doctor", "validate"), "preflight"),
@@ -33,7 +36,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("download", "pull", "cp"), "fetch"),
     **dict.fromkeys(("follow", "reattach"), "attach"),
     "sbatch": "submit",
-    "ssh": "ssh-config",
+    **dict.fromkeys(("ssh", "exec", "shell", "clush", "pdsh"), "ssh-config"),
     **dict.fromkeys(("tunnel", "port-forward", "tensorboard"), "forward"),
     **dict.fromkeys(("py-spy", "dump", "trace"), "stacks"),
     "tail": "logs",
@@ -60,8 +63,10 @@ def unknown_command(
 ) -> WrongUsage:
     """Return the error for a command that gpulaunch has not; it names the one that was meant."""
     message = f'gpulaunch has no command "{one_line(name, _SHOWN)}"'
-    if name == "ssh" and words and (line := _login_line(words[0])):
+    if name in _LOGINS and words and (line := _login_line(words)):
         return WrongUsage(message, line, ctx)
+    if "completion" in name:
+        return WrongUsage(message, _completion_line(), ctx)
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, commands, n=1)), "")
@@ -69,18 +74,37 @@ def unknown_command(
     return WrongUsage(message, fix, ctx)
 
 
-def _login_line(host: str) -> str:
-    """Return the ssh command that logs in to a host of hosts.yaml, "" for a word that names none."""
-    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - only for a mistake
+def _completion_line() -> str:
+    """Return what turns completion on in the user's shell; docs/completion.md has where to keep it."""
+    shell = os.environ.get("SHELL", "").rpartition("/")[2]
+    if shell == "fish":
+        return "_GPULAUNCH_COMPLETE=fish_source gpulaunch | source"
+    return f'eval "$(_GPULAUNCH_COMPLETE={shell if shell == "zsh" else "bash"}_source gpulaunch)"'
+
+
+def _login_line(words: Sequence[str]) -> str:
+    """Return the ssh command that a host of hosts.yaml takes, "" for words that name none.
+
+    On several hosts clush runs a command, which ClusterShell has brought along with gpulaunch.
+    """
+    host, *command = words
+    command = command[1:] if command[:1] == ["--"] else command
+    from launcher.config.host_sets import host_range  # noqa: PLC0415 - only for a mistake
+    from launcher.config.inventory_file import load_inventory  # noqa: PLC0415 - as above
     from launcher.transports.ssh.endpoint import build_endpoint  # noqa: PLC0415 - as above
     from launcher.transports.ssh.ssh_command import ssh_line  # noqa: PLC0415 - as above
 
     try:
         inventory = load_inventory(None)
+        names = tuple(entry.name for entry in inventory.resolve((host,)))
+        if len(names) > 1:
+            fleet = shlex.quote(host_range(names))
+            line = shlex.join(command) if command else "COMMAND"
+            return f"gpulaunch ssh-config > hosts.conf && clush -b -o '-F hosts.conf' -w {fleet} {line}"
         endpoint = build_endpoint(inventory.lookup(host), inventory)
     except GpulaunchError:
         return ""
-    return ssh_line(endpoint.ssh_words, ()) if endpoint.transport == "ssh" else ""
+    return ssh_line(endpoint.ssh_words, command) if endpoint.transport == "ssh" else ""
 
 
 def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Context) -> None:

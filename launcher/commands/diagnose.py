@@ -1,5 +1,6 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from launcher.rundir.log_files import LAST, find_local_run, list_run_directories
 from launcher.rundir.run_id import is_run_name, run_name
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
+from preflight.diagnosis.result import BENIGN
 
 _EXAMPLES = """\b
 Examples:
@@ -45,14 +47,15 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     kept = list_run_directories(logs, runs)
     open_ended = [path.name for path in kept if not has_end(path)]
-    failure = read_kept_failure(read_kept_outcome(kept[0])) if len(kept) == len(logs) == 1 else None
+    outcome = read_kept_outcome(kept[0]) if len(kept) == len(logs) == 1 else {}
+    failure, end = read_kept_failure(outcome), _read_end(outcome)
     found = diagnose_kept_run(read, failure)
     if len(kept) == len(logs) or all(not Path(word).exists() and is_run_name(word) for word in logs):
         # Two runs may have had different interpreters on one host.
         found = with_run_commands(found, read_places(read_kept_plan(kept[0])) if len(kept) == 1 else ())
     if as_json:
         root = None if failure is None else _encode_failure(failure)
-        also = {"without_end": open_ended, "root_cause": root, "exit_code": int(ExitCode.OK)}
+        also = {"without_end": open_ended, "end": end, "root_cause": root, "exit_code": int(ExitCode.OK)}
         echo_json({**encode_diagnosis(found, read), **also})
         return
     for name in open_ended:
@@ -62,7 +65,20 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         )
     if failure is not None:
         echo(f"failed first: {failure.summary}")
+    elif end is not None and end["why"]:  # stopped, a host was lost, the ranks were not as planned
+        echo(f"{end['verdict']}: {end['why']}")
+        if found.verdict == BENIGN:
+            echo("its logs show no failure")
+            return
     echo_lines(render_diagnosis(found))
+
+
+def _read_end(outcome: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return how a kept run ended, None where it is not known. Its text is untrusted."""
+    verdict, why = outcome.get("verdict"), outcome.get("why") or ""
+    if not isinstance(verdict, str) or not isinstance(why, str):
+        return None
+    return {"verdict": one_line(verdict, 40), "why": one_line(why, 400)}
 
 
 def _encode_failure(failure: Failure) -> dict[str, Any]:

@@ -21,6 +21,7 @@ _EXAMPLES = """\b
 Examples:
   gpulaunch explain PROC001
   gpulaunch explain P101 S44 G1
+  gpulaunch explain cuda-oom
 """
 
 
@@ -28,10 +29,13 @@ Examples:
 @click.argument("codes", nargs=-1, metavar="CODE...", shell_complete=complete_codes)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(codes: tuple[str, ...], *, as_json: bool) -> None:
-    """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source."""
+    """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source.
+
+    A class of causes that `gpulaunch diagnose` names, such as cuda-oom, stands for its codes.
+    """
     if not codes:
         raise WrongUsage("gpulaunch explain needs CODE", "gpulaunch checks lists the codes")
-    explanations = [(code.upper(), *explain(code.upper())) for code in codes]
+    explanations = [(code, *explain(code)) for word in codes for code in find_codes(word)]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]
         echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows}, indent=2)
@@ -57,6 +61,15 @@ def wrap_paragraphs(lines: Iterable[str], width: int) -> Iterator[str]:
             paragraph.append(line)
         elif number < len(lines):
             yield ""
+
+
+def find_codes(word: str) -> tuple[str, ...]:
+    """Return the codes that a word means: itself, or those of a class of causes, such as `cuda-oom`."""
+    if word.isalnum() and any(map(str.isdigit, word)):  # no class is so
+        return (word.upper(),)
+    from preflight.diagnosis.explain import codes_of_class  # noqa: PLC0415 - most words are codes
+
+    return codes_of_class(word.lower()) or (word.upper(),)
 
 
 def explain(code: str) -> tuple[str, str]:

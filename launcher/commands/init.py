@@ -13,6 +13,7 @@ from launcher.commands._argv import is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
+from launcher.config.host_access_words import complete_commands
 from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
@@ -96,7 +97,11 @@ def command(
         files.append(_write(answer, config, _config_text(run, rows), []))
         for note in run.batch.notes if run.batch is not None else ():
             answer.say(f"{config}: {note}")
-    steps = _next_steps(rows, place, run, is_edited=bool(files[0]["missing_lines"]))
+    access = ways.inventory.access_words
+    steps = [
+        complete_commands(step, access)
+        for step in _next_steps(rows, place, run, is_edited=bool(files[0]["missing_lines"]))
+    ]
     for word, step in zip(("next", "then"), steps, strict=False):
         answer.say(f"{word}: {step}")
     return answer.finish(0, hosts=[_encode_host(row) for row in rows], files=files, next=steps)
@@ -168,16 +173,17 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_
 
 def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
     lacking = [row.name for row in rows if choose_interpreter(row.environments) is None]
+    install = f"install torch on {fold_hosts(tuple(lacking))}, or set python: in {place}" if lacking else ""
+    first = [install] if install and not is_edited else []
     if run is None:
         names = tuple(row.name for row in rows)
         words = ",".join(names) if len(names) <= _LISTED else shlex.quote(host_range(names))
-        return [f"gpulaunch preflight {words}"]
+        return [*first, f"gpulaunch preflight {words}"]
     config = shlex.quote(run.name)
     if run.batch is not None:
         return [f"gpulaunch submit --config {config} --dry-run"]
     if lacking:
-        install = f"install torch on {fold_hosts(tuple(lacking))}, or set python: in {place}"
-        return [*([] if is_edited else [install]), f"gpulaunch preflight --config {config}"]
+        return [*first, f"gpulaunch preflight --config {config}"]
     return [f"gpulaunch run --config {config} --dry-run"]
 
 

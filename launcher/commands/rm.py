@@ -11,6 +11,7 @@ from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
+from launcher.rundir.run_id import run_name
 from launcher.runs.remote_run import LAST
 from launcher.runs.render import run_line
 from preflight.frozen import dataclass
@@ -42,7 +43,8 @@ def command(run: str, **given: Any) -> int:
     if run == LAST and options.yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
-    answer.say(run_line(found, time.time()))
+    if run not in (LAST, run_name(found.run_id)):  # which `find_run` has shown
+        answer.say(run_line(found, time.time()))
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     return remove_runs([found], ways.open, answer)

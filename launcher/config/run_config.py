@@ -25,7 +25,7 @@ from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.records import ParsedCommand, require_values
 from launcher.errors import ConfigError
@@ -238,10 +238,9 @@ def find_config(name_or_path: str) -> Path:
             if path.is_file():
                 return path
     looked = ", ".join(str(folder) for folder in search_path())
-    raise ConfigError(
-        f'no run config "{name_or_path}"{hint_nearest(name_or_path, tuple(list_configs()))}',
-        f"looked in {looked}; a path to a file works too",
-    )
+    near = nearest(name_or_path, tuple(list_configs()))
+    meant = f'did you mean "{near}"?' if near else "gpulaunch init SCRIPT writes one;"
+    raise ConfigError(f'no run config "{name_or_path}" in {looked}', f"{meant} a path to a file works too")
 
 
 def search_path() -> tuple[Path, ...]:

@@ -34,7 +34,7 @@ from launcher.config.value_types import (
     Text,
 )
 from launcher.config.via_options import VIA
-from launcher.config.yaml_tree import YamlNode, hint_nearest
+from launcher.config.yaml_tree import YamlNode, hint_nearest, nearest
 from launcher.engines.base import SELECTABLE
 from launcher.error_codes import host_codes
 from preflight.job import DEFAULT_MAIN_PORT
@@ -93,6 +93,13 @@ def _elsewhere(name: str) -> str:
     }
     found = [place for place, keys in places.items() if name in {key.name for key in keys}]
     return f"; it is a key {' and '.join(found)}" if found else ""
+
+
+def _elsewhere_than_on_top(name: str) -> str:
+    """Return where a key belongs that is unknown at the top of hosts.yaml; it may be a host's name."""
+    names = tuple(key.name for key in INVENTORY_KEYS)
+    hosts = f"; expected one of {', '.join(names)}; a host is written below hosts:"
+    return _elsewhere(name) or ("" if nearest(name, names) else hosts)
 
 
 HOST_KEYS: tuple[Field, ...] = (
@@ -357,7 +364,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
 )
 
-INVENTORY = Section(INVENTORY_KEYS, elsewhere=_elsewhere)
+INVENTORY = Section(INVENTORY_KEYS, elsewhere=_elsewhere_than_on_top)
 CONFIG = Section(CONFIG_KEYS, elsewhere=_elsewhere)
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

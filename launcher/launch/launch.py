@@ -81,7 +81,7 @@ class CheckedLaunch:
         if use is not None and use.problem:
             in_spite = "; --ignore does not help, no ranks can be placed"
         if all(is_busy(finding) for finding in stopping):
-            return GpusBusy(found, f"gpulaunch run --wait 2h waits until the GPUs are free{in_spite}")
+            return GpusBusy(found, f"add --wait 2h: the run starts once the GPUs are free{in_spite}")
         return LaunchRefused(found, f"fix it{in_spite}")
 
     def raise_if_blocked(self) -> None:

@@ -74,6 +74,10 @@ def find_local_run(word: str, runs: Path) -> Path:
     kept = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
     if word == LAST and kept:
         return max(kept, key=_started)
+    if word == LAST:
+        raise BadInput(
+            f"no run is kept in {runs}", "gpulaunch fetch RUN brings one; gpulaunch ps --all lists them"
+        )
     exact = [path for path in kept if path.name == word]
     found = exact or [path for path in kept if names_run(word, path.name)]
     named = [path for path in found if run_name(path.name) == word]
@@ -87,7 +91,7 @@ def find_local_run(word: str, runs: Path) -> Path:
     latest = (
         f"; the latest local run is {max(kept, key=_started).name}"
         if kept
-        else f"; none is kept in {runs}: gpulaunch fetch RUN brings one"
+        else f"; no run is kept in {runs}: gpulaunch fetch RUN brings one"
     )
     raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")
 

@@ -48,6 +48,11 @@ def signature_codes() -> tuple[str, ...]:
     )
 
 
+def codes_of_class(slug: str) -> tuple[str, ...]:
+    """Return the codes of a class of causes, () where none is called so."""
+    return tuple(dict.fromkeys(row.code for row in (*SIGNATURES, *DERIVED_CAUSES) if row.slug == slug))
+
+
 def explain_signature(code: str) -> str | None:
     """Return the text of a code, None when it is not a signature's and no notice's."""
     row = next((row for row in SIGNATURES if row.code == code), None)

@@ -122,7 +122,7 @@ def test_a_path_works_too(here: Path) -> None:
 def test_a_config_that_is_not_there_is_named(name: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_run_config(name)
-    assert expected in caught.value.message
+    assert expected in f"{caught.value.message}\n{caught.value.fix}"
 
 
 def test_the_command_line_wins_over_the_file() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,30 @@ def test_what_failed_first_by_the_outcome_comes_first_whatever_its_peers_say(tmp
         run, kernel_oom="the kernel counted an out-of-memory kill in the run's control group just then"
     )
     assert "(S70, certain" in gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
+
+
+@pytest.mark.parametrize(
+    ("log", "printed"),
+    [("step 7\n", "its logs show no failure"), (OOM, "cuda-oom (S20, certain, titan, rank 3): ")],
+)
+def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
+    tmp_path: Path, log: str, printed: str
+) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "titan" / "rank-3.log").write_text(log)
+    (run / "plan.json").write_text("{}")
+    end = {"verdict": "aborted", "why": "l40s-02 was lost: no answer"}
+    (run / "outcome.json").write_text(json.dumps({**end, "root_cause": None}))
+    lines = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
+    assert lines[0] == "aborted: l40s-02 was lost: no answer"
+    assert lines[1].startswith(printed)
+    assert json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"] == end
+
+
+def test_without_a_kept_run_the_last_one_is_not_called_a_log(tmp_path: Path) -> None:
+    error = gpulaunch("diagnose", "--logs", str(tmp_path)).exception
+    assert isinstance(error, BadInput)
+    assert str(error) == f"no run is kept in {tmp_path}"
 
 
 @pytest.mark.parametrize(
@@ -260,6 +285,14 @@ def test_a_narrow_terminal_breaks_an_explanation_between_words() -> None:
     assert list(wrap_paragraphs(lines, 30)) == [
         *("A001: One line that is long", "enough.", "(info)", "", "Some words here and there.", "Fix: this")
     ]
+
+
+def test_a_class_of_causes_is_explained_by_its_codes() -> None:
+    shown = gpulaunch("explain", "CUDA-OOM", "shm", "fp16-unscale", "S20").output
+    starts = [line.partition(": ")[0] for line in shown.splitlines() if re.match(r"S\d+: ", line)]
+    assert starts[0] == starts[-1] == "S20"
+    assert "S60" in starts
+    assert "(fp16-unscale, " in shown
 
 
 def test_every_code_can_be_explained() -> None:

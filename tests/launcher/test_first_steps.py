@@ -81,7 +81,7 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
             2,
             '--grace: expected a duration such as 90, 30s, 10m, 2h or 30d, got "nan"',
         ),
-        ("run -c nothing", 2, 'error: no run config "nothing"\n  fix: '),
+        ("run -c nothing", 2, "\n  fix: gpulaunch init SCRIPT writes one; a path to a file works too\n"),
         ("run -c /", 2, "error: /: this is a directory\n  fix: name the YAML file in it\n"),
         ("diagnose ''", 2, "error: (nothing): no such log\n"),
         ("report nothing --html x --logs elsewhere", 2, "gpulaunch fetch RUN brings one"),

@@ -17,7 +17,10 @@ CASES: dict[str, tuple[bytes, str]] = {
         'hosts.yaml:3: hosts.a.prot: unknown key; did you mean "port"?',
     ),
     "unknown section": (b"host: {}\n", 'hosts.yaml:1: host: unknown key; did you mean "hosts"?'),
-    "no near spelling": (b"zzz: {}\n", "zzz: unknown key; expected one of defaults, hosts, groups"),
+    "no near spelling": (
+        b"zzz: {}\n",
+        "zzz: unknown key; expected one of defaults, hosts, groups; a host is written below hosts:",
+    ),
     "wrong type": (
         b"hosts: {a: {port: ssh}}\n",
         'hosts.yaml:1: hosts.a.port: expected a whole number from 1 to 65535, got "ssh"',

@@ -91,8 +91,9 @@ def test_a_passphrase_that_does_not_open_the_key_is_called_wrong(sshd: Sshd, tmp
         prompts.append(question)
         return "open poppy"
 
-    with pytest.raises(AuthenticationFailed, match="what was given is not its passphrase"):
+    with pytest.raises(AuthenticationFailed, match="what was given is not its passphrase") as raised:
         sshd.open(OpenOptions(prompt=prompt), identity_files=(str(key),))
+    assert raised.value.fix == f"ssh-add {key}"
     asked = f"Passphrase for {key}: "
     assert prompts == [asked, *[f"That is not it. {asked}"] * 2]
 
@@ -119,6 +120,12 @@ def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried
 def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:
     with pytest.raises(AuthenticationFailed, match="junk: not a usable private key"):
         sshd.open(identity_files=write(tmp_path / "junk", "\0garbage"))
+
+
+def test_a_public_key_is_called_that_with_its_private_one(sshd: Sshd, tmp_path: Path) -> None:
+    key = keygen(tmp_path / "key", "ed25519")
+    with pytest.raises(AuthenticationFailed, match=f"a public key, .* no agent has: that is {key};"):
+        sshd.open(identity_files=(f"{key}.pub",))
 
 
 def test_an_identity_file_that_never_ends_is_not_read(sshd: Sshd, tmp_path: Path) -> None:

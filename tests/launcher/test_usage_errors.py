@@ -79,6 +79,8 @@ from launcher.cli import execute
         ("ssh", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
         ("ssh a/b", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
         ("ssh localhost", 'gpulaunch has no command "ssh"', "did you mean ssh-config?"),
+        ("exec a/b", 'gpulaunch has no command "exec"', "did you mean ssh-config?"),
+        ("completion bash", 'gpulaunch has no command "completion"', 'eval "$(_GPULAUNCH_COMPLETE='),
         ("ssh ada@titan:2222", 'gpulaunch has no command "ssh"', "ssh -p 2222 ada@titan"),
         ("run  x", "nothing to run", "gpulaunch run train.py"),
         ("ps \x1b[2J", None, None),
@@ -100,9 +102,35 @@ def test_ssh_is_answered_with_the_command_that_reaches_the_host_of_hosts_yaml(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("hosts.yaml").write_text("hosts: {box: {address: 192.0.2.7, port: 41022, user: root}}\n")
-    assert execute(["ssh", "box"]) == 2
-    assert "fix: ssh -p 41022 root@192.0.2.7\n" in capsys.readouterr().err
+    Path("hosts.yaml").write_text(
+        "hosts: {box: {address: 192.0.2.7, port: 41022, user: root}, 'n[01-03]': {}}\n"
+        "groups: {g: [n01, n02]}\n"
+    )
+    clush = "fix: gpulaunch ssh-config > hosts.conf && clush -b -o '-F hosts.conf' -w"
+    for words, fix in (
+        (["ssh", "box"], "fix: ssh -p 41022 root@192.0.2.7\n"),
+        (["exec", "box", "--", "nvidia-smi", "-L"], "fix: ssh -p 41022 root@192.0.2.7 nvidia-smi -L\n"),
+        (["exec", "@g", "--", "ls", "a b"], f"{clush} 'n[01-02]' ls 'a b'\n"),
+        (["ssh", "n[01-03]"], f"{clush} 'n[01-03]' COMMAND\n"),
+    ):
+        assert execute(words) == 2
+        assert fix in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("/bin/zsh", 'eval "$(_GPULAUNCH_COMPLETE=zsh_source gpulaunch)"'),
+        ("/usr/bin/fish", "_GPULAUNCH_COMPLETE=fish_source gpulaunch | source"),
+        ("", 'eval "$(_GPULAUNCH_COMPLETE=bash_source gpulaunch)"'),
+    ],
+)
+def test_completion_is_answered_with_the_line_for_the_users_shell(
+    shell: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    assert execute(["install-completion"]) == 2
+    assert f"fix: {line}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import errno
 import os
 
+_NO_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+
 
 class SyncRefused(Exception):
     """Error of a sync on the host, with its fix."""
@@ -28,4 +30,5 @@ def describe_os_error(error: OSError, target: str) -> SyncRefused:
     if error.errno in (errno.EACCES, errno.EPERM):
         me = os.environ.get("USER") or "uid %d" % os.getuid()
         return SyncRefused("%s may not write %s" % (me, place), "set sync.to to a directory you may write")
-    return SyncRefused("%s: %s" % (place, error.strerror or error))
+    fix = "set sync.to to a directory that can be made" if error.errno in _NO_PLACE else ""
+    return SyncRefused("%s: %s" % (place, error.strerror or error), fix)

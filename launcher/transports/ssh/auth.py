@@ -35,6 +35,9 @@ _CERTIFICATE = "-cert.pub"
 _LARGEST_KEY = 1 << 20  # as OpenSSH's MAX_KEY_FILE_SIZE
 ENCRYPTED = "encrypted"
 _NO_FILE = "no such file"
+_NO_TERMINAL = "there is no terminal to ask for its passphrase"
+_ASKS_AT_TERMINAL = "; or run gpulaunch at a terminal, where it asks for the passphrase"
+_PUBLIC = ".pub"
 _Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
 """Keys, or why there is none."""
 _Offer: TypeAlias = "tuple[str, paramiko.PKey]"
@@ -71,7 +74,7 @@ class KeyRing:
 
     def _ask_and_load(self, file: str) -> _Loaded:
         if self.prompt is None:
-            return f"{ENCRYPTED}, and there is no terminal to ask for its passphrase; use ssh-add"
+            return f"{ENCRYPTED}, and {_NO_TERMINAL}; use ssh-add"
         wrong, given = "", "its passphrase was not given"
         for _ in range(_PASSWORD_TRIES):
             try:
@@ -166,6 +169,8 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
     except (TypeError, paramiko.PasswordRequiredException):
         return ENCRYPTED  # cryptography raises TypeError where a passphrase is needed and none was given
     except (ValueError, paramiko.SSHException, UnknownKeyType, NotImplementedError) as failure:
+        if file.endswith(_PUBLIC):
+            return f"a public key, whose private key no agent has: that is {file.removesuffix(_PUBLIC)}"
         return f"not a usable private key ({type(failure).__name__})"
 
 
@@ -377,7 +382,7 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
         (said.partition(f": {ENCRYPTED}")[0] for said in attempts.tried if f": {ENCRYPTED}" in said), ""
     )
     if locked:
-        fix = f"ssh-add {locked}; or run gpulaunch at a terminal, where it asks for the passphrase"
+        fix = f"ssh-add {locked}" + _ASKS_AT_TERMINAL * any(_NO_TERMINAL in said for said in attempts.tried)
     if absent:
         fix = f"{absent[0]} does not exist: correct identity_file in hosts.yaml or IdentityFile in ssh_config"
     return AuthenticationFailed(endpoint.name, message, fix)
