@@ -50,7 +50,8 @@ def signature_codes() -> tuple[str, ...]:
 
 def codes_of_class(slug: str) -> tuple[str, ...]:
     """Return the codes of a class of causes, () where none is called so."""
-    return tuple(dict.fromkeys(row.code for row in (*SIGNATURES, *DERIVED_CAUSES) if row.slug == slug))
+    rows = [(row.code, row.slug) for row in SIGNATURES] + [(row.code, row.slug) for row in DERIVED_CAUSES]
+    return tuple(dict.fromkeys(code for code, its_slug in rows if its_slug == slug))
 
 
 def explain_signature(code: str) -> str | None:
