@@ -33,6 +33,8 @@ _PARTS = {
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """The fields of statements, handlers and cases that hold statements."""
 _WORD = re.compile(r"\w+|[^\w\s]")
+_SIGNS = bytes(byte for byte in range(128) if _WORD.fullmatch(chr(byte)) and not re.match(r"\w", chr(byte)))
+_FOREIGN = bytes(range(128, 256))
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _STARTS = re.compile(r"\b(?:spawn|start_processes|launch|Process)\b")
@@ -53,6 +55,7 @@ class Source:
     text: str
     tree: ast.Module
     package: str  # folder that its absolute imports of neighbours start from
+    folder: str  # that it is in
 
     @property
     def lines(self) -> Sequence[str]:
@@ -80,7 +83,7 @@ class Parser:
 
     def __init__(self) -> None:
         self._trees: dict[tuple[str, str], ast.Module] = {}
-        self._most_words = 0  # never too few: a word or sign has at least one character
+        self._most_words = 0  # never too few
         self._uncounted: list[str] = []
         self._programs: dict[int, frozenset[str] | None] = {}
         self._nodes: dict[int, list[ast.AST]] = {}
@@ -147,7 +150,11 @@ class Parser:
 
 
 def _most_words(text: str) -> int:
-    return len(text) - text.count(" ") - text.count("\n")
+    """Return a bound of the words and signs of a text, half above a count and in a sixth of its time."""
+    data = text.encode(errors="surrogatepass")
+    signs = len(data) - len(data.translate(None, _SIGNS))
+    foreign = len(data) - len(data.translate(None, _FOREIGN))
+    return len(text.split()) + 2 * signs + foreign  # a sign counts itself, and may part a word in two
 
 
 class Sources:
@@ -199,7 +206,7 @@ class Sources:
 
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
-        key = name, level, importer.package, posixpath.dirname(importer.path)
+        key = name, level, importer.package, importer.folder
         if key not in self._imported:
             root, _, part = name.partition(".")
             installed = part and not level and root in _INSTALLED and self.imported(root, 0, importer) is None
@@ -207,7 +214,7 @@ class Sources:
         return self._imported[key]
 
     def _found(self, name: str, level: int, importer: Source) -> Source | None:
-        for path in _candidates(name, level, importer.package, posixpath.dirname(importer.path)):
+        for path in _candidates(name, level, importer.package, importer.folder):
             source = self._load(path, importer.package)
             if source is not None:
                 return source
@@ -261,8 +268,9 @@ class Sources:
         return count < MAX_MODULES or (count < _MAX_TRAINING and _TRAINS.search(text) is not None)
 
     def _parse(self, path: str, text: str, package: str | None = None) -> Source:
-        folder = posixpath.dirname(path) if package is None else package
-        return Source(path, text.removeprefix("\ufeff"), self.parser.parse(path, text), folder)
+        folder = posixpath.dirname(path)
+        tree = self.parser.parse(path, text)
+        return Source(path, text.removeprefix("\ufeff"), tree, folder if package is None else package, folder)
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     MODEL_FACTS,
-    NONE,
     OF_RANK,
     UNKNOWN,
     Class,
@@ -32,6 +32,7 @@ from preflight.script.interpreter.values import (
     Unknown,
     Value,
     is_by_rank,
+    is_none,
     join,
     own_attribute,
     text_of,
@@ -50,14 +51,20 @@ def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> 
 
 
 def _external_attribute(it: "Interpreter", owner: ExternalName, name: str, node: ast.AST) -> Value:
-    full = f"{owner.name}.{name}"
-    known = it.library.constant(it, full, node)
-    return ExternalName(full) if known is None else known
+    full = _inner_name(owner.name, name)
+    known = it.library.constant(it, full.name, node)
+    return full if known is None else known
+
+
+@lru_cache(maxsize=4096)
+def _inner_name(owner: str, name: str) -> ExternalName:
+    """Return a library's name in another: each visit of `torch.nn.Linear` asks for the same two."""
+    return ExternalName(f"{owner}.{name}")
 
 
 def _attribute_of_each(it: "Interpreter", owner: OneOf, name: str, node: ast.AST) -> Value:
     """None has none: where an attribute is read, the value is another of them."""
-    return join([get_attribute(it, item, name, node) for item in owner.values if item != NONE])
+    return join([get_attribute(it, item, name, node) for item in owner.values if not is_none(item)])
 
 
 def _module_attribute(it: "Interpreter", owner: Module, name: str, _node: ast.AST) -> Value:
@@ -102,19 +109,18 @@ def _plain_method(
 def _of_member(it: "Interpreter", member: Const, name: str, node: ast.AST) -> Value | None:
     """Return the name of an Enum's member, a property or a method that its class defines."""
     for key, info in it.classes.items():
-        spelled = next((word for word, value in info.names.items() if value == member), None)
         found = info.names.get(name)
-        if spelled is None or not (name == "name" or isinstance(found, Func)):
+        if not (name == "name" or isinstance(found, Func)) or not classes.is_enum(it, Class(key, 0)):
             continue
-        if classes.is_enum(it, Class(key, 0)):
-            if not isinstance(found, Func):
-                return Const(spelled)
-            bound = Func(found.key, found.frame, member)
-            return (
-                calls.call_function(it, bound, unwrap_value(it, node, ()))
-                if _is_property(it, found)
-                else bound
-            )
+        spelled = next((word for word, value in info.names.items() if value == member), None)
+        if spelled is None:
+            continue
+        if not isinstance(found, Func):
+            return Const(spelled)
+        bound = Func(found.key, found.frame, member)
+        return (
+            calls.call_function(it, bound, unwrap_value(it, node, ())) if _is_property(it, found) else bound
+        )
     return None
 
 

@@ -17,7 +17,7 @@ from preflight.script.interpreter.guards import (
 )
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import RankValue, Value, alternatives, join, truth
+from preflight.script.interpreter.values import RankValue, Value, join, may_be_rank, truth
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -63,7 +63,7 @@ def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition of this value run, else by its text."""
     if isinstance(value, RankValue) and value.first is not None:
         return (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
-    if not all(places) and RankValue() in alternatives(value):
+    if not all(places) and may_be_rank(value):
         return places[0] or BY_RANK, places[1] or BY_RANK
     return places
 

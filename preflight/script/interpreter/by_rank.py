@@ -46,13 +46,14 @@ def named(it: "Interpreter", name: str, value: Value) -> Value:
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
     """Return what a call gives; what it makes of the rank unseen is by rank too, a place on a GPU not."""
-    if result is not UNKNOWN or isinstance(func, (Func, Class)):
+    if result is not UNKNOWN or type(func) is Func or type(func) is Class:
         return result
-    name = getattr(call.node.func, "attr", getattr(call.node.func, "id", ""))
+    called = call.node.func
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     named_words = [word for word, value in call.kwargs.items() if is_by_rank(value)]
-    by_rank = any(map(is_by_rank, call.args)) or any(word not in _OF_DEVICES for word in named_words)
-    seeds = "seed" in name or name in _GENERATORS
-    if (by_rank and (seeds or "seed" in named_words)) or call.kwargs.get("device_specific") == TRUE:
+    by_rank = any(map(is_by_rank, call.args)) or not _OF_DEVICES.issuperset(named_words)
+    seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)
+    if seeded or ("device_specific" in call.kwargs and call.kwargs["device_specific"] == TRUE):
         it.notes.setdefault(SEEDED, []).append(call.place)
     if name in _RANKS and it.target.world > 1:
         return RankValue()
@@ -64,10 +65,10 @@ def note_choice(it: "Interpreter", node: ast.Compare | ast.BinOp, left: Value, r
     if "no_grad" in it.contexts:
         return  # of what is evaluated
     if isinstance(node, ast.Compare):
-        sides = ((node.left, left, right), (node.comparators[0], right, left))
-        chosen = any(
-            _is_remainder(part) and not is_by_rank(own) and is_by_rank(other) for part, own, other in sides
-        )
+        of_left, of_right = is_by_rank(left), is_by_rank(right)
+        if of_left is of_right:
+            return
+        chosen = _is_remainder(node.left if of_right else node.comparators[0])
     else:
         chosen = _is_remainder(node) and isinstance(node.left, ast.BinOp) and is_by_rank(left)
     if chosen:

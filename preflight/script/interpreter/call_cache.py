@@ -12,7 +12,7 @@ from dataclasses import field
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value
 
-_SAME = 4
+SAME = 4
 """Calls with the same arguments that are followed: each loop is read twice, and some are in another."""
 _BARREN = 4
 """Calls without an event and without a result after which a function is taken to have neither."""
@@ -38,11 +38,9 @@ class CallCache:
         """Return what is known of calls with these arguments; looked up once, for their hash takes long."""
         return self._calls.setdefault((key, signature), CachedCall())
 
-    def known(self, key: int, entry: CachedCall, *, plain: bool) -> Value | None:
-        """Return what a call gives without following it, None when it is to be followed."""
-        if entry.times >= _SAME:
-            return entry.result
-        return UNKNOWN if plain and self._barren[key] >= _BARREN else None
+    def is_barren(self, key: int) -> bool:
+        """Whether a function had neither an event nor a result, as often as is followed."""
+        return self._barren[key] >= _BARREN
 
     def note(self, key: int, entry: CachedCall, result: Value, *, before: int) -> None:
         """Note what a call gave; `before` is how many events came before it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import by_rank, choices, classes, contexts, decorators, written_files
 from preflight.script.interpreter.assignments import put_back
-from preflight.script.interpreter.call_cache import is_plain
+from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
@@ -181,7 +181,8 @@ _KEPT = frozenset({"value.get", "value.setdefault", "value.pop", "value.append"}
 
 def _passes_on(func: Value) -> bool:
     """Whether a call gives its arguments names: what a device is used for is seen where it is used."""
-    return isinstance(func, (Func, Class)) or (isinstance(func, ExternalName) and func.name in _KEPT)
+    kind = type(func)
+    return kind is Func or kind is Class or (isinstance(func, ExternalName) and func.name in _KEPT)
 
 
 def read_arguments(it: "Interpreter", node: ast.Call, *, passes: bool = False) -> "Call":
@@ -193,7 +194,8 @@ def read_arguments(it: "Interpreter", node: ast.Call, *, passes: bool = False) -
     is_open = False
     for part in node.args:
         if not isinstance(part, ast.Starred):
-            it.passed_value = part if passes else it.passed_value
+            if passes:
+                it.passed_value = part
             args.append(it.evaluate(part))
             continue
         inner = it.evaluate(part.value)
@@ -202,7 +204,8 @@ def read_arguments(it: "Interpreter", node: ast.Call, *, passes: bool = False) -
         elif it.target.args is not None or not _is_argv(part.value):
             is_open = True  # the script's own arguments are not known: its defaults count
     for keyword in node.keywords:
-        it.passed_value = keyword.value if passes else it.passed_value
+        if passes:
+            it.passed_value = keyword.value
         value = it.evaluate(keyword.value)
         if keyword.arg is not None:
             kwargs[keyword.arg] = value
@@ -254,17 +257,13 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         seen.open,
         frozenset(it.contexts),
         it.loop_depth > 0,
-        tuple(value is OF_RANK or (type(value) is Ref and value.shared) for value in values),
-    )
-    plain = (
-        func.key not in it.wrappers
-        and getattr(info.node, "name", "") not in ("__init__", "__post_init__", "setup")
-        and all(is_plain(value, it.kind) for value in values)
+        tuple([value is OF_RANK or (type(value) is Ref and value.shared) for value in values]),
     )
     entry = it.calls.entry(func.key, signature)
-    known = it.calls.known(func.key, entry, plain=plain)
-    if known is not None:
-        return known
+    if entry.times >= SAME:
+        return entry.result
+    if it.calls.is_barren(func.key) and _is_plain(it, info, func, values):
+        return UNKNOWN
     before = it.calls.events
     frame = it.new_frame(func.frame)
     it.call_depth += 1
@@ -278,6 +277,15 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     if frame not in it.captured:
         it.state.drop(frame)
     return result
+
+
+def _is_plain(it: "Interpreter", info: "FuncInfo", func: Func, values: tuple[Value, ...]) -> bool:
+    """Whether a call passes nothing that rules are about, and need not be followed for what it makes."""
+    return (
+        func.key not in it.wrappers
+        and getattr(info.node, "name", "") not in ("__init__", "__post_init__", "setup")
+        and all(is_plain(value, it.kind) for value in values)
+    )
 
 
 def _in_itself(it: "Interpreter", node: _Def, key: int) -> bool:
@@ -341,12 +349,10 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
 
 
 def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
-    names: dict[str, Value] = {}
     arguments = info.node.args
-    given = list(seen.args)
-    if func.bound is not None:
-        given.insert(0, func.bound)
+    given = seen.args if func.bound is None else (func.bound, *seen.args)
     positional = [*arguments.posonlyargs, *arguments.args]
+    names = {parameter.arg: value for parameter, value in zip(positional, given, strict=False)}
     defaults: dict[str, ast.expr] = {}
     if arguments.defaults:
         for parameter, default in zip(
@@ -357,11 +363,9 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
         if maybe is not None:
             defaults[parameter.arg] = maybe
     rest = dict(seen.kwargs)
-    for parameter in [*positional, *arguments.kwonlyargs]:
+    for parameter in [*positional[len(given) :], *arguments.kwonlyargs]:
         name = parameter.arg
-        if parameter in positional and given:
-            names[name] = given.pop(0)
-        elif name in rest:
+        if name in rest:
             names[name] = rest.pop(name)
         elif name in defaults:
             held = info.defaults.get(id(defaults[name]))
@@ -370,7 +374,7 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
         else:
             names[name] = by_rank.named(it, name, decorators.value_from_decorator(it, info, name))
     if arguments.vararg is not None:
-        names[arguments.vararg.arg] = Seq(tuple(given), seen.open)
+        names[arguments.vararg.arg] = Seq(given[len(positional) :], seen.open)
     if arguments.kwarg is not None:
         items: tuple[tuple[Scalar, Value], ...] = tuple(rest.items())
         names[arguments.kwarg.arg] = Map(items, seen.open, {name: seen.at(str(name)) for name, _ in items})

@@ -22,6 +22,7 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Map,
     Module,
+    OneOf,
     RankValue,
     Ref,
     Scalar,
@@ -29,6 +30,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     is_by_rank,
+    is_none,
     join,
     names_of,
     own_attribute,
@@ -82,7 +84,9 @@ def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
     if isinstance(node.slice, ast.Slice):
         return join(_slice(it, item, node.slice) for item in alternatives(owner))
     key = it.evaluate(node.slice)
-    return join(_item(it, item, key, node) for item in alternatives(owner) if item != NONE or owner == NONE)
+    if type(owner) is not OneOf:
+        return _item(it, owner, key, node)
+    return join([_item(it, item, key, node) for item in owner.values if not is_none(item)])
 
 
 def _slice(it: "Interpreter", owner: Value, node: ast.Slice) -> Value:

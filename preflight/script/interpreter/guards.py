@@ -42,8 +42,7 @@ _FIRST = re.compile(
 )
 _ASKS_RANK = re.compile(
     r"rank|master|is_main|main_process|main_proc|is_chief|is_primary|is_first|coordinator|is_root|is_lead"
-    r"|process_index|proc_id|global_zero|PROCID|LOCALID",
-    re.IGNORECASE,
+    r"|process_index|proc_id|global_zero|procid|localid"
 )
 _OTHERS = re.compile(
     rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|{_RANK} not in [\[(](?:-1, 0|0, -1)[\])]|not {_FIRST_WORD}",
@@ -54,6 +53,10 @@ _SEVERAL = re.compile(
     rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2|{_OF_ACCELERATE} (?:!= {_NO}|== {_MULTI})", re.IGNORECASE
 )
 _NO_CUDA = re.compile(r"not torch\.cuda\.is_available\(\)|torch\.cuda\.device_count\(\) == 0")
+_OF_PLACES = re.compile(r"rank|main|master|process|zero|count|world|gpu|proc|distributed_type|cuda")
+"""Names without which a condition is of none of these forms: most need not be written out as text."""
+_NAMES = "gpulaunch_names"
+"""Where a condition keeps the names in it."""
 
 
 _OF_RANKS = frozenset(
@@ -71,14 +74,13 @@ _RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horo
 _OF_INTEREST = re.compile(
     r"cuda|gpu|device|half|fp16|bf16|float|dtype|precision|amp|scal|clip_|rank|dist|spawn|parallel|ddp|fsdp"
     r"|environ|master|backward|step\(|from_pretrained|peft|lora|trainer|quant|bit|checkpointing|prepare"
-    r"|optim|freeze|requires_grad|flash|attn|ema|True|False|\bmodel\w* = ",
-    re.IGNORECASE,
+    r"|optim|freeze|requires_grad|flash|attn|ema|true|false|\bmodel\w* = "
 )
 
 
 def may_matter(lines: Sequence[str]) -> bool:
     """Whether a branch may have to do with models, GPUs or ranks: others only log, or change data."""
-    return bool(_OF_INTEREST.search("\n".join(lines)))
+    return bool(_OF_INTEREST.search("\n".join(lines).lower()))  # a third of what ignoring the case takes
 
 
 def is_of_ranks(body: list[ast.stmt], flag: str, lines: Sequence[str]) -> bool:
@@ -107,6 +109,8 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
 
     Only whole conditions count, and parts: where `a and b` holds both do, where `a or b` does not neither.
     """
+    if not _OF_PLACES.search(_names(test)):
+        return "", ""
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     places = [_places(ast.unparse(part)) for part in parts]
     one, other = (next((item for item in items if item), "") for items in zip(*places, strict=True))
@@ -117,9 +121,18 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
 
 def places_by_rank(test: ast.expr, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition run, with what may depend on the rank."""
-    if all(places) or not _ASKS_RANK.search(" ".join(map(_named, walk(test)))):
+    if all(places) or not _ASKS_RANK.search(_names(test)):
         return places
     return places[0] or BY_RANK, places[1] or BY_RANK
+
+
+def _names(test: ast.expr) -> str:
+    """Return the names in a condition, in lower case."""
+    of_node = test.__dict__
+    if _NAMES not in of_node:
+        of_node[_NAMES] = " ".join(map(_named, walk(test))).lower()
+    names: str = of_node[_NAMES]
+    return names
 
 
 def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.by_rank import note_choice
 from preflight.script.interpreter.texts import percent
 from preflight.script.interpreter.values import (
-    NONE,
     OF_RANK,
     UNKNOWN,
     Class,
@@ -21,13 +20,17 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Func,
     Map,
+    OneOf,
     RankValue,
     Ref,
     Scalar,
     Seq,
+    Unknown,
     Value,
     alternatives,
     is_by_rank,
+    is_none,
+    may_be_rank,
     merged,
     text_of,
     truth,
@@ -63,7 +66,7 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
         if known is None and isinstance(value, RankValue):
             return RankValue(first=None if value.first is None else not value.first)
         if known is None:
-            return RankValue() if RankValue() in alternatives(value) else UNKNOWN
+            return RankValue() if may_be_rank(value) else UNKNOWN
         return Const(not known, _default_among(it, value))
     if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(-value.value)
@@ -82,7 +85,7 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
         if isinstance(text, str):
             return Device("cuda", of_rank=True) if text.startswith("cuda:") else RankValue()
         return RankValue()
-    if left == right == UNKNOWN:
+    if type(left) is Unknown and type(right) is Unknown:
         return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN
     if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):
         return merged(left, right)
@@ -136,9 +139,10 @@ def compare(it: "Interpreter", node: ast.Compare) -> Value:
 
 def _by_rank(node: ast.Compare, left: Value, right: Value) -> Value:
     """Return what a comparison gives that is not known: whether it is one with rank 0, or with some rank."""
-    if RankValue() not in (*alternatives(left), *alternatives(right)):
+    of_left = may_be_rank(left)
+    if not (of_left or may_be_rank(right)):
         return UNKNOWN
-    if len(node.ops) > 1 or RankValue() not in alternatives(left):
+    if len(node.ops) > 1 or not of_left:
         return RankValue()
     asked = type(node.ops[0])
     if asked in (ast.In, ast.NotIn):
@@ -157,11 +161,16 @@ _FIRST_RANK: dict[tuple[type[ast.cmpop], Scalar], bool] = {
 
 def _default_among(it: "Interpreter", *values: Value) -> CodeLocation | None:
     """Return where an option's default is written that is one of these: what it decides holds without it."""
-    places = (value.place for value in values if isinstance(value, Const) and value.place)
-    return next((place for place in places if place in it.option_places), None) if it.option_places else None
+    if it.option_places:
+        for value in values:
+            if type(value) is Const and value.place in it.option_places:
+                return value.place
+    return None
 
 
 def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    if type(left) is not OneOf and type(right) is not OneOf:
+        return _compared_one(it, op, left, right)
     answers = {
         _compared_one(it, op, one, other) for one in alternatives(left) for other in alternatives(right)
     }
@@ -206,19 +215,22 @@ def _rank_against(op: ast.cmpop, value: Scalar) -> bool | None:
 
 def is_same(left: Value, right: Value) -> bool | None:
     """Return whether `left == right`, None when reading cannot know."""
-    known = (Const, Dtype, Device, Seq, Map, Ref, Func, Class)
     left, right = _actual(left), _actual(right)
-    if isinstance(left, ExternalName) and isinstance(right, ExternalName):
+    one, other = type(left), type(right)
+    if one is Unknown or other is Unknown:
+        return None
+    if one is ExternalName and other is ExternalName:
         return True if left == right else None
-    if isinstance(left, known) and isinstance(right, known):
-        if isinstance(left, (Seq, Map)) and isinstance(right, (Seq, Map)):
+    if one in _COMPARED and other in _COMPARED:
+        if one in (Seq, Map) and other in (Seq, Map):
             return None
-        if isinstance(left, Device) and isinstance(right, Const):
+        if one is Device and other is Const:
             return None
         return left == right
-    if NONE in (left, right) and not any(isinstance(item, type(UNKNOWN)) for item in (left, right)):
-        return left == right  # a function, a rank, a library's class: not None
-    return None
+    return left == right if is_none(left) or is_none(right) else None  # a function, a rank: not None
+
+
+_COMPARED = frozenset({Const, Dtype, Device, Seq, Map, Ref, Func, Class})
 
 
 def _actual(value: Value) -> Value:

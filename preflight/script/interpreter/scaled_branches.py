@@ -19,7 +19,7 @@ def enter_branch(it: "Interpreter", test: ast.expr, *, holds: bool) -> None:
     if not it.state.scaled:
         return
     inner, given = _subject(test)
-    scaled_if = it.scaled_if.get(ast.unparse(inner))
+    scaled_if = it.scaled_if.get(ast.unparse(inner)) if it.scaled_if else None
     if scaled_if is None and isinstance(inner, (ast.Name, ast.Attribute)):
         values = alternatives(it.evaluate(inner))
         if any(isinstance(item, Ref) and it.kind(item) == "scaler" for item in values):

@@ -236,9 +236,9 @@ def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
     source = it.sources.imported(node.module or "", node.level, it.source)
     if node.names[0].name != "*":
         for alias in node.names:
-            it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source is not None))
+            it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source))
     elif source is not None:
-        for name, value in _names_of_module(it, source).items():
+        for name, value in dict(_names_of_module(it, source)).items():  # which may be the names bound
             if not name.startswith("_"):
                 it.bind(name, value)
     elif node.module and not node.level:
@@ -247,12 +247,11 @@ def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
 
 def _names_of_module(it: "Interpreter", source: "Source") -> dict[str, Value]:
     frame = it.module_frame(source)  # reading it may leave another state
-    return dict(it.state.frames[frame])
+    return it.state.frames[frame]
 
 
-def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> Value:  # noqa: FBT001
-    source = it.sources.imported(node.module or "", node.level, it.source)
-    if own and source is not None:
+def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, source: "Source | None") -> Value:
+    if source is not None:
         found = _names_of_module(it, source).get(name)
         if found is not None:
             return found
@@ -261,7 +260,7 @@ def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> 
     if inner is not None:
         it.module_frame(inner)
         return Module(inner.path)
-    if node.level or own:
+    if node.level or source is not None:
         return UNKNOWN  # the script's own, and not to be found: never taken for a library's
     known = it.library.constant(it, dotted, node)
     return ExternalName(dotted) if known is None else known

@@ -20,8 +20,17 @@ def note_fields(it: "Interpreter", names: Mapping[str, Value]) -> None:
             it.option_places[value.place] = f"--{name}"
 
 
+_MATTERS = "gpulaunch_matters"
+"""Where the first node of a branch keeps whether the branch may matter."""
+
+
 def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | ast.expr]) -> None:
     """Remember what a condition asks that leaves a branch out: a switch may open it."""
+    of_branch = branch[0].__dict__
+    if _MATTERS not in of_branch:
+        of_branch[_MATTERS] = may_matter(it.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno])
+    if not of_branch[_MATTERS]:
+        return
     asked: dict[str, None] = {}
     for node in walk(test):
         value = it.lookup(node.id) if isinstance(node, ast.Name) and it.option_places else None
@@ -29,10 +38,7 @@ def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | a
             asked[node.attr] = None
         elif isinstance(value, Const) and value.place in it.option_places:
             asked[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
-    if asked.keys() <= it.closed.keys():
-        return
-    if may_matter(it.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno]):
-        it.closed |= asked
+    it.closed |= asked
 
 
 def closed_switches(it: "Interpreter") -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What reading a script can know of a value: a constant, a dtype, an object, one of several, nothing."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
@@ -139,7 +139,7 @@ class Map:
     depth: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _measure(self, (value for _, value in self.items))
+        _measure(self, [value for _, value in self.items])
 
     def get(self, key: Scalar) -> "Value | None":
         """Return the value of a key, None when it does not exist."""
@@ -163,21 +163,22 @@ class OneOf:
         _measure(self, self.values)
 
 
-def _measure(whole: "Seq | Map | OneOf", parts: "Iterable[Value]") -> None:
+def _measure(whole: "Seq | Map | OneOf", parts: "Sequence[Value]") -> None:
     """Note how much a value holds: one object may be in it many times, and counts each time, as for `==`.
 
     An entry of a dict is worth four items of a list: changing one copies keys, values and places.
     """
     each = 4 if isinstance(whole, Map) else 1
-    weight, depth = 1, 0
-    for part in parts:
-        weight += each
+    weight, depth = 1 + each * len(parts), 0
+    for part in () if _WHOLES.isdisjoint(map(type, parts)) else parts:
         if isinstance(part, (Seq, Map, OneOf)):
             weight += part.weight
             depth = max(depth, part.depth)
     object.__setattr__(whole, "weight", weight)
     object.__setattr__(whole, "depth", depth + 1)
 
+
+_WHOLES = frozenset({Seq, Map, OneOf})
 
 Value: TypeAlias = (
     Unknown
@@ -240,6 +241,16 @@ def _truth(value: Value) -> bool | None:
     if isinstance(value, (Seq, Map)):
         return True if value.items else (None if value.open else False)
     return True
+
+
+def is_none(value: Value) -> bool:
+    """Whether a value is surely None."""
+    return type(value) is Const and value.value is None
+
+
+def may_be_rank(value: Value) -> bool:
+    """Whether a value is a rank or a comparison with one, or may be."""
+    return any(type(item) is RankValue for item in alternatives(value))
 
 
 def merged(left: Map, right: Map) -> Map:
@@ -340,7 +351,8 @@ def float32_of_its_own(model: HeapObject) -> bool | None:
     if "__class__" not in attrs and not (text_of(model.get("__name__")) or "").startswith("torch."):
         return False
     for name, plain in _UNCHANGED:  # each change of a model asks
-        if attrs.get(name, plain) != plain:
+        value = attrs.get(name, plain)
+        if value is not plain and value != plain:
             return False
     dtype = attrs.get("dtype", NONE)
     return None if dtype == NONE else dtype == _FLOAT32

@@ -295,6 +295,8 @@ class LibraryModel:
         name = getattr(func.value, "id", getattr(func.value, "attr", ""))  # none of what a call gives
         if func.attr in ("parameters", "named_parameters"):
             sure = bool(name)
+        elif func.attr not in ("half", "bfloat16", "to"):
+            return None
         else:
             given = (*call.args, *call.kwargs.values())
             casts = func.attr in ("half", "bfloat16") and not given

@@ -77,13 +77,13 @@ def optimizer_made_before_sharding(it: "Interpreter", event: ScriptEvent) -> Ite
             if isinstance(held, Seq) and Ref(event.ref or 0) in held.items:
                 it.change(number, stale=Dtype("at", event.place))
         return
-    if any(_REPLACES.search(source.text) for source in it.sources.files()):
-        return
     chosen = event.values.get("optimizer", Ref(event.ref or 0))
     for item in alternatives(chosen):
         optimizer = it.thing(item) if isinstance(item, Ref) else None
         stale = optimizer.get("stale") if optimizer is not None else NONE
         if optimizer is not None and isinstance(stale, Dtype) and stale.place is not None:
+            if any(_REPLACES.search(source.text) for source in it.sources.files()):
+                return
             message = "this optimizer is made before FSDP shards its model, and steps parameters of before"
             fix = "make it after the model is wrapped: optimizer = AdamW(model.parameters())"
             yield RuleHit(optimizer.place, message, fix, Level.WARNING, (stale.place,))
