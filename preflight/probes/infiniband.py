@@ -7,14 +7,15 @@ from functools import partial
 from .fact import Json, fact, missing
 from .files import read_int, text_or
 
+INFINIBAND = "/sys/class/infiniband"
+
 
 def infiniband() -> list[Json]:
     """Return facts.IbPort for each port; none on a host without InfiniBand."""
-    root = "/sys/class/infiniband"
     ports = []
-    for device in sorted(os.listdir(root)) if os.path.isdir(root) else []:
-        for port in sorted(os.listdir("%s/%s/ports" % (root, device)), key=int):
-            folder = "%s/%s/ports/%s" % (root, device, port)
+    for device in sorted(os.listdir(INFINIBAND)) if os.path.isdir(INFINIBAND) else []:
+        for port in sorted(os.listdir("%s/%s/ports" % (INFINIBAND, device)), key=int):
+            folder = "%s/%s/ports/%s" % (INFINIBAND, device, port)
             rate = re.match(r"[\d.]+", text_or(folder + "/rate"))
             ports.append(
                 {

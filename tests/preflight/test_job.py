@@ -2,7 +2,8 @@
 
 import pytest
 
-from preflight.job import CommandRequest, GpuRequest, Job
+from preflight.facts.xid_table import XIDS
+from preflight.job import CommandRequest, Expect, GpuRequest, Job
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,12 @@ def test_a_host_has_the_ranks_that_the_command_names(
     per_host: int | dict[str, int] | None, host_gpus: dict[str, tuple[int, ...]], wanted: int | None
 ) -> None:
     assert CommandRequest(ranks_per_host=per_host, host_gpus=host_gpus).ranks_wanted("a") == wanted
+
+
+def test_xids_are_of_the_gpu_or_of_a_program_as_nvidias_catalogue_says() -> None:
+    fatal, program = {48, 74, 79, 95, 119, 120, 140}, {13, 31, 43, 45}
+    assert set(Expect().fatal_xids) == fatal <= XIDS.keys()
+    assert set(Expect().program_xids) == program <= XIDS.keys()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from preflight.probes import identity, network, sockets, system
+from preflight.probes import identity, infiniband, network, pci, sockets, system
 from preflight.probes.fact import missing
 from preflight.probes.marks import parse_mark
 from preflight.probes.namespaces import namespace_pids, own_namespace
@@ -76,6 +76,12 @@ def test_this_process_and_its_parent_are_no_part_of_it() -> None:
     walk = ProcessWalk(frozenset())
     mine = read_stat(os.getpid())
     walk.stats, walk.holders, walk.kernel = {mine.pid: mine._replace(state="D")}, {"x": [mine.pid]}, set()
+    assert select_pids(walk) == set()
+    child = stat(9, state="Z")._replace(ppid=mine.pid)
+    walk.stats[child.pid], walk.holders = child, {}
+    assert select_pids(walk) == set()
+    above = mine._replace(pid=mine.ppid, ppid=1, state="D")
+    walk.stats = {above.pid: above, child.pid: child._replace(ppid=above.pid), 1: stat(1)._replace(pid=1)}
     assert select_pids(walk) == set()
 
 
@@ -254,6 +260,62 @@ def test_a_script_of_512_kib_is_read_for_its_modules(tmp_path: Path, data: bytes
 
 
 # --- the network ---
+
+
+def lay_out(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def test_ports_of_infiniband_are_those_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(infiniband, "INFINIBAND", str(tmp_path / "none"))
+    assert infiniband.infiniband() == []
+    monkeypatch.setattr(infiniband, "INFINIBAND", str(tmp_path))
+    one = {"rate": "200 Gb/sec (4X HDR)", "state": "4: ACTIVE", "link_layer": "InfiniBand"}
+    lay_out(tmp_path, {f"mlx5_1/ports/1/{name}": text for name, text in one.items()})
+    lay_out(tmp_path, {"mlx5_0/ports/10/state": "1: DOWN\n", "mlx5_0/ports/2/rate": "2.5 Gb/sec"})
+    lay_out(tmp_path, {"mlx5_1/ports/1/counters/link_downed": "3\n"})
+    first, second, third = infiniband.infiniband()
+    unknown = missing("the port names no rate", "not-supported")
+    assert (first["device"], first["port"], first["rate_gbps"], first["state"]) == ("mlx5_0", 2, 2.5, "")
+    assert (second["port"], second["rate_gbps"], second["state"]) == (10, unknown, "DOWN")
+    assert isinstance(second["link_downed"], dict)
+    assert third == {"device": "mlx5_1", "port": 1, "rate_gbps": 200.0, "state": "ACTIVE",
+                     "link_layer": "InfiniBand", "link_downed": 3}  # fmt: skip
+
+
+def test_gpus_of_the_bus_are_nvidias_display_controllers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pci, "PCI", str(tmp_path))
+    for bus, vendor, kind in (
+        ("0000:3b:00.0", "0x10de", "0x030200"),
+        ("0000:3b:00.1", "0x10de", "0x040300"),
+        ("0000:01:00.0", "0x10de", "0x030000"),
+        ("0000:00:02.0", "0x8086", "0x030000"),
+    ):
+        lay_out(tmp_path, {f"{bus}/vendor": vendor, f"{bus}/class": kind, f"{bus}/device": "0x26b9\n"})
+    (tmp_path / "0000:3b:00.0" / "driver").symlink_to("/sys/bus/pci/drivers/nvidia")
+    unbound = missing("no driver is bound to it", "not-found")
+    assert pci.pci_gpus() == [
+        {"bus_id": "0000:01:00.0", "device_id": "26b9", "driver": unbound},
+        {"bus_id": "0000:3b:00.0", "device_id": "26b9", "driver": "nvidia"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "speed"),
+    [("1000", 1000), ("0", 0), ("-1", None), ("", None), ("2147483647", (1 << 31) - 1), ("2147483648", None)],
+)
+def test_an_interface_has_the_speed_that_the_kernel_knows(
+    monkeypatch: pytest.MonkeyPatch, said: str, speed: int | None
+) -> None:
+    monkeypatch.setattr(network, "text_or", lambda *_: said)
+    known = missing("the interface names no speed", "not-supported") if speed is None else speed
+    assert [each["speed_mbps"] == known for each in network._interfaces()] == [True] * len(
+        socket.if_nameindex()
+    )
 
 
 def test_interfaces_are_those_that_psutil_sees() -> None:

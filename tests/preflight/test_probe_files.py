@@ -326,6 +326,25 @@ def test_lines_of_different_kinds_are_all_read() -> None:
     assert ["120 seconds" in each for each in found["other"]] == [True]
 
 
+@pytest.mark.parametrize(
+    ("line", "at"),
+    [
+        ("[   12.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1", 12.5),
+        ("4,900,1500000,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1", 1.5),
+        ("4,900,1500000,-,caller=T7;NVRM: Xid (PCI:0000:9b:00): 79, pid=1", 1.5),
+        ("[Sun Nov 22 10:00:00 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1", None),
+        ("Nov 22 10:00:00 a kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1", None),
+    ],
+)
+def test_a_line_of_the_kernel_has_the_time_that_it_says(line: str, at: float | None) -> None:
+    (xid,) = parse_kernel_log(line)["xids"]
+    assert xid["at_uptime_s"] == (
+        missing("the line has no time since boot", "not-found") if at is None else at
+    )
+    assert (xid["code"], xid["pci_bus_id"]) == (79, "0000:9b:00.0")
+    assert xid["text"].startswith("NVRM: Xid (PCI:0000:9b:00): 79")
+
+
 @pytest.mark.parametrize("kind", ["xids", "oom_kills", "other"])
 def test_of_each_kind_the_newest_200_lines_are_kept(kind: str) -> None:
     lines = {

@@ -45,6 +45,13 @@ def test_options_that_deepspeed_adds_leave_the_parser_as_it_was() -> None:
     assert read(f"{made}\n{added}\np = q.parse_args().p") == "bf16"
 
 
+@pytest.mark.parametrize(("depth", "known"), [(1, "bf16"), (11, "bf16"), (12, "bf16"), (13, ""), (20, "")])
+def test_calls_are_followed_twelve_deep(depth: int, known: str) -> None:
+    calls = "\n".join(f"def f{n}():\n    return f{n + 1}()" for n in range(1, depth))
+    assert read(f"{calls}\ndef f{depth}():\n    return 'bf16'\np = f1()") == known
+    assert read(f"{calls}\ndef f{depth}():\n    return 'bf16'\nf1()\np = 'no'") == "no"
+
+
 def test_a_value_is_shown_by_what_it_holds() -> None:
     one, held = Const(1), "Const(value=1, place=None)"
     assert repr(Seq((one,))) == f"Seq(items=({held},), open=False)"
