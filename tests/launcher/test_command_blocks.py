@@ -485,3 +485,16 @@ def test_a_job_of_azure_ml_gives_its_inputs_and_those_of_its_pipeline() -> None:
     assert parsed.args[:4] == ("--lr", "0.1", "--steps", "${{parent.inputs.steps}}")
     (unknown,) = parsed.unknown
     assert unknown.message == "the line has ${{parent.inputs.steps}}, ${{inputs.data}}, which have no value"
+
+
+def test_a_container_in_flow_style_has_its_words_and_its_variables() -> None:
+    text = """env:
+- { name: NCCL_DEBUG, value: "INFO" }
+command: ["torchrun"]
+args: ["--nnodes=$(WORLD_SIZE)", "--nproc-per-node=8",
+       "--rdzv-endpoint=$(MASTER_ADDR):29500", "a.py",
+       "--note", "$5 `x`"]
+"""
+    parsed = parse_line(text)
+    assert (parsed.program, parsed.args, parsed.request.per_node) == ("a.py", ("--note", "$5 `x`"), 8)
+    assert (parsed.env, parsed.unknown) == ({"NCCL_DEBUG": "INFO"}, ())

@@ -21,6 +21,12 @@ _ITEM = re.compile(r"(?P<indent>[ ]*)-[ \t]+(?P<value>.*?)[ \t]*")
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
 _VALUE = re.compile(r"[ ]*value:[ \t]*(?P<value>.+?)[ \t]*")
 _PAIR = re.compile(r"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>.*?)[ \t]*")
+_FLOW_PAIR = re.compile(
+    r"[ ]*- +\{[ ]*name:[ ]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ ]*,"
+    r"[ ]*value:[ ]*(?P<value>[^{}]*?)[ ]*\}[ \t]*"
+)
+_OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
+"""A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
 _BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s][^,\]\"]*?)[ \t]*(?=[,\]])")
 _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
@@ -36,6 +42,9 @@ _DEFAULTS = ("value", "default")
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _MOST_LINES = 5_000
+_MOST_FLOW = 50
+"""Lines of one list in brackets."""
+
 _MOST_COMMANDS = 4
 """Of one manifest, whose variables are compared: a master and its workers have the same."""
 
@@ -92,7 +101,15 @@ def _command(key: _Key, following: list[_Key]) -> str | None:
             words += beside.words or (() if beside.text is None else (beside.text,))
     if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
         return words[-1]
-    return shlex.join(words) if len(words) > 1 else "".join(words)
+    return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
+
+
+def _quoted(word: str) -> str:
+    """Return a word of a container's command as a shell has it."""
+    escaped = re.sub(r"([\\\"`$])", r"\\\1", word)
+    if _OF_CONTAINER.search(escaped) is None:
+        return shlex.quote(word)
+    return '"' + _OF_CONTAINER.sub(r"${\g<name>}", escaped) + '"'
 
 
 def _keys(lines: list[str]) -> Iterator[_Key]:
@@ -108,8 +125,10 @@ def _keys(lines: list[str]) -> Iterator[_Key]:
             body, end = _block(lines, at + 1, indent)
             yield _Key(found["key"], indent, at, end, _joined(body, block["kind"]))
         elif value:
-            listed = _flow(value)
             end = at + 1
+            while value.startswith("[") and "]" not in value and end < min(len(lines), at + _MOST_FLOW):
+                value, end = f"{value} {lines[end].strip()}", end + 1
+            listed = _flow(value)
             yield _Key(found["key"], indent, at, end, None if listed else _scalar(value), listed)
         else:
             words, end = _items(lines, at + 1, indent)
@@ -238,8 +257,12 @@ def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) >= key.indent):
         line, at = lines[at], at + 1
         name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
+        both = _FLOW_PAIR.fullmatch(line)
         if _KEY.fullmatch(line):
             return
+        if both is not None:
+            yield _scalar(both["name"]), both["value"]
+            continue
         if name is not None:
             named = _scalar(name["name"])
         elif value is not None and named:
