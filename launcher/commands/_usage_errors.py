@@ -66,7 +66,7 @@ def unknown_command(
     if name in _LOGINS and words and (line := _login_line(words)):
         return WrongUsage(message, line, ctx)
     if "completion" in name:
-        return WrongUsage(message, _completion_line(), ctx)
+        return WrongUsage(message, _completion_line(words), ctx)
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, commands, n=1)), "")
@@ -74,9 +74,9 @@ def unknown_command(
     return WrongUsage(message, fix, ctx)
 
 
-def _completion_line() -> str:
-    """Return what turns completion on in the user's shell; docs/completion.md has where to keep it."""
-    shell = os.environ.get("SHELL", "").rpartition("/")[2]
+def _completion_line(words: Sequence[str]) -> str:
+    """Return what turns completion on, in the named shell or the user's; docs/completion.md says where."""
+    shell = words[0] if words else os.environ.get("SHELL", "").rpartition("/")[2]
     if shell == "fish":
         return "_GPULAUNCH_COMPLETE=fish_source gpulaunch | source"
     return f'eval "$(_GPULAUNCH_COMPLETE={shell if shell == "zsh" else "bash"}_source gpulaunch)"'

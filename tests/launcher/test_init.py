@@ -177,6 +177,20 @@ def test_without_an_environment_no_run_is_recommended(
     assert "exists, and is left as it is; under hosts:\n  titan:\n    user: ada\n" in another.output
 
 
+def test_a_listed_host_without_an_environment_is_to_get_one_before_its_preflight(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
+    monkeypatch.setattr("launcher.commands.init.list_interpreters", lambda *_, **__: [(bare,)])
+    Path("lab.yaml").write_text("hosts: {titan: {python: python3.14}}\n")
+    result = CliRunner().invoke(command, ["-i", "lab.yaml", "--hosts", "titan"])
+    assert result.output.endswith(
+        "lab.yaml: exists, and is left as it is\n"
+        "next: install torch on titan, or set python: in lab.yaml\n"
+        "then: gpulaunch preflight -i lab.yaml titan\n"
+    )
+
+
 def test_all_hosts_that_do_not_answer_are_named_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def results(entries: list[HostEntry], *_: object, **__: object) -> list[object]:
         return [(CONDA,) if each.name == "n2" else ConnectionRefused(each.name, "no") for each in entries]

@@ -66,6 +66,9 @@ def test_rm_asks_and_deletes_only_after_a_yes(home: Home) -> None:
     removal = home.gpulaunch("rm", RUN)
     assert (removal.returncode, home.runs.joinpath(RUN).exists()) == (2, True)
     assert f"fix: gpulaunch rm {RUN} --yes" in removal.stderr
+    assert removal.stdout.startswith(f"{RUN}  ")
+    last = home.gpulaunch("rm", "last")
+    assert (last.stderr.startswith(f"last is {RUN}  "), RUN in last.stdout) == (True, False)
     stop = home.gpulaunch("stop")
     assert (stop.returncode, stop.stdout) == (0, f"no run is live: {RUN} has ended\n"), stop.stderr
     for answer, expected in (("n\n", 1), ("\n", 1), (CTRL_C, 130)):

@@ -1,5 +1,6 @@
 """Hashes of local files that are kept from one sync to the next: they hold, or they are not used."""
 
+import errno
 import hashlib
 import os
 import stat
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.onhost.sync.errors import describe_os_error
 from launcher.onhost.sync.safe_dir import SafeDirectory
 from launcher.onhost.sync.target_state import SentEntry, TargetState
 from launcher.sync import hash_cache
@@ -194,3 +196,10 @@ def test_a_host_looks_once_at_each_file_that_it_has_already(
         assert state.has(entry) is bool(text)
     assert looked == ["train.py", "pkg/a.py", "pkg/b.py"]
     assert not state.modes
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP])
+def test_a_directory_that_cannot_be_made_comes_with_a_fix(number: int) -> None:
+    refused = describe_os_error(OSError(number, os.strerror(number), "x"), "/proc/nope")
+    assert refused.message == f"/proc/nope/x: {os.strerror(number)}"
+    assert refused.fix == "set sync.to to a directory that can be made"

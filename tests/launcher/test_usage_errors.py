@@ -131,6 +131,8 @@ def test_completion_is_answered_with_the_line_for_the_users_shell(
     monkeypatch.setenv("SHELL", shell)
     assert execute(["install-completion"]) == 2
     assert f"fix: {line}\n" in capsys.readouterr().err
+    assert execute(["completion", "fish"]) == 2
+    assert "fix: _GPULAUNCH_COMPLETE=fish_source gpulaunch | source\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
