@@ -99,6 +99,7 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     without = switches.default_of_one_rank(it, node.test, other) or one
     if without and body:
         it.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
+        switches.note_derived(it, body, without)
     ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
     outer_guard = it.guard

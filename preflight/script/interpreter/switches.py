@@ -41,6 +41,15 @@ def note_closed(it: "Interpreter", test: ast.expr, branch: Sequence[ast.stmt | a
     it.closed |= asked
 
 
+def note_derived(it: "Interpreter", body: Sequence[ast.stmt], context: str) -> None:
+    """Remember what the branch of a default sets: `args.distributed = False` stands for the option then."""
+    if not context.startswith(WITHOUT):
+        return
+    for node in (each for statement in body for each in walk(statement)):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            it.option_places.setdefault(it.place(node.value), context.removeprefix(WITHOUT))
+
+
 def closed_switches(it: "Interpreter") -> tuple[str, ...]:
     """Return the switches that are off by default and may open a branch that was left out, as flags."""
     asked = [item for item in it.declared.values() if item.flags and item.dest in it.closed]

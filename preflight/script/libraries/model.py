@@ -73,6 +73,8 @@ from preflight.script.names import (
 _MODEL_NAME = re.compile(
     r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE
 )
+_OF_ENGINES = re.compile(r"accelerator|fabric|engine|trainer|strategy|booster|scaler", re.IGNORECASE)
+"""Names of what takes a loss and scales it, where reading does not know what it is."""
 _HALVES = (Dtype("float16"), Dtype("bfloat16"))
 _AT_HOME = {"peft": re.compile("Peft"), "trl": re.compile(r"(Trainer|Config|ValueHead)$")}
 _ELSEWHERE = re.compile(r"Peft|ValueHead$|(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward)(Trainer|Config)$")
@@ -280,7 +282,9 @@ class LibraryModel:
     def raw_backward(self, it: Interpreter, call: Call) -> None:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
-        it.emit(ScriptEvent("backward", call.place, None, call, "raw"))
+        owner = getattr(call.node.func, "value", None)
+        handed = call.args and _OF_ENGINES.search(getattr(owner, "attr", getattr(owner, "id", "")))
+        it.emit(ScriptEvent("backward", call.place, None, call, "handed" if handed else "raw"))
 
     def own_step(self, it: Interpreter, owner: Value | None, call: Call) -> None:
         """Send the rules a step, where the owner is an optimizer."""
