@@ -26,9 +26,8 @@ from preflight.job import Job
 from preflight.job import Precision as MixedPrecision
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.rules.registry import Level
-from preflight.script.target import RankTarget
+from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 
-_PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
 
 _EXAMPLES = """\b
@@ -179,7 +178,7 @@ def _targets(job: Job, options: LintOptions) -> list[RankTarget]:
     if options.cpu or job.gpus == "none":
         return [cpu]
     capabilities = tuple(_capability(word) for word in options.capability)
-    return [replace(cpu, capability=item) for item in capabilities or _PROBES]
+    return [replace(cpu, capability=item) for item in capabilities or ASSUMED_CAPABILITIES]
 
 
 def _capability(word: str) -> Capability:

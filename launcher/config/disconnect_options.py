@@ -62,6 +62,9 @@ class DisconnectOptions:
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 
+ATTENDED = DisconnectOptions("stop", 60.0)
+"""Of a rehearsal or a measurement, which is for its client: without one it is to end."""
+
 CtrlC: TypeAlias = Literal["stops the run", "leaves the run, which continues", "asks: stop, detach or stay"]
 
 

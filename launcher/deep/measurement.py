@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from launcher.config.disconnect_options import DisconnectOptions
+from launcher.config.disconnect_options import ATTENDED
 from launcher.deep.best_values import BestValues
 from launcher.deep.targets import (
     SCRIPT,
@@ -32,8 +32,6 @@ from preflight.deep.reports import add_reports
 from preflight.frozen import dataclass
 from preflight.job import Expect
 
-ATTENDED = DisconnectOptions("stop", 60.0)
-"""Only a client reads what it measures."""
 _ROUNDS = 3
 _SHOWN_FRAMES = 12
 

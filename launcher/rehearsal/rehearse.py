@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from launcher.config.disconnect_options import DisconnectOptions
+from launcher.config.disconnect_options import ATTENDED
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.evaluation import PreflightResult
@@ -29,8 +29,6 @@ from preflight.frozen import dataclass
 from preflight.job import Job
 
 DEFAULT_STEPS = 10
-ATTENDED = DisconnectOptions("stop", 60.0)
-"""A rehearsal proves something to a client; without one it is to end."""
 CLEAN_S = 120.0
 """Removing a scratch directory with checkpoints of a few hundred GB on a slow file system takes its time."""
 

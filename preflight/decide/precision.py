@@ -17,9 +17,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import PrecisionSite, ScriptAnalysis
 from preflight.frozen import dataclass
-from preflight.job import Job, Precision
-
-_ORDER: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")
+from preflight.job import PRECISIONS, Job, Precision
 
 
 class PrecisionRefused(GpulaunchError):
@@ -193,7 +191,7 @@ def _for_gpus(
 ) -> Decision:
     if request == "no":
         return Decision("no", (DecisionReason("asked for", "the user"),))
-    weakest = min(ceilings, key=lambda limit: _ORDER.index(limit.best))
+    weakest = min(ceilings, key=lambda limit: PRECISIONS.index(limit.best))
     others = tuple(limit.reason for limit in ceilings if limit is not weakest)
     if request is None:
         return Decision(weakest.best, (weakest.reason, *others))
@@ -201,7 +199,7 @@ def _for_gpus(
     if refusing is not None:
         # The weakest GPU decides what is left, and is the one to name if it refuses the request too.
         cause = weakest if request not in weakest.on_request else refusing
-        best = min(weakest.best, request, key=_ORDER.index)
+        best = min(weakest.best, request, key=PRECISIONS.index)
         return Decision(best, (cause.reason, *others), requested=request)
     if request == "fp8" and not fp8_backend(hosts.values()):
         text = "fp8 needs transformer-engine, torchao or ms-amp installed on every host"
@@ -295,7 +293,7 @@ def _obey(
             f"{said}, which wins over the {request} that the config requests",
             f"edit line {site.place.line} to {request}, or drop --precision {request}",
         )
-    value: Precision = next(item for item in _ORDER if item == site.value)
+    value: Precision = next(item for item in PRECISIONS if item == site.value)
     because = [DecisionReason(f"{asks}, and the script wins over any flag", str(site.place))]
     if not ceilings and value == "fp16":
         because.append(

@@ -5,9 +5,8 @@ from itertools import pairwise
 
 from preflight.facts.script import Option, ScriptAnalysis
 from preflight.frozen import dataclass
-from preflight.job import Job, Precision
+from preflight.job import PRECISIONS, Job, Precision
 
-_PRECISIONS: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
@@ -45,7 +44,7 @@ class _Switch:
 def find_precision_in_args(job: Job, script: ScriptAnalysis | None) -> Precision | None:
     """Return the precision that the user's own script arguments ask for, None when none or several."""
     found = {switch.precision for switch in _switches(job.args, job.precision_args, script)}
-    return next((item for item in _PRECISIONS if {item} == found), None)
+    return next((item for item in PRECISIONS if {item} == found), None)
 
 
 def align_args(job: Job, chosen: Precision, script: ScriptAnalysis | None) -> ArgsEdit:
@@ -130,7 +129,7 @@ def _read(option: Option, start: int, value: str | None, following: str) -> _Swi
     end = start + 1
     if value is None:
         value, end = following, start + 2
-    return _Switch(start, end, value) if value in _PRECISIONS else None
+    return _Switch(start, end, value) if value in PRECISIONS else None
 
 
 def _positions(args: tuple[str, ...], words: tuple[str, ...]) -> Iterator[int]:

@@ -17,6 +17,7 @@ from preflight.facts.script import (
     Style,
 )
 from preflight.frozen import dataclass
+from preflight.job import PRECISIONS
 from preflight.script.bounds import no_collections
 from preflight.script.interpreter.arguments import DeclaredOption
 from preflight.script.interpreter.events import ScriptEvent
@@ -32,7 +33,6 @@ from preflight.script.rules.registry import Level
 from preflight.script.source import Finder, Parser, Sources, class_names
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 
-_WORDS = ("no", "fp16", "bf16", "fp8")
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
 
@@ -198,7 +198,7 @@ def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     flag = next((name for name in declared.flags if name.startswith("--")), declared.flags[0])
     meaning = declared.dest.replace("use_", "").removesuffix("_training")
     default = text_of(declared.default) or ""
-    if declared.when_given is not None and meaning in _WORDS[1:]:
+    if declared.when_given is not None and meaning in PRECISIONS[1:]:
         seen.options[flag] = Option(event.place, flag, meaning, takes_value=False, choices=(), default="")
     elif declared.when_given is None and declared.dest in _VALUE_OPTIONS:
         seen.options[flag] = Option(

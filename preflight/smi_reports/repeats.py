@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from preflight.smi_reports.table import LOST
+
 Tree = dict[str, Any]
 _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
-_LOST = "GPU is lost"
 _CLOCK = re.compile(r"\s*(?P<day>\d{4}/\d\d/\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)")
 _PAUSE_S = 0.4
 """Between two listings of `--loop`, whose shortest pause is a second; rows of one are a few ms apart."""
@@ -53,7 +54,7 @@ def last_of_each(keys: Sequence[str], rows: Sequence[Row]) -> list[tuple[str, Ro
 
     A GPU that is lost, or that no column names (""), is one of its own.
     """
-    own = [f"{key} {at}" if _LOST in key or not key else key for at, key in enumerate(keys)]
+    own = [f"{key} {at}" if LOST in key or not key else key for at, key in enumerate(keys)]
     return [(key.partition(" ")[0], row) for key, row in dict(zip(own, rows, strict=True)).items()]
 
 
@@ -134,6 +135,6 @@ def _identity(gpu: Tree) -> tuple[str, ...]:
     return (
         uuid if _UUID.fullmatch(uuid) else "",
         str(bus or "").lower(),
-        "" if name == _LOST or "..." in name else name,
+        "" if name == LOST or "..." in name else name,
         total if _MEMORY.fullmatch(total) else "",
     )

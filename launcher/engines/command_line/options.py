@@ -28,6 +28,9 @@ ValueKind: TypeAlias = Literal[
 
 
 OPTIONAL = -1
+RANK_LOGS = "every rank has a log of its own in gpulaunch-runs"
+OWN_SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
+STATIC_RENDEZVOUS = "every host joins a static rendezvous at the main host, whose run id is the run's own"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from launcher.engines.command_line import refusals
+from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.terminals import SENTENCE, read_terminal
 from launcher.engines.command_line.words import Word
@@ -19,7 +20,6 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
 NEEDED_TASK = "task-needed-first"
 """What a file of tasks has in front of the name of one that the launch's own task needs first."""
 
-LOG = "every rank has a log of its own in gpulaunch-runs"
 _LIMITS = "limits are those of each host; preflight checks them"
 _MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
 _DROPPED: Mapping[str, str] = {
@@ -132,7 +132,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return f"command {words[1].text}: {NOTHING}"
     if words[0].text in ("exec", "eval") and len(words) == 1:
-        return f"{name}: {LOG if name == 'exec' else NOTHING}"
+        return f"{name}: {RANK_LOGS if name == 'exec' else NOTHING}"
     if name == "env" and any("=" in word.text or not word.text.startswith("-") for word in words[1:]):
         return ""
     terminal = read_terminal(words, 0)

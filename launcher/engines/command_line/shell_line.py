@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line.candidates import FoundCommand, ShellLine, choose_launch
+from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import MissingValue
 from launcher.engines.command_line.shell_commands import CommandReader, Replays
@@ -253,5 +254,5 @@ def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
     """
     name = words[0].text
     if ended == "|" and name in ("tee", "cat"):
-        return f"| {name}: {preparations.LOG}"
+        return f"| {name}: {RANK_LOGS}"
     return preparations.explain_drop(words, after=after)

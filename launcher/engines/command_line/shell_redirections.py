@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell_state import ShellState
 from launcher.engines.command_line.words import Operator, Word
 from launcher.errors import CommandRefused
@@ -11,7 +12,6 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
-_LOG = "every rank has a log of its own in gpulaunch-runs"
 
 
 def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
@@ -93,7 +93,7 @@ def redirect(
             shell.writing.append(to)
             shell.written[to] = None if operator.endswith(">>") else shell.body
             return
-        shell.dropped.append(f"{operator} {to}".rstrip() + f": {_LOG}")
+        shell.dropped.append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
 
 
 def target(tokens: Iterator[Word | Operator]) -> Word:

@@ -7,6 +7,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
+    STATIC_RENDEZVOUS,
     LauncherOption,
     Table,
     kept,
@@ -14,7 +15,6 @@ from launcher.engines.command_line.options import (
     refused,
 )
 
-_STATIC = "every host joins a static rendezvous at the main host, whose run id is the run's own"
 _SET = "set where the launch has several ranks"
 _TPU = "gpulaunch launches on GPUs and CPUs"
 _NO_TPU = "leave it out, or use accelerate launch for TPUs"
@@ -52,14 +52,14 @@ GENERAL: tuple[LauncherOption, ...] = (
     ),
     kept("--enable_cpu_affinity", values=0),
     owned("--gpu_ids", FROM_GPUS, kind="gpus", sets="gpus"),
-    owned("--same_network", _STATIC, values=0),
+    owned("--same_network", STATIC_RENDEZVOUS, values=0),
     owned("--machine_rank", FROM_RANKS, kind="int", sets="node_rank"),
     owned("--main_process_ip", FROM_MAIN, sets="main_address"),
     owned("--main_process_port", FROM_PORT, kind="int", sets="main_port"),
     kept("--tee", also=("-t",)),
     kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
     kept("--role", "a word in front of each line; left out where its value is not known", is_label=True),
-    owned("--rdzv_backend", _STATIC, kind="backend"),
+    owned("--rdzv_backend", STATIC_RENDEZVOUS, kind="backend"),
     owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
     kept("--monitor_interval", kind="float"),

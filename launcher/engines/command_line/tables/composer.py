@@ -6,6 +6,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
+    RANK_LOGS,
     Table,
     owned,
     refused,
@@ -14,7 +15,6 @@ from launcher.engines.command_line.options import (
 VERSION = "0.32"
 """The release that the rows were compared with."""
 
-_LOGS = "every rank has a log of its own in gpulaunch-runs"
 
 COMPOSER = Table(
     "composer",
@@ -25,9 +25,9 @@ COMPOSER = Table(
         owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
         owned("--master_addr", FROM_MAIN, sets="main_address"),
         owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
-        owned("--stdout", _LOGS),
-        owned("--stderr", _LOGS),
-        owned("--verbose", _LOGS, also=("-v",), values=0),
+        owned("--stdout", RANK_LOGS),
+        owned("--stderr", RANK_LOGS),
+        owned("--verbose", RANK_LOGS, also=("-v",), values=0),
         owned("--module_mode", "the program is a module", values=0, also=("-m",)),
         owned("--command_mode", "the program is started without python", values=0, also=("-c",)),
         refused("--version", "it prints the version, and starts nothing", "leave it out", values=0),

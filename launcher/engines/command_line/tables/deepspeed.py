@@ -6,6 +6,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
+    OWN_SSH,
     LauncherOption,
     Table,
     owned,
@@ -15,7 +16,6 @@ from launcher.engines.command_line.options import (
 VERSION = "0.19.8"
 """The release that the rows were compared with."""
 
-_SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
 _LAUNCHER = "gpulaunch starts the ranks itself"
 _QUIET = "for DeepSpeed's launcher only, which does not run"
 _CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
@@ -37,8 +37,8 @@ OPTIONS: tuple[LauncherOption, ...] = (
     owned("--module", "the program is a module", values=0),
     owned("--no_python", "the program is started without python", values=0),
     owned("--no_local_rank", "the script gets no --local_rank", values=0),
-    owned("--no_ssh", _SSH, values=0),
-    owned("--no_ssh_check", _SSH, values=0),
+    owned("--no_ssh", OWN_SSH, values=0),
+    owned("--no_ssh_check", OWN_SSH, values=0),
     owned("--force_multi", _LAUNCHER, values=0),
     owned("--save_pid", "gpulaunch ps knows the processes of a run", values=0),
     owned("--enable_each_rank_log", "every rank has a log of its own in gpulaunch-runs", sets="log_dir"),
@@ -50,7 +50,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
     ),
     owned("--bind_cores_to_rank", _CORES, values=0),
     owned("--bind_core_list", _CORES),
-    owned("--ssh_port", _SSH, kind="int"),
+    owned("--ssh_port", OWN_SSH, kind="int"),
     refused(
         "--venv_script",
         f"{_ENV}, and no activation script is run",

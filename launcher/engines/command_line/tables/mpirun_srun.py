@@ -4,14 +4,21 @@ mpirun is Open MPI's and PRRTE's, mpiexec also MPICH's and Intel's Hydra, and PA
 takes the prefix off: it starts the processes itself.
 """
 
-from launcher.engines.command_line.options import FROM_HOSTS, FROM_PLAN, OPTIONAL, Table, owned, refused
+from launcher.engines.command_line.options import (
+    FROM_HOSTS,
+    FROM_PLAN,
+    OPTIONAL,
+    OWN_SSH,
+    RANK_LOGS,
+    Table,
+    owned,
+    refused,
+)
 
 _VARIABLE = "becomes a variable of the ranks"
 _MPI = "no MPI starts the processes; NCCL and gloo find their own ways"
 _BIND = "processes are bound by the plan's GPUs only"
 _SLURM = "the hosts are those of --hosts; nothing is submitted to Slurm"
-_LOGS = "every rank has a log of its own in gpulaunch-runs"
-_SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
 _DIRECTORY = "becomes the directory of the ranks, below that of each host"
 _STOP = "gpulaunch ends the ranks of all hosts when one fails"
 
@@ -53,11 +60,11 @@ MPIRUN = Table(
         owned("--allow-run-as-root", _MPI, also=("-allow-run-as-root",), values=0),
         owned(
             "--tag-output",
-            _LOGS,
+            RANK_LOGS,
             also=("-tag-output", "--timestamp-output", "-l", "-prepend-rank", "--line-buffer", "--label"),
             values=0,
         ),
-        owned("--output-filename", _LOGS, also=("-output-filename", "--output")),
+        owned("--output-filename", RANK_LOGS, also=("-output-filename", "--output")),
         owned(
             "--report-bindings",
             _BIND,
@@ -65,8 +72,8 @@ MPIRUN = Table(
             values=0,
         ),
         owned("--prefix", _MPI, also=("-prefix",)),
-        owned("-quiet", _LOGS, also=("--quiet", "-q", "-v", "--verbose"), values=0),
-        owned("-launcher", _SSH, also=("-bootstrap", "-iface")),
+        owned("-quiet", RANK_LOGS, also=("--quiet", "-q", "-v", "--verbose"), values=0),
+        owned("-launcher", OWN_SSH, also=("-bootstrap", "-iface")),
         owned("-wdir", _DIRECTORY, also=("--wdir", "-wd", "--wd"), kind="directory"),
     ),
     style="getopt",
@@ -97,16 +104,16 @@ HOROVODRUN = Table(
         owned("-np", FROM_PLAN, also=("--num-proc",), kind="int", sets="total"),
         owned("--hosts", FROM_HOSTS, also=("-H",), kind="host_slots", sets="hosts"),
         owned("--hostfile", FROM_HOSTS, also=("-hostfile",), sets="hostfile"),
-        owned("--ssh-port", _SSH, also=("-p",), kind="int"),
-        owned("--ssh-identity-file", _SSH, also=("-i",)),
+        owned("--ssh-port", OWN_SSH, also=("-p",), kind="int"),
+        owned("--ssh-identity-file", OWN_SSH, also=("-i",)),
         owned("--start-timeout", "gpulaunch has its own limits for a start", kind="int"),
         owned(
             "--network-interfaces",
             "gpulaunch finds the interfaces that reach the other hosts",
             also=("--network-interface",),
         ),
-        owned("--output-filename", _LOGS),
-        owned("--verbose", _LOGS, values=0),
+        owned("--output-filename", RANK_LOGS),
+        owned("--verbose", RANK_LOGS, values=0),
         owned("--gloo", _MPI, values=0),
         owned("--mpi", _MPI, values=0),
         owned("--mpi-args", _MPI),
@@ -190,10 +197,10 @@ SRUN = Table(
         owned("--nodelist", FROM_HOSTS, also=("-w",), kind="host_names", sets="hosts"),
         owned("--exclude", "leave the host out of --hosts", also=("-x",), kind="host_names", sets="exclude"),
         owned("--export", _VARIABLE, kind="variables"),
-        owned("--output", _LOGS, also=("-o",)),
-        owned("--error", _LOGS, also=("-e",)),
+        owned("--output", RANK_LOGS, also=("-o",)),
+        owned("--error", RANK_LOGS, also=("-e",)),
         owned("--input", "the ranks read no input", also=("-i",)),
-        owned("--label", _LOGS, also=("-l",), values=0),
+        owned("--label", RANK_LOGS, also=("-l",), values=0),
         owned("--unbuffered", "python runs unbuffered in every rank", also=("-u",), values=0),
         owned("--kill-on-bad-exit", _STOP, also=("-K",), values=OPTIONAL),
         owned("--wait", _STOP, also=("-W",)),
@@ -227,8 +234,8 @@ SRUN = Table(
         owned("--disable-status", _STOP, also=("-X",), values=0),
         owned("--no-allocate", _SLURM, also=("-Z",), values=0),
         owned("--propagate", "limits are those of each host", values=OPTIONAL),
-        owned("--open-mode", _LOGS),
-        owned("--slurmd-debug", _LOGS),
+        owned("--open-mode", RANK_LOGS),
+        owned("--slurmd-debug", RANK_LOGS),
         owned("--task-epilog", _SLURM),
         owned("--task-prolog", _SLURM),
         owned("--epilog", _SLURM),
@@ -271,8 +278,8 @@ SRUN = Table(
         owned("--jobid", _SLURM),
         owned("--async", _SLURM, also=("-a",), values=0),
         owned("--preserve-env", _SLURM, also=("-E",), values=0),
-        owned("--verbose", _LOGS, also=("-v",), values=0),
-        owned("--quiet", _LOGS, also=("-Q",), values=0),
+        owned("--verbose", RANK_LOGS, also=("-v",), values=0),
+        owned("--quiet", RANK_LOGS, also=("-Q",), values=0),
         owned("--chdir", _DIRECTORY, also=("-D",), kind="directory"),
         refused("--container-image", "srun's container plug-in does not run", _CONTAINER_FIX),
         refused("--container-mounts", "srun's container plug-in does not run", _CONTAINER_FIX),

@@ -6,6 +6,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
+    STATIC_RENDEZVOUS,
     LauncherOption,
     Table,
     kept,
@@ -14,16 +15,14 @@ from launcher.engines.command_line.options import (
 )
 from launcher.engines.command_line.records import TUNE_RUN
 
-_STATIC = "every host joins a static rendezvous at the main host, whose run id is the run's own"
-
 OPTIONS: tuple[LauncherOption, ...] = (
     owned("--nnodes", FROM_HOSTS, kind="nodes", sets="nodes"),
     owned("--nproc_per_node", FROM_PLAN, kind="per_node", sets="per_node"),
-    owned("--rdzv_backend", _STATIC, kind="backend"),
+    owned("--rdzv_backend", STATIC_RENDEZVOUS, kind="backend"),
     owned("--rdzv_endpoint", FROM_MAIN, kind="endpoint", sets="main_address"),
-    owned("--rdzv_id", _STATIC),
+    owned("--rdzv_id", STATIC_RENDEZVOUS),
     owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
-    owned("--standalone", _STATIC, values=0),
+    owned("--standalone", STATIC_RENDEZVOUS, values=0),
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
     kept("--monitor_interval", kind="float"),
     kept("--start_method", choices=("spawn", "fork", "forkserver")),
