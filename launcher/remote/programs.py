@@ -19,6 +19,9 @@ _SHARED = ("answer", "event_reader", "nvml", "procfs")
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)
 
+_PROBE_IMPORT = re.compile(r"^from preflight\.probes\.(claim_files) import ", re.MULTILINE)
+"""A module of the agent that travels with every program whose modules import it."""
+
 _DOCSTRING = re.compile(r'^( *)r?"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""$', re.MULTILINE)
 
 # The whole command: one line, and no single quote, backslash or "!", for login shells differ in how they read
@@ -85,6 +88,9 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
         main = with_shared_nearer(main)
         sources = {name: with_shared_nearer(text) for name, text in sources.items()}
     sources |= {name: bare_text(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
+    probes = {found[1] for text in sources.values() for found in _PROBE_IMPORT.finditer(text)}
+    sources = {name: with_probes_near(text, name) for name, text in sources.items()}
+    sources |= {name: bare_text(_TOP / "preflight" / "probes" / f"{name}.py") for name in sorted(probes)}
     ahead = bare_text(_ON_HOST / "loader.py")
     return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
 
@@ -92,6 +98,12 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
 def with_shared_nearer(text: str) -> str:
     """Return a module's text with the shared modules imported from one package lower."""
     return _SHARED_IMPORT.sub(r"\1\2\3 import ", text)
+
+
+def with_probes_near(text: str, module: str) -> str:
+    """Return a module's text with modules of the agent imported from the top of its own program."""
+    dots = "." * (1 + module.count("."))
+    return _PROBE_IMPORT.sub(rf"from {dots}\1 import ", text)
 
 
 def bare_text(path: Path) -> str:

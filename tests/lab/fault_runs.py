@@ -11,9 +11,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from launcher.onhost.supervisor import gpu_claims as claim_locks
 from launcher.onhost.supervisor.node import name_of
 from launcher.rundir.run_id import make_run_id
+from preflight.probes import claim_files
 from tests.field_notes.ranks import shimmed
 from tests.lab.fault_client import PORT
 from tests.lab.hosts import Lab, LabHost
@@ -195,7 +195,7 @@ def claims(host: LabHost, gpu: str = "") -> list[Path]:
 def is_locked(claim: Path) -> bool:
     """Return whether a claim is held: something that guards the run has its file locked."""
     with suppress(FileNotFoundError), claim.open("rb") as file:
-        return claim_locks.is_locked(file.fileno())
+        return claim_files.is_locked(file.fileno())
     return False
 
 

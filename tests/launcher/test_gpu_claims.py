@@ -14,6 +14,7 @@ import pytest
 from launcher.onhost.supervisor import gpu_claims as claims
 from preflight.facts.gpu import GpuClaim
 from preflight.facts.json_codec import decode
+from preflight.probes import claim_files
 from preflight.probes import claims as probe
 from preflight.probes.claims import gpu_claims
 from tests.launcher.onhost_driver import Driver, pids_of
@@ -116,7 +117,7 @@ def test_the_claim_of_a_run_without_its_guardian_still_counts(run: Driver, place
 
 def test_what_is_no_claim_hinders_nobody(run: Driver, place: str, tmp_path: Path) -> None:
     def named(end: str) -> Path:
-        return Path(place, f"{claims.CLAIM_PREFIX}{GPU}.{end}")
+        return Path(place, f"{claim_files.CLAIM_PREFIX}{GPU}.{end}")
 
     os.mkfifo(named("fifo"))
     named("link").symlink_to("/etc/passwd")
@@ -220,7 +221,7 @@ NO_CLAIMS = {
 def test_what_is_no_claim_counts_only_while_its_owner_holds_it_and_in_that_ones_name(
     content: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(place, claims.claim_name(GPU) + "00ff")
+    path = Path(place, claim_files.claim_name(GPU) + "00ff")
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     os.chown(path, 12345, -1) if os.geteuid() == 0 else None
     owner = str(path.stat().st_uid) if os.geteuid() == 0 else claims.user_name(os.geteuid())
@@ -270,8 +271,8 @@ def test_readers_hinder_no_claim_and_a_claim_is_never_seen_half_made(
 ) -> None:
     path, fd = claims.make_claim(place, GPU, "r1")
     with Path(path).open("rb") as reader:
-        assert claims.is_locked(reader.fileno())
-        assert claims.is_locked(reader.fileno())
+        assert claim_files.is_locked(reader.fileno())
+        assert claim_files.is_locked(reader.fileno())
     assert Path(path).stat().st_mode & 0o777 == 0o644
     os.close(fd)
     assert claim_result(place, monkeypatch) == ("", [])
@@ -281,7 +282,7 @@ def test_a_hard_link_to_the_claim_of_another_gpu_claims_nothing(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, fd = claims.make_claim(place, OTHER, "r1")
-    Path(place, claims.claim_name(GPU) + "00ff").hardlink_to(path)
+    Path(place, claim_files.claim_name(GPU) + "00ff").hardlink_to(path)
     assert claim_result(place, monkeypatch) == ("", [])
     os.close(fd)
 
@@ -290,11 +291,11 @@ def test_a_hard_link_to_the_claim_of_another_gpu_claims_nothing(
 def test_many_files_of_one_user_hide_no_claim_of_another(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, fd = claims.make_claim(place, GPU, "r1")
     os.utime(path, (1, 1))
-    for number in range(claims.MAX_FILES + 50):
-        other = Path(place, f"{claims.claim_name(GPU)}{number:x}")
+    for number in range(claim_files.MAX_FILES + 50):
+        other = Path(place, f"{claim_files.claim_name(GPU)}{number:x}")
         other.touch()
         os.chown(other, 12345, -1)
-    assert len(claims.claim_paths(place, GPU)) == claims.MAX_FILES + 1
+    assert len(claims.claim_paths(place, GPU)) == claim_files.MAX_FILES + 1
     said, seen = claim_result(place, monkeypatch)
     assert said.startswith("run r1 of ")
     assert [claim["run_id"] for claim in seen] == ["r1"]

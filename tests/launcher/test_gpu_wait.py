@@ -30,7 +30,6 @@ from launcher.launch.request import LaunchRequest
 from launcher.launch.wait_queue import HostTicket, WaitQueue, _ticket
 from launcher.onhost.supervisor import gpu_claims
 from launcher.onhost.supervisor import wait_tickets as tickets
-from launcher.onhost.supervisor.gpu_claims import CLAIMS_DIR
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
@@ -41,6 +40,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, Expect, Job
+from preflight.probes.claim_files import CLAIMS_DIR
 from tests.launcher.restart_cases import ended, preflighted
 
 RECORDING = Path(__file__).parents[1] / "preflight" / "recordings" / "2xl40s.json"

@@ -13,6 +13,7 @@ from launcher.remote.programs import (
     compress_program,
     read_agent_source,
     read_program_source,
+    with_probes_near,
     with_shared_nearer,
 )
 
@@ -119,14 +120,16 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
-    shared = {module: parts.pop(module) for module in SHARED if module in parts}
-    for module, text in shared.items():
-        assert program(text) == program((root / f"launcher/onhost/{module}.py").read_text())
+    others = {module: f"launcher/onhost/{module}.py" for module in SHARED}
+    if name != "agent":
+        others["claim_files"] = "preflight/probes/claim_files.py"
+    for module in others.keys() & parts.keys():
+        assert program(parts.pop(module)) == program((root / others[module]).read_text())
     for module, text in {name: main, **parts}.items():
         path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         file = door if module == name else file
-        assert program(text) == program(with_shared_nearer(file.read_text())), file
+        assert program(text) == program(with_probes_near(with_shared_nearer(file.read_text()), module)), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import cgroup, claims, limits, namespaces, ports
+from preflight.probes import cgroup, claim_files, claims, limits, namespaces, ports
 from preflight.probes.fact import missing
 from preflight.probes.files import text_or
 from preflight.probes.kernel_lines import parse_kernel_log
@@ -241,7 +241,7 @@ def test_of_one_owner_the_newest_256_claims_are_read(tmp_path: Path, monkeypatch
         path = tmp_path / f"gpulaunch-claim-GPU-{number}.a"
         path.write_text("")
         os.utime(path, (number, number))
-    found = {Path(each).name for each in claims._claim_files()}
+    found = {Path(each).name for each in claim_files.newest_by_owner(str(tmp_path), claims._CLAIM.fullmatch)}
     assert found == {f"gpulaunch-claim-GPU-{number}.a" for number in range(2, 258)}
 
 

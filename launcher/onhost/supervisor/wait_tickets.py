@@ -12,16 +12,9 @@ import re
 import time
 from typing import NamedTuple
 
-from .gpu_claims import (
-    CLAIMS_DIR,
-    FRESH_S,
-    files_by_owner,
-    is_locked,
-    make_locked,
-    read_foreign,
-    read_object,
-    user_name,
-)
+from preflight.probes.claim_files import CLAIMS_DIR, files_by_owner, is_locked, read_foreign, read_object
+
+from .gpu_claims import FRESH_S, make_locked, user_name
 from .processes import boot_id
 
 TICKET = re.compile(r"gpulaunch-wait-[0-9a-f]{12}")
@@ -80,9 +73,13 @@ def want_the_same(one: Ticket, other: Ticket) -> bool:
 def live_tickets(directory: str) -> list[Ticket]:
     """Return the tickets that count, in the order of the queue; remove dead ones of this user."""
     tickets: list[Ticket] = []
-    for files in files_by_owner(
-        directory, TICKET.fullmatch, lambda status: (status.st_ctime_ns, status.st_ino)
-    ):
+    try:
+        owners = files_by_owner(
+            directory, TICKET.fullmatch, lambda status: (status.st_ctime_ns, status.st_ino)
+        )
+    except OSError:
+        return []
+    for files in owners:
         live = 0
         for path in files:
             ticket = read_ticket(path) if live < MAX_TICKETS else None

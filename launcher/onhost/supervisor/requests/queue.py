@@ -9,8 +9,10 @@ import select
 import time
 from typing import Any
 
+from preflight.probes.claim_files import CLAIMS_DIR
+
 from ..files import write_all
-from ..gpu_claims import CLAIMS_DIR, release
+from ..gpu_claims import release
 from ..protocol import RequestRefused, frame, send_header
 from ..wait_tickets import is_own, make_ticket, queue_id, tickets_ahead
 
