@@ -17,7 +17,12 @@ from launcher.config.host_access_words import complete_commands
 from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
-from launcher.config.script_config import build_config_for_command, refuse_shell_script, require_directory
+from launcher.config.script_config import (
+    build_config_for_command,
+    refuse_shell_script,
+    require_directory,
+    suggest_script,
+)
 from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable, join_messages
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
@@ -141,7 +146,7 @@ def _run(words: tuple[str, ...], launch: int | None) -> _Run:
     if len(words) == 1 and not is_text(script) and (script.endswith(_SCRIPTS) or Path(script).is_file()):
         if not Path(script).is_file():
             require_directory(script)
-            fix = "gpulaunch init train.py" if script.endswith(".py") else "gpulaunch init job.sbatch"
+            fix = f"{suggest_script(Path(script))}name a file of this machine, or a command"
             raise BadInput(f"{script}: no such script locally", fix)
         if (
             not script.endswith(".py")

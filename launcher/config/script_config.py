@@ -60,8 +60,8 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
         require_directory(script)
         raise BadInput(
             f"{script}: no such script locally",
-            f"{_near(Path(script))}name a local file; or a run config, with --config; or, where the script"
-            " lies on the hosts only, add --set send_script=false",
+            f"{suggest_script(Path(script))}name a local file; or a run config, with --config; or, where the"
+            " script lies on the hosts only, add --set send_script=false",
         )
     return config
 
@@ -97,9 +97,9 @@ def refuse_shell_script(script: str, command: str) -> None:
         raise BadInput(f"{script} is a {what}, expected a Python script", fix)
 
 
-def _near(script: Path) -> str:
-    """Return `did you mean "x"? Otherwise `, for the script beside it that is spelled most like it."""
-    beside = [path.name for path in islice(script.parent.glob("*.py"), _MOST_BESIDE)]
+def suggest_script(script: Path) -> str:
+    """Return `did you mean "x"? Otherwise `, for the file of its kind beside it that is spelled alike."""
+    beside = [path.name for path in islice(script.parent.glob(f"*{script.suffix}"), _MOST_BESIDE)]
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = get_close_matches(script.name, beside, n=1, cutoff=0.75)

@@ -95,7 +95,7 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     if not first.causes or first.verdict == UNKNOWN:
         return everything
     codes = {cause.code for cause in first.causes}
-    others = tuple(cause for cause in everything.causes if cause.code not in codes)
+    others = tuple(cause for cause in everything.causes if cause.code not in codes and cause.slug != UNKNOWN)
     return replace(everything, verdict=first.verdict, causes=(*first.causes, *others))
 
 

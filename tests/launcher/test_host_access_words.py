@@ -96,7 +96,7 @@ def test_a_key_is_named_only_with_a_host_that_it_opens(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("k.pem", "unused.pem"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text(PRIVATE)
         (tmp_path / name).chmod(0o644)
     (tmp_path / "hosts.yaml").write_text(
         "hosts:\n  plain: {}\n  keyed: {identity_file: k.pem}\n  behind: {jump: keyed}\n"
