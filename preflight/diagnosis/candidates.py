@@ -14,15 +14,14 @@ from preflight.diagnosis.own_exceptions import (
     row_of_type,
     user_exceptions,
 )
+from preflight.diagnosis.raising_places import row_over_words
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
-from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 
 _WATCHDOG = "S54"
-_NO_FILE, _NOT_IN_PATH = "S92", "S110"
-_PROGRAM = re.compile(r"No such file or directory: '[^/']+'")
 _SHORT_END = 3
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6
@@ -121,7 +120,13 @@ def _messages(
         if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
-    shown = _of_programs(shown, raised)
+    by_order = {each.line.order: each for each in raised}
+    shown = [
+        SignatureHit(row_over_words(hit.row, by_order[hit.line.order]), hit.line)
+        if hit.line.order in by_order
+        else hit
+        for hit in shown
+    ]
     shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
     shown += _of_wrapped(raised)
     if shown or raised:
@@ -132,22 +137,6 @@ def _messages(
         for hit in hits
         if (hit.line.order >= last or hit.line.text.lstrip().startswith("raise "))
         and is_quoted(course.lines, hit.line)
-    ]
-
-
-def _of_programs(hits: Sequence[SignatureHit], raised: Sequence[ParsedException]) -> list[SignatureHit]:
-    """Return the hits, of which a missing file that Python was to start as a program is one that PATH does not have."""
-    row = signature(_NOT_IN_PATH)
-    started = {
-        each.line.order
-        for each in raised
-        if each.frames and each.frames[-1].function == "_execute_child" and _PROGRAM.search(each.message)
-    }
-    return [
-        SignatureHit(row, hit.line)
-        if row is not None and hit.row.code == _NO_FILE and hit.line.order in started
-        else hit
-        for hit in hits
     ]
 
 

@@ -84,7 +84,8 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\b(?:hydra|omegaconf)\.errors\.", "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"),
         (r"--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
     ),
-    "S104": ((r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL"),),
+    "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
+             (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),
     "S108": (("", "find DIR -type f -size 0 lists empty files"),),
     "S111": (
         (r"registry-1\.docker\.io/v2/[\w-]+\.[\w.-]+/", "--container-image=REGISTRY#IMAGE: pyxis separates a registry by #"),

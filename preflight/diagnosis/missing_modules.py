@@ -18,6 +18,10 @@ _UNLINKED = re.compile(r"(\S+\.so)\S*: undefined symbol: _?_Z\w*?(?:2at|3c10|5to
 _LACKING = re.compile(
     r"(lib(?:cudart|cublas\w*|cudnn\w*|cufft|cusparse|nvrtc)\.so\.[\d.]*\d|lib(?:c10|torch)\w*\.so): cannot open shared object"
 )
+_DAMAGED = re.compile(
+    r"(/\S+\.so[\w.]*): (file too short|invalid ELF header|wrong ELF class|failed to map segment from shared object)"
+)
+_NO_VERSION = re.compile(r"No matching distribution found for (\S+)")
 # A C library that is older than what was built against it: GLIBC is the host's or the image's, the others are libstdc++'s.
 _OLD_LIBRARY = re.compile(
     r"(?P<file>/\S+): version `(?P<version>(?P<kind>GLIBC|GLIBCXX|CXXABI)_[\w.]+)' not found(?: \(required by (?P<by>[^)]{1,300})\))?"
@@ -43,6 +47,27 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
     built = _build_advice(text)
     if built.cause:
         return built
+    damaged = _DAMAGED.search(text)
+    if damaged:
+        return ModuleAdvice(
+            f"{damaged[1].rpartition('/')[2]} cannot be loaded on this host: {damaged[2]}",
+            "copy or install it again, for this processor and distribution, with free space where it lies; a file system that is mounted noexec"
+            " maps none (TMPDIR, and the caches of just-in-time builds, must lie elsewhere)",
+            f"file {damaged[1]}; findmnt -T {damaged[1]}",
+        )
+    if "externally-managed-environment" in text:
+        return ModuleAdvice(
+            "pip refuses to install into the system's Python (PEP 668)",
+            "make an environment of your own and name its interpreter (python: of hosts.yaml)",
+            "python3 -m venv DIR",
+        )
+    wanted = _NO_VERSION.search(text)
+    if wanted:
+        return ModuleAdvice(
+            f"pip finds no {wanted[1]} for this Python, platform and index",
+            "take one of the versions that the message lists, another index (--index-url), or a Python for which that version has wheels",
+            f"python -m pip index versions {re.split('[<>=!~]', wanted[1])[0]}",
+        )
     old = _OLD_LIBRARY.search(text)
     if old:
         return _library_advice(old["kind"], old["version"], old["file"], old["by"] or "")

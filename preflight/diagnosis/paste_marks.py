@@ -10,6 +10,7 @@ _TAG = re.compile(
     r"</?(?:pre|code|details|summary|span|div|p|br|b|i|font|td|tr|tbody|table|kbd|samp)(?: [^<>]{0,200})?/?>"
 )
 # An exception as an editor of notebooks copies it: its name, message and stack as keys, with real line ends.
+_BOLD = re.compile(r"^\*\*(\w[^*]*)\*\*\s*$")
 _NAME_KEY, _MESSAGE_KEY = re.compile(r"\s*\"name\": \"(\w{1,80})\",$"), re.compile(r"\s*\"message\": \"(.*)$")
 _ESCAPE = re.compile(r"(?:\^\[|#033|\\u001[bB]|\\x1b|\\033|\\e|␛)(?=\[[\d;]{0,12}[A-Za-z])")
 _CHARACTERS: dict[int, str | None] = {
@@ -63,6 +64,8 @@ def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
         whole = "\n".join(texts)
     if '\t"message": "' in whole or ' "message": "' in whole:
         texts = _of_notebook(texts)
+    if "**" in whole:
+        texts = [_BOLD.sub(r"\1", text) for text in texts]
     if _UNUSUAL.search(whole):
         texts = [text.translate(_CHARACTERS) for text in texts]
     return [_ESCAPE.sub("\x1b", text) for text in texts] if _ESCAPE.search(whole) else texts

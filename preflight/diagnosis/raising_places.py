@@ -62,6 +62,33 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
 )  # fmt: skip
 
+# Below torch's first line, where a Git LFS pointer has an unsupported operand.
+_REFUSED_OBJECT = re.compile(r"\bUnsupported (?:global|class)|\ballowed global by default")
+# (codes by the words, what raised it, the code that it is then): where it came from says more than its words.
+_ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
+    (frozenset({"S85"}), re.compile(r"/multiprocessing/(?:spawn|forkserver|popen_\w+)\.py"), "S106"),
+    (frozenset({"S81", "S82"}), re.compile(r"/(?:wandb|mlflow|comet_ml|neptune|swanlab|clearml)/"), "S115"),
+    (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
+    (frozenset({"S92"}), re.compile(r"/subprocess\.py:_execute_child\n.*No such file or directory: '[^/']+'"), "S110"),
+)  # fmt: skip
+
+
+def row_over_words(row: Signature, raised: ParsedException) -> Signature:
+    """Return the row that an exception belongs to by what raised it, where that contradicts the row of its words."""
+    ends = [f"{frame.path}:{frame.function}" for frame in raised.frames[-3:]]
+    if row.code == "S85" and _REFUSED_OBJECT.search(raised.whole):
+        return signature("S117") or row
+    if not ends:
+        return row
+    text = "\n".join([*ends, raised.message])
+    other = next(
+        (code for codes, place, code in _ANOTHER_THING if row.code in codes and place.search(text)), ""
+    )
+    if row.code == "S85" and _reads_data(raised) and not any(_READS_MODELS.search(each) for each in ends):
+        other = "S108"
+    found = signature(other)
+    return replace(found, broad=True) if found is not None else row
+
 
 def calling_library(chain: Sequence[ParsedException]) -> str:
     """Return the library that gave another one an argument that it does not take, "" where the script did."""

@@ -27,6 +27,8 @@ _FORK = re.compile(
     r"DataLoader worker|/torch/utils/data/_utils/worker\.py|^Process (?:Fork\w+|Process)-\d|multiprocessing/popen_fork|forked subprocess|os\.fork\(\)"
 )
 _SPAWN = re.compile(r"multiprocessing/spawn\.py|^Process Spawn\w+-\d")
+_NEVER_JOINED, _TOO_MANY = "S52", "S116"
+_JOINED = re.compile(r"world_size=(\d{1,7}), (?:worker_count|num_workers_joined)=(\d{1,7})")
 _FORK_ABOVE = 60
 """Lines above a message that are read for signs of a fork: those of one traceback."""
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
@@ -56,9 +58,17 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
         row = _first(rows, line.text) if rows else None
         if row is not None and row.code == _UNSTARTED and _shows_fork(lines, line):
             row = signature(_FORKED)
+        elif row is not None and row.code == _NEVER_JOINED and _more_joined(line.text):
+            row = signature(_TOO_MANY)
         if row is not None and not is_harmless(line.text):
             found.append(SignatureHit(row, line))
     return found
+
+
+def _more_joined(text: str) -> bool:
+    """Whether more processes came to a store than there are ranks: some are of another launch, or the store is an old file."""
+    found = _JOINED.search(text)
+    return found is not None and int(found[2]) > int(found[1])
 
 
 def _shows_fork(lines: Sequence[Line], line: Line) -> bool:

@@ -43,6 +43,8 @@ REFUSED = "srun: error: Unable to allocate resources:"
             "apptainer exec",
         ),
         (f"ImportError: /usr/lib/libstdc++.so.6: {NO_GLIBCXX}", "LD_LIBRARY_PATH"),
+        ("ImportError: /opt/venv/lib/libx.so: file too short", "file /opt/venv/lib/libx.so"),
+        ("ImportError: /opt/lib/libgomp.so.1: cannot allocate memory in static TLS block", "LD_PRELOAD"),
         (f"ImportError: /opt/conda/lib/libstdc++.so.6: {NO_GLIBCXX}", "conda install"),
         ("RuntimeError: Index put requires the source and destination dtypes match", ".to(target.dtype)"),
         ("RuntimeError: Ninja is required to load C++ extensions", "pip install ninja"),
@@ -67,6 +69,8 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
         ("srun: error: Protocol authentication error: Invalid authentication credential\n", "unmunge"),
         ("Warning  Failed  4s  kubelet  Error: ErrImagePull\n", "kubectl describe pod"),
         ("An MPI process is aborting\n Reason:     Before MPI_INIT completed\n", "which mpirun"),
+        ("error: externally-managed-environment\n", "python3 -m venv"),
+        ("ERROR: No matching distribution found for torch==9.9\n", "pip index versions torch"),
         ("UCX  ERROR ibv_reg_mr failed: Cannot allocate memory\n", "ulimit -l unlimited"),
     ],
 )

@@ -22,6 +22,10 @@ ROWS: tuple[Signature, ...] = (
               r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |\bnvme nvme\d+: (?:controller is down|I/O \d+ .{0,60}timeout|Removing after probe failure)|\bNFS: .{0,80}\berror\b|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
               "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
+    Signature("S117", "bad-checkpoint", ROOT, r"WeightsUnpickler error: Unsupported (?:global|class)|was not an allowed global by default",
+              "the checkpoint holds objects besides tensors, which torch.load has refused by default since torch 2.6 (weights_only=True)",
+              "torch.load(FILE, weights_only=False) for a file that you trust, or torch.serialization.add_safe_globals with what the message names;"
+              " where a library loads it: its newer release, or TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1", "source"),
     Signature("S85", "bad-checkpoint", ROOT,
               r"Error while deserializing header|PytorchStreamReader failed|invalid load key|\bMetadataIncompleteBuffer\b|[Hh]eader ?[Tt]oo ?[Ll]arge|InvalidHeaderLength|InvalidHeaderDeserialization|[Ii]nvalid header length"
               r"|UnpicklingError|failed finding central directory|unexpected EOF, expected \d+ more bytes|not a ZIP archive|BadZipFile|invalid header or archive is corrupted"

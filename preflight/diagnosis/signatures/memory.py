@@ -43,7 +43,7 @@ ROWS: tuple[Signature, ...] = (
               r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|\b(?:fork|vfork|clone|mmap|malloc|brk)\b.{0,80}Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
-              r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]",
+              r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]|paging file is too small",
               "the host's memory is full", "fewer workers or ranks, load in parts", "known"),
     Signature("S22", "cuda-library", GENERAL,
               r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"

@@ -21,7 +21,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S52", "rendezvous-timeout", ROOT,
               r"RendezvousTimeoutError|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
               r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error(?!: (?:Connection (?:reset|closed)|Broken pipe|failed to recv)))|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
-              r"|Timed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
+              r"|[Tt]imed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
               r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"
               r"|[Ww]aiting for (?:all )?(?:nodes|workers|peers|ranks) .{0,40}timed out|barrier timed out|Timed out waiting for \S* ?rendezvous"
               r"|store_util\.barrier|TCPStore\S* .{0,80}(?:timed out|Timeout)|timed out in monitoredBarrier|Exit barrier timed out"
@@ -29,6 +29,9 @@ ROWS: tuple[Signature, ...] = (
               r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout",
               "a node never joined: its launch failed, or the number of nodes is wrong",
               "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
+    Signature("S118", "process-group", ROOT, r"use_libuv was requested but PyTorch was buil[dt] without libuv",
+              "this build of torch (for Windows) has no libuv, by which the store of its ranks is served by default",
+              "USE_LIBUV=0 in the environment before the launch, or a newer torch; a single GPU needs no torchrun", "source"),
     Signature("S103", "process-group", ROOT,
               r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|rendezvous: environment variable \w+ expected|rendezvous: (?:rank|world size) parameter missing|No rendezvous handler for"
               r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",

@@ -16,7 +16,7 @@ _THEIRS = r"(?:\w*Trainer|\w*TrainingArguments|(?:SFT|DPO|PPO|GRPO|KTO|ORPO|CPO|
 
 ROWS: tuple[Signature, ...] = (
     Signature("S104", "package-conflict", ROOT,
-              r"_ARRAY_API not found|\b[Nn]eeds NumPy [\d.]+ or (?:less|greater)|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)|MKL_THREADING_LAYER=\S+ is incompatible|MKL FATAL ERROR|OMP: Error #15: |compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
+              r"_ARRAY_API not found|cannot allocate memory in static TLS block|\b[Nn]eeds NumPy [\d.]+ or (?:less|greater)|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)|MKL_THREADING_LAYER=\S+ is incompatible|MKL FATAL ERROR|OMP: Error #15: |compiled using NumPy 1\.x cannot be run|RuntimeError: Numpy is not available|was removed in the NumPy 2|module compiled against A[BP]I version \w+ but"
               r"|Descriptors (?:cannot|should)(?: not)? be created directly|incompatible Protobuf Gencode/Runtime|'MessageFactory' object has no attribute 'GetPrototype'"
               r"|load\(\) missing 1 required positional argument: 'Loader'|AttributeError: module '(?:lib|collections|inspect|asyncio|fractions|pkgutil)' has no attribute|'MatmulLtState' object has no attribute|operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops|were compiled with different CUDA \w*|Unable to convert function return value to a Python type! The signature was \(\) -> handle",
               "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
@@ -60,7 +60,7 @@ ROWS: tuple[Signature, ...] = (
               r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|(?:[Ee]rror|[Ee]xception|[Ff]ailed to (?:load|import)|dlopen)\b.{0,400}cannot open shared object file: No such file or directory|Unable to load NCCL library|ImportError: DLL load failed|\[WinError (?:126|127|182|193|1114)\]|Could not find module \S.{1,240}\.dll\b|OSError: \w+ library not found|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
               r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? (?!but you have \S+ \S+ which is incompatible).{0,60}(?:but|found|is required)"
               r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires"
-              r"|symbol lookup error: |No matching distribution found for|PackagesNotFoundError|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
+              r"|symbol lookup error: |No matching distribution found for|^error: externally-managed-environment|PackagesNotFoundError|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|distutils|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
     Signature("S105", "user-exception", ROOT,

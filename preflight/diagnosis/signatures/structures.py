@@ -95,7 +95,9 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S21", _raised(r"\b(?:[Uu]nable|[Ff]ailed|[Cc]ould not|[Cc]annot|[Cc]an't)(?: to)? (?:allocate|malloc) (?:\S+ ){0,3}(?:bytes|[KMGT]i?B|memory|host|pinned|RAM)\b")),
     ("S109", _raised(r"\bat save time\b.{0,80}\bat load time\b|\b[Cc]heckpoint\b.{0,80}\b(?:by|with|on|for|from) \d+ (?:ranks|GPUs|processes|nodes)\b", rf"\b{_CHECKPOINT}\b.{{0,160}}\b(?:sharded|world[ _]size|number of (?:ranks|processes|GPUs)|parallel (?:size|degree))\b.{{0,80}}\b(?:but|mismatch|differ\w*|not)\b")),
     ("S108", r"^tarfile\.(?:Read|InvalidHeader|TruncatedHeader)Error: "),
+    ("S108", r"\bFailed to read file '.{1,200}' with error <class '"),
     ("S108", _raised(
+        r"Expected object or value$",
         r"\b[Cc]orrupt(?:ed)? (?:jpeg|JPEG|jpg|png|PNG|image|video|audio|gzip|zip|tar|record|data)",
         r"\b(?:[Pp]remature|[Uu]nexpected) end of (?:data|file|stream|archive|JPEG|image)",
         r"\b[Nn]ot a gzip(?:ped)? file|\bFormat not recogni[sz]ed|\bDataLossError\b",
