@@ -125,6 +125,8 @@ def lint_for(
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
     with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
+    worse = _places([item for item in with_switches if item.level is not Level.INFO])
+    merged = [item for item in merged if (item.code, item.place) not in worse]
     merged += [item for item in with_switches if (item.code, item.place) not in _places(merged)]
     merged += [*_notebook_lines(sources), *_newer_syntax(parser)]
     merged += _other_halves(merged)
@@ -139,6 +141,12 @@ def lint_for(
 
 def _places(found: Sequence[LintFinding]) -> set[tuple[str, CodeLocation]]:
     return {(item.code, item.place) for item in found}
+
+
+def _is_new(item: LintFinding, plain: _TargetRun) -> bool:
+    """Whether the default arguments leave a fault out, or all but a note of it."""
+    known = plain.hits.get((item.code, item.place))
+    return known is None or known.level is Level.INFO
 
 
 def _with_switches(
@@ -159,7 +167,7 @@ def _with_switches(
         more = [
             item
             for item in _merged((given,), (reading,), certain=True)
-            if (item.code, item.place) not in plain.hits and item.level is not Level.INFO
+            if item.level is not Level.INFO and _is_new(item, plain)
         ]
         if reading.trains and not plain.trains:
             return more

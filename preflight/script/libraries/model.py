@@ -53,6 +53,7 @@ from preflight.script.libraries import (
     records,
     runners,
     stdlib,
+    timm_scaler,
     workers,
 )
 from preflight.script.libraries.absl_flags import FLAGS, flag_value
@@ -106,6 +107,7 @@ _CLASSES = {
     **distributed.CLASSES,
     **data_loaders.CLASSES,
     **list_classes.CLASSES,
+    **timm_scaler.CLASSES,
     **workers.CLASSES,
 }
 _CONSTRUCT = {
@@ -115,6 +117,7 @@ _CONSTRUCT = {
     **lightning.CONSTRUCT,
     **data_loaders.CONSTRUCT,
     **list_classes.CONSTRUCT,
+    **timm_scaler.CONSTRUCT,
     **workers.CONSTRUCT,
 }
 _METHODS = {
@@ -128,6 +131,7 @@ _METHODS = {
     **data_loaders.METHODS,
     **deepspeed_engine.METHODS,
     **list_classes.METHODS,
+    **timm_scaler.METHODS,
     **workers.METHODS,
 }
 _ATTRIBUTES = {**huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}

@@ -74,9 +74,11 @@ def _undivided(it: "Interpreter", loader: HeapObject) -> RuleHit:
     """Return the finding: what a rank divides itself is seldom shuffled, or drawn from by a sampler."""
     message = "every rank goes through all of this data: no sampler gives each its part"
     level = Level.WARNING
-    sampler = it.thing(loader.get("sampler"))
-    drawn = text_of(sampler.get("__name__")) if sampler is not None else None
-    shuffles = truth(loader.get("shuffle")) is True or (drawn or "").endswith("RandomSampler")
+    samplers = [
+        thing for item in alternatives(loader.get("sampler")) if (thing := it.thing(item)) is not None
+    ]
+    drawn = any((text_of(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
+    shuffles = drawn or truth(loader.get("shuffle")) is True
     if not shuffles and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
     return RuleHit(loader.place, message, _SAMPLER_FIX, level)

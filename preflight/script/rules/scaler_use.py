@@ -54,7 +54,7 @@ def _unless_elsewhere(
 
 _UPDATES = (
     r"(?i)(?<!bar)(?<!progress)(?<!tqdm)(?<!ema)(?<!meter)(?<!hash)(?<!metric)(?<!tracker)\.update\(\s*\)"
-    r"|scal\w*(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
+    r"|scal\w*(?<!meter)(?<!metric)(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
 )
 """update() that is called of what may be a scaler, handed on, or looked up by its name."""
 _STEPS = (
