@@ -6,11 +6,12 @@ none of them is taken for a fact.
 
 import csv
 import re
+from itertools import compress
 from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
 from preflight.smi_reports.repeats import last_listing, last_of_each
-from preflight.smi_reports.table import LOST, MAX_GPUS
+from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
 
 Tree = dict[str, Any]
 
@@ -33,16 +34,20 @@ _UNNAMED = "the columns of the CSV have no names; record it again without nohead
 
 def bare_tree(text: str) -> tuple[Tree, str] | None:
     """Return the tree of rows whose values say what they are, and what is not known of them; else None."""
-    timed = [line for line in text.split("\n") if line.strip()]
+    timed = [line for line in text.split("\n") if line.strip() and not unreachable(line)]
     lines = [_TIME.sub("", line) for line in timed]
     times = [line for line, bare in zip(timed, lines, strict=True) if _row(bare) is not None]
     rows = [row for line in lines if (row := _row(line)) is not None]
     width = max(map(len, rows), default=0)
     whole = [row for row in rows if len(row) == width]
+    ends = (rows[0] if _row(lines[0]) else None, None if text.endswith("\n") else _row(lines[-1]))
+    kept = [len(row) == width or row in ends or LOST in str(row) for row in rows]
+    rows, times = list(compress(rows, kept)), list(compress(times, kept))
     kinds = [_kind([row[at] for row in whole]) for at in range(width)]
     if not _are_gpus(whole, kinds) or (width == 1 and len(rows) < len(lines)):
         return None
     tree: Tree = {"gpu": []}
+    absent = absent_gpu(text)
     for index, row in _newest(rows, kinds, times):
         places = kinds if len(row) == width else [_kind([value]) for value in row]  # of one that is cut
         gpu = dict(zip(places, row, strict=True))
@@ -53,7 +58,9 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         tree.update({"driver_version": version} if version else {})
         if any(LOST in value for value in row):
             gpu = {"product_name": LOST, "uuid": LOST}
-        tree["gpu"] += [{}] * (index - len(tree["gpu"])) + [gpu]
+        tree["gpu"] += [absent] * (index - len(tree["gpu"])) + [gpu]
+    unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
+    tree["gpu"] += [absent] * min(unseen, MAX_GPUS)
     unread = [value for kind, value in zip(kinds, whole[0], strict=True) if not kind]
     return tree, f"{_UNNAMED} ({', '.join(unread[:4])} can be of several)" if unread else _UNNAMED
 
@@ -75,7 +82,7 @@ def _newest(rows: list[list[str]], kinds: list[str], times: list[str]) -> list[t
     key = next((kinds.index(kind) for kind in ("uuid", "@id") if kind in kinds), None)
     if key is None:
         return list(enumerate(last_listing(rows, times, is_loop=False)))
-    newest = last_of_each([row[key] for row in rows], rows)
+    newest = last_of_each([row[key] if key < len(row) else "" for row in rows], rows)
     return list(enumerate(row for _, row in newest))[:MAX_GPUS]
 
 

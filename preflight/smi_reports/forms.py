@@ -38,7 +38,7 @@ _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
 _ERRORS = (
-    r"^(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
+    r"^[^\S\n]*(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
     r"|Unable to determine the |NVIDIA-SMI couldn't find)"
 )
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
@@ -77,6 +77,9 @@ def _tree_facts(tree: Facts) -> Facts:
 
 def _error(text: str) -> Facts | None:
     """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
+    listed = _bare_csv(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
+    if listed is not None:
+        return listed  # beside a GPU that is lost
     found = re.search(_ERRORS, text, re.MULTILINE | re.IGNORECASE)
     paragraph = re.split(r"\n(?:\n|```)", text[found.start() :], maxsplit=1)[0] if found else text
     lines = [line for line in paragraph.split("\n") if not _AT_PROMPT.match(line)][:_ERROR_LINES]

@@ -191,7 +191,10 @@ def _csv_lines(text: str) -> list[str]:
         rows = [_rows_below(lines[at:], names) for at in after]
         return [", ".join(names.split(",")), *next((each for each in reversed(rows) if each), [])]
     lines = _joined(lines[start:])
-    return [lines[0], *_rows_below(lines[1:], lines[0])]
+    names = lines[0]
+    again = [at for at, line in enumerate(lines) if line == names]  # below other text, too
+    parts = (lines[at:end] for at, end in pairwise([*again, len(lines)]))
+    return [line for part in parts for line in (names, *_rows_below(part[1:], names))]
 
 
 def _joined(lines: list[str]) -> list[str]:

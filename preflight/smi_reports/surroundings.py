@@ -20,6 +20,9 @@ _HEAD = re.compile(
     r"|(?:timestamp|index|name|uuid|driver_version), ?(?:[a-z_.]{2,}(?: \[[\w/%]{1,5}\])?(?:, ?|$)){2,})",
     re.MULTILINE,
 )
+_MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")
+"""In front of a CSV's names alone."""
+_CSV_NAME = re.compile(r"(?:timestamp|index|name|uuid|driver_version),")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -111,7 +114,8 @@ def plain_text(text: str) -> str:
     ]  # without what a terminal wrapped
     prefix = _prefix(found[1], following[:_NEXT_LINES])
     if prefix is None:
-        return text
+        is_csv = _MARK.fullmatch(found[1]) and _CSV_NAME.match(text, found.end(1))
+        return f"{text[: found.start()]}\n{text[found.end(1) :]}" if is_csv else text
     whole = join_pieces(lines, lambda line: bool(line) and not prefix.match(line))
     return "\n".join(prefix.sub("", line) for line in whole)
 

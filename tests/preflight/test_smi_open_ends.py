@@ -234,3 +234,49 @@ def test_the_driver_of_a_csv_without_a_wrapped_header_is_exact_or_unknown(
     facts = parse_smi(text.format(0, 1), "h")
     assert (None if isinstance(facts.driver, Missing) else facts.driver.version) == version
     assert len(gpus_of(facts)) == text.count("NVIDIA")
+
+
+def test_a_lost_gpu_beside_rows_without_names_swallows_no_other() -> None:
+    lost = "Unable to determine the device handle for GPU{}: 0000:{}:00.0: GPU is lost.  Reboot the system\n"
+    first = gpus_of(parse_smi(lost.format(0, 24) + "1, NVIDIA GeForce RTX 3090, 34.61 W\n", "h"))
+    last = gpus_of(parse_smi("0, NVIDIA GeForce RTX 3090, 34.61 W\n" + lost.format(1, 24), "h"))
+    for gpu, other in (first, reversed(last)):
+        assert isinstance(gpu.name, Missing)
+        assert (gpu.name.code, other.name) == ("gpu-lost", "NVIDIA GeForce RTX 3090")
+
+
+def test_a_line_that_is_no_row_of_a_csv_is_no_gpu() -> None:
+    rows = "NVIDIA A40, 46068 MiB, 5 MiB, 0 %\n---\nName  RAM\nNVIDIA A40 42939\n"
+    names = "name, memory.total [MiB], memory.used [MiB], utilization.gpu [%]\n"
+    assert len(gpus_of(parse_smi(rows, "h"))) == 1
+    (gpu,) = gpus_of(parse_smi(f"[result] {names}{rows}", "h"))
+    assert not isinstance(gpu.memory, Missing)
+    assert gpu.memory.used_mib == 5
+
+
+def test_of_two_listings_with_text_between_the_last_counts() -> None:
+    names = "index, name, memory.total [MiB], memory.used [MiB]\n"
+    text = (
+        f"before:\n{names}0, NVIDIA L4, 23034 MiB, 5 MiB\n\nafter:\n{names}0, NVIDIA L4, 23034 MiB, 900 MiB\n"
+    )
+    (gpu,) = gpus_of(parse_smi(text, "h"))
+    assert not isinstance(gpu.memory, Missing)
+    assert gpu.memory.used_mib == 900
+
+
+def test_an_indented_error_is_one() -> None:
+    text = (
+        "  ++ sudo nvidia-smi\n  Unable to determine the device handle for GPU 0000:03:00.0: GPU is lost.\n"
+    )
+    gpus = parse_smi(text, "h").gpus
+    assert isinstance(gpus, Missing)
+    assert gpus.code == "gpu-lost"
+
+
+def test_a_short_row_of_a_lost_gpu_among_rows_without_names_is_one_of_its_own() -> None:
+    row = "NVIDIA GeForce RTX 3060, 00000000:0{}:00.0\n"
+    text = f"{row.format(5)}GPU1: GPU is lost\n{row.format(6)}"
+    first, lost, last = gpus_of(parse_smi(text, "h"))
+    assert (first.pci_bus_id, last.pci_bus_id) == ("0000:05:00.0", "0000:06:00.0")
+    assert isinstance(lost.name, Missing)
+    assert lost.name.code == "gpu-lost"
