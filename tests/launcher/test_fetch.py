@@ -15,6 +15,7 @@ from launcher.follow import protocol
 from launcher.onhost.supervisor.requests._fetch_paths import find_chosen, run_places
 from launcher.onhost.supervisor.requests._logs import offsets_since
 from launcher.onhost.supervisor.requests.fetch import key_of
+from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.remote.connection_pool import Open
 from launcher.runs.fetch import FileReceiver, fetch_host
@@ -212,10 +213,13 @@ def test_nothing_but_a_run_can_be_named(run: Driver, run_id: str) -> None:
 
 
 def test_a_detached_run_needs_no_follower_any_more(run: Driver) -> None:
-    start(run, "import time; time.sleep(3); print('done')", disconnect_s=1.0)
+    wait = f"while not os.path.exists({str(run.home / 'go')!r}): time.sleep(0.05)"
+    start(run, f"import os, time\n{wait}\ntime.sleep(1)\nprint('done')", disconnect_s=40.0)
     run.say("detach")
     run.event("detached")
     run.hang_up()
+    (run.run_dir / CLIENT).write_text(f"{time.monotonic() - 60:.3f}")  # as if that were a minute ago
+    (run.home / "go").touch()
     assert run.gone() == {}
     assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
 
