@@ -90,6 +90,7 @@ class Job:
     args: tuple[str, ...] = ()
     send_script: bool = False  # the script is beside the local config and travels with the launch
     engine: EngineTraits | None = None  # None: chosen from the script once it is read
+    uses_torch: bool = True  # False: reading the script has shown that nothing in it does
     gpus: GpuRequest = "all"
     processes_per_host: int | dict[str, int] | None = None  # only with gpus: none; by host where they differ
     precision: PrecisionRequest = "auto"

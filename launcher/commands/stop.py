@@ -34,6 +34,7 @@ class StopOptions(FoundRunOptions):
 
     now: bool
     grace: float | None
+    yes: bool
     as_json: bool
 
 
@@ -46,6 +47,7 @@ class StopOptions(FoundRunOptions):
     show_default="as the run was launched",
     help="From SIGTERM to SIGKILL: time for a last checkpoint.",
 )
+@click.option("--yes", "-y", is_flag=True, help="Do not ask: without RUN a question is asked.")
 @json_option
 @run_options
 def command(run: str, **given: Any) -> int:
@@ -68,7 +70,8 @@ def command(run: str, **given: Any) -> int:
     if not run and not found.is_live:
         answer.say(f"no run is live: {found.run_id} has ended")
         return answer.finish(0, run_id=None, nodes=[])
-    if not run and not answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
+    fix = f"gpulaunch stop {found.run_id}"
+    if not (run or options.yes or answer.confirm(f"Stop {found.run_id}?", fix)):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     named = found.run_id

@@ -224,6 +224,8 @@ class MapOf:
     def _as_keys(self, value: Any) -> str:
         """Return how the first name of a list is written as a key, "" for what is not a list of names."""
         first = value[0].value if isinstance(value, tuple) and value else None
+        if isinstance(first, dict):  # `- titan: {port: 22}`
+            first = next(iter(first), None)
         is_name = isinstance(first, str) and re.fullmatch(self.name_pattern, first) is not None
         return f' (write "{first}:" in place of "- {first}")' if is_name else ""
 

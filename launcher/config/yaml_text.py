@@ -22,8 +22,11 @@ _PLAIN_TAGS = frozenset(
 )
 
 
-def read_file(path: Path, mistakes: ConfigIssues) -> YamlNode:
-    """Return the mapping in the file. Raises ConfigError when it cannot be read as YAML at all."""
+def read_file(path: Path, mistakes: ConfigIssues, *, begins: str = "") -> YamlNode:
+    """Return the mapping in the file. Raises ConfigError when it cannot be read as YAML at all.
+
+    `begins` says, for who writes something else than a mapping, how such a file begins.
+    """
     shown = str(path)
     try:
         with path.open("rb") as stream:
@@ -36,7 +39,9 @@ def read_file(path: Path, mistakes: ConfigIssues) -> YamlNode:
     if root.value is None:
         return YamlNode({}, shown, 1)
     if not isinstance(root.value, dict):
-        raise ConfigError(f"{shown}:{root.line}: expected a mapping (key: value) at the top, got {root.kind}")
+        raise ConfigError(
+            f"{shown}:{root.line}: expected a mapping (key: value) at the top, got {root.kind}", begins
+        )
     return root
 
 

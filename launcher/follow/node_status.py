@@ -62,6 +62,11 @@ class Nodes:
         return {host: state for host in self._over if (state := self[host].ended) is not None}
 
     @property
+    def vanished(self) -> tuple[str, ...]:
+        """The hosts whose supervisor is gone without the last state, the first one first."""
+        return tuple(host for host, end in self.ended.items() if end.state.get("phase") != "ended")
+
+    @property
     def run_dirs(self) -> dict[str, str]:
         """The run directories on the hosts that have started, by host."""
         return {host: node.run_dir for host, node in self._known.items() if node.run_dir}

@@ -62,6 +62,7 @@ class Cleanup:
 
     lost: Mapping[str, str] = field(default_factory=dict)  # why
     still_running: tuple[str, ...] = ()  # lost hosts on which the run continues, as far as is known
+    vanished: tuple[str, ...] = ()  # hosts whose supervisor is gone and has not said how its part ended
     # Pids that could not be ended.
     remaining_pids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     port_free: bool | None = None  # the main port, on the main host; None: there is none, or unknown
@@ -69,7 +70,7 @@ class Cleanup:
     @property
     def is_clean(self) -> bool:
         """Whether every host confirmed that no process of the run is left and the port is free."""
-        return not self.lost and not self.remaining_pids and self.port_free is not False
+        return not (self.lost or self.vanished or self.remaining_pids) and self.port_free is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def _cleanup(state: RunState) -> Cleanup:
     return Cleanup(
         lost=state.nodes.lost,
         still_running=state.nodes.going_on,
+        vanished=state.nodes.vanished,
         remaining_pids={
             host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")
         },

@@ -330,7 +330,7 @@ class RunState:
     def _host_ended(self, ended: HostEnded) -> Iterator[Action]:
         self.nodes.close(ended.host).ended = ended
         if ended.state.get("phase") != "ended":
-            what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
+            what = f"{ended.host} was lost: its supervisor is gone without a word; was the host restarted?"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
         yield from self._fill_from_final_state(ended)
         if (

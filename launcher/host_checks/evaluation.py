@@ -94,6 +94,11 @@ def evaluate_facts(
     settled = resolve_gpus(job, facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
+    use: LaunchPreview | None = None
+    decided: LaunchDecisions | None = None
+    if how.as_one_launch and not how.from_file:
+        use, decided = _would_use(entries, gathered, settled, script)
+    settled = _without_needless_torch(settled, job, script, decided)
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
@@ -107,9 +112,7 @@ def evaluate_facts(
             is_main=not how.as_one_launch or entry.name == main,
             asked_only=how.from_file,
         )
-    use: LaunchPreview | None = None
-    if how.as_one_launch and not how.from_file:
-        use, decided = _would_use(entries, gathered, settled, script)
+    if use is not None:
         findings += check_cluster(
             ordered,
             settled if decided is None else replace(settled, accelerate_config=decided.job.accelerate_config),
@@ -132,6 +135,23 @@ def evaluate_facts(
         clocks=dict(clocks or {}),
         script=script,
     )
+
+
+def _without_needless_torch(
+    settled: Job, original: Job, script: ScriptAnalysis | None, decided: LaunchDecisions | None
+) -> Job:
+    """Return the job with what it needs, where its script does without torch.
+
+    Several ranks need torch's launcher all the same, and so does one rank whose launcher the user asks for.
+    """
+    if script is None or not script.without_torch or settled.engine is None:
+        return settled
+    engine = settled.engine
+    if decided is not None and decided.world.size == 1:
+        named = original.engine is not None and not original.command.launched_by
+        if not (named or original.command.launcher_args or decided.job.accelerate_config):
+            engine = replace(engine, packages=())
+    return replace(settled, engine=engine, uses_torch=False)
 
 
 def _complete(findings: Sequence[Finding], words: tuple[str, ...]) -> Sequence[Finding]:

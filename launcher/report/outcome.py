@@ -48,19 +48,7 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
         yield f"not as planned: {text}"
     if outcome.verdict == "finished" and outcome.plan.opens_port:
         yield from render_unverified(outcome)
-    for host, why in outcome.cleanup.lost.items():
-        then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
-        if host not in outcome.cleanup.still_running:
-            then = "its part of the run has ended, or its supervisor ends it automatically"
-        yield f"{host} was lost ({why}); {then}"
-    for host, pids in outcome.cleanup.remaining_pids.items():
-        yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
-    if outcome.cleanup.port_free is False:
-        yield f"main port {outcome.plan.main_port} on {outcome.plan.nodes[0].host} is in use"
-    if outcome.cleanup.is_clean:
-        yield "no process of the run is left on any host" + (
-            f", port {outcome.plan.main_port} is free" if outcome.cleanup.port_free else ""
-        )
+    yield from _cleanup_lines(outcome)
     if outcome.stop_checkpoint is not None:
         yield outcome.stop_checkpoint.text
     if outcome.restarts is not None:
@@ -70,8 +58,33 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
         yield format_phases(outcome.measurements.phases)
     yield from render_output_dirs(outcome)
     yield from _not_kept_lines(outcome)
-    words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
+    verdict = "lost" if cause is not None and _is_loss(outcome, cause) else outcome.verdict
+    words = verdict if cause is not None or not outcome.why else f"{verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
+
+
+def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield what is left on the hosts, or that nothing is."""
+    for host, why in outcome.cleanup.lost.items():
+        then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
+        if host not in outcome.cleanup.still_running:
+            then = "its part of the run has ended, or its supervisor ends it automatically"
+        yield f"{host} was lost ({why}); {then}"
+    for host in outcome.cleanup.vanished:
+        yield f"{host}: not confirmed that nothing of the run is left: gpulaunch clean-zombies {host}"
+    for host, pids in outcome.cleanup.remaining_pids.items():
+        yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
+    if outcome.cleanup.port_free is False:
+        yield f"main port {outcome.plan.main_port} on {outcome.plan.nodes[0].host} is in use"
+    if outcome.cleanup.is_clean:
+        yield "no process of the run is left on any host" + (
+            f", port {outcome.plan.main_port} is free" if outcome.cleanup.port_free else ""
+        )
+
+
+def _is_loss(outcome: Outcome, cause: Failure) -> bool:
+    """Return whether nothing but a supervisor's absence says how the run ended, which `ps` calls lost."""
+    return cause.rank is None and cause.code is None and cause.host in outcome.cleanup.vanished
 
 
 def _detached_lines(outcome: Outcome) -> Iterator[str]:

@@ -11,7 +11,7 @@ from preflight.checks.wheels import find_driver_floor
 from preflight.facts.gpu import Driver
 from preflight.facts.host import HostFacts, PythonEnv, System
 from preflight.facts.missing import Missing, MissingCode
-from preflight.job import Expect
+from preflight.job import Expect, Job
 
 _WHY: dict[MissingCode, tuple[str, str]] = {
     "no-library": (
@@ -106,7 +106,9 @@ def the_driver_is_what_the_site_expects(driver: Driver, expect: Expect) -> Itera
 
 
 @host_check("DRV003", gate=True, gpu_only=True)
-def the_driver_runs_this_torch(facts: HostFacts, driver: Driver, python: PythonEnv) -> Iterator[Problem]:
+def the_driver_runs_this_torch(
+    facts: HostFacts, driver: Driver, python: PythonEnv, job: Job
+) -> Iterator[Problem]:
     """The driver is new enough for the CUDA that torch was built with.
 
     With an older driver torch says "The NVIDIA driver on your system is too old", finds no GPU, and trains on
@@ -116,7 +118,7 @@ def the_driver_runs_this_torch(facts: HostFacts, driver: Driver, python: PythonE
     Source: CUDA release notes, table of minimum driver versions; CUDA 13 needs R580.
     """
     build = python.torch_cuda
-    if isinstance(build, Missing) or not release(build):
+    if isinstance(build, Missing) or not release(build) or not job.uses_torch:
         return  # ENV003 has said so
     floor = find_driver_floor(build)
     if not floor:

@@ -64,6 +64,7 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
     torch's elastic agent starts the ranks: directly (`engine: torchrun`), or through `accelerate launch`. A
     host without what the engine needs fails at once while the other hosts wait minutes for it at the
     rendezvous. Where no launch is meant yet, lacking accelerate is a warning: scripts that use it cannot run.
+    A single rank needs no launcher: it lacks torch only if its script may use it.
 
     Fix: install them with that interpreter, or point `python:` in hosts.yaml at the right environment;
     `gpulaunch init --hosts HOST` finds the environments of a host.
@@ -75,7 +76,12 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
     if lacking:
         yield Problem(
             f"{' and '.join(lacking)} not installed for {python.executable}: "
-            + ("no script that uses it can run" if spared else "no rank can start"),
+            + ("no script that uses it can run" if spared else "no rank can start")
+            + (
+                ""
+                if job.uses_torch
+                else ", for several need torch's launcher: the script itself uses no torch"
+            ),
             f"gpulaunch init --hosts {facts.host} looks for an environment that has them, for python: in"
             f" hosts.yaml\nor install them: {install_command(facts, python, lacking, gpus=job.wants_gpus)}",
             severity=Severity.WARNING if spared else None,
@@ -83,17 +89,17 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
 
 
 @host_check("ENV003", gate=True, gpu_only=True)
-def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv) -> Iterator[Problem]:
+def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv, job: Job) -> Iterator[Problem]:
     """The installed torch is a CUDA build.
 
     A CPU or ROCm wheel sees no NVIDIA GPU: the job would train on the CPU, or stop with "Torch not compiled
-    with CUDA enabled".
+    with CUDA enabled". No matter where nothing in the script uses torch.
 
     Fix: reinstall torch from the index that is named: for the host's driver, GPUs and machine. On aarch64
     PyPI's torch is a CPU build. Where pip may not install (PEP 668), into a virtual environment.
     Source: the build part of torch's version and its torch/version.py, read without an import.
     """
-    if "torch" not in python.packages:
+    if "torch" not in python.packages or not job.uses_torch:
         return
     build = python.torch_cuda
     if isinstance(build, Missing):

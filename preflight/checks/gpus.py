@@ -189,7 +189,7 @@ def no_gpu_is_in_mig_mode(gpu: Gpu, split: object) -> Iterator[Problem]:
 
 @host_check("GPU006", gate=True, gpu_only=True)
 def torch_has_kernels_for_every_gpu(
-    facts: HostFacts, gpus: tuple[Gpu, ...], python: PythonEnv
+    facts: HostFacts, gpus: tuple[Gpu, ...], python: PythonEnv, job: Job
 ) -> Iterator[Problem]:
     """The installed torch wheel holds kernels for every GPU's compute capability.
 
@@ -200,7 +200,7 @@ def torch_has_kernels_for_every_gpu(
     Source: the release architecture lists of PyTorch (table in preflight/checks/wheels.py, with its issues).
     """
     build, version = python.torch_cuda, python.packages.get("torch", "")
-    if isinstance(build, Missing) or not release(build) or not version:
+    if isinstance(build, Missing) or not release(build) or not version or not job.uses_torch:
         return  # ENV002 and ENV003 have said so
     wheel = find_wheel(version, build)
     if wheel is None:

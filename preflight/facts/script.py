@@ -86,5 +86,6 @@ class ScriptAnalysis:
     refuses_local_rank: str = ""  # evidence that its own parser ends it where it gets --local_rank
     classes: tuple[str, ...] = ()  # that it and its own modules define
     reads_all: bool = False  # all of it was read, and every module of its own that it imports
+    without_torch: bool = False  # all of it was read, and nothing that it imports uses torch
     lightning: tuple[LightningSize, ...] = ()
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

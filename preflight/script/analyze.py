@@ -32,6 +32,7 @@ from preflight.script.names import root_and_last
 from preflight.script.rules.registry import Level
 from preflight.script.source import Finder, Parser, Sources, class_names
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
+from preflight.script.torch_use import does_without_torch
 
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
@@ -66,6 +67,7 @@ class _Collected:
     lightning: dict[CodeLocation, LightningSize] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     reads_all: bool = True
+    without_torch: bool = False
     complete: bool = True
     asked_gpu: bool = False  # it may differ on other GPUs
     trained: dict[str, CodeLocation | None] = field(default_factory=dict)  # dtypes, each with its first place
@@ -127,6 +129,7 @@ def analyze_script(
         manages_precision=_evidence(seen.manages, lines, path),
         classes=seen.classes,
         reads_all=seen.reads_all,
+        without_torch=seen.without_torch,
         lightning=tuple(seen.lightning.values()),
     )
 
@@ -172,6 +175,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
     it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
     seen.classes, seen.reads_all = class_names(sources), not (sources.problems or sources.unread())
+    seen.without_torch = does_without_torch(sources)
     if not seen.trained:
         seen.trained = _built(it)
     seen.complete = it.complete and not it.excesses and seen.reads_all

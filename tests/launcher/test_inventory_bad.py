@@ -1,5 +1,6 @@
 """What is wrong in a hosts.yaml is told with file, line, key, what was expected, and all at once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "list at the top": (b"- a\n", "hosts.yaml:1: expected a mapping (key: value) at the top, got a list"),
     "text at the top": (b"titan\n", "expected a mapping (key: value) at the top"),
+    "hosts in a list": (b"hosts:\n  - titan: {port: 2}\n", 'write "titan:" in place of "- titan")'),
     "two documents": (b"hosts: {}\n---\nhosts: {}\n", "not valid YAML"),
     "binary": (b"hosts:\n\x00\x01", "hosts.yaml:2: holds binary data"),
     "utf-16": ("hosts: {}".encode("utf-16"), "encoded as UTF-16, expected UTF-8"),
@@ -157,6 +159,17 @@ def complaint(folder: Path, data: bytes) -> str:
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, name: str) -> None:
     data, expected = CASES[name]
     assert expected in complaint(tmp_path, data)
+
+
+@pytest.mark.parametrize("text", ["- titan\n- l40s\n", "- name: titan\n  port: 22\n", "titan\n"])
+def test_what_is_no_mapping_is_told_with_how_to_begin(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "hosts.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_inventory(path)
+    begin = re.findall("`(.*?)`", caught.value.fix)
+    path.write_text(f"{begin[0]}\n  {begin[1].replace('NAME', 'titan')}\n")
+    assert set(load_inventory(path).hosts) == {"titan"}
 
 
 def test_all_mistakes_are_told_at_once_in_the_files_order(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """What a launch that findings stop says to do."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from launcher.config.inventory import HostEntry
+from launcher.engines.base import ENGINES
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.remote.agent import GatherResult
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.transports.base import Connection
+from preflight.checks.finding import Severity
 from preflight.job import Job
 from tests.preflight.golden_cases import host
 
@@ -41,3 +44,30 @@ def test_ignore_is_offered_only_where_a_launch_is_possible(
     ).refusal()
     assert refusal is not None
     assert said in refusal.fix
+
+
+JAX = "import jax\nprint(jax.devices())\n"
+TORCH = "import torch\nprint(torch.ones(1))\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "job", "refused"),
+    [
+        (JAX, Job(gpus=1), set()),
+        (TORCH, Job(gpus=1), {"ENV002"}),
+        (JAX, Job(gpus=2), {"ENV002"}),  # torch's launcher starts several
+        (JAX, Job(gpus=1, engine=ENGINES["torchrun"].traits), {"ENV002"}),
+    ],
+)
+def test_one_rank_of_a_script_without_torch_needs_none(text: str, job: Job, refused: set[str]) -> None:
+    bare = {"python.packages": {}, "script.text": text}
+    facts = {"a": host(bare, "a")}
+    result = evaluate_facts([HostEntry("a")], GatherResult(facts, {}), replace(job, script="train.py"))
+    assert {each.code for each in result.findings if each.severity is Severity.CRITICAL} == refused
+
+
+def test_a_torch_that_no_script_uses_is_held_against_no_gpu() -> None:
+    cpu_build = {"python.torch_cuda": "cpu", "script.text": JAX}
+    facts = {"a": host(cpu_build, "a")}
+    result = evaluate_facts([HostEntry("a")], GatherResult(facts, {}), Job(script="train.py"))
+    assert not [each for each in result.findings if each.severity is Severity.CRITICAL]

@@ -135,7 +135,10 @@ def _change(home: Home, run: str, **values: object) -> None:
 def test_stop_now_gives_no_grace(home: Home) -> None:
     home.launch(STUBBORN, grace_s=60.0)
     began = time.monotonic()
-    done = home.gpulaunch("stop", RUN, "--now")
+    refused = home.gpulaunch("stop")
+    assert (refused.returncode, home.phase()) == (2, "running")
+    assert f"fix: gpulaunch stop {RUN}" in refused.stderr
+    done = home.gpulaunch("stop", "--yes", "--now")  # without RUN, the last that lives
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < 30  # the run's grace is 60 s, and this rank ignores SIGTERM
     assert "localhost: ended (rank 0: ended by SIGKILL)" in done.stdout

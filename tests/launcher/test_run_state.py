@@ -232,12 +232,18 @@ def test_a_host_that_refuses_to_start_stops_the_others() -> None:
     assert (come_to(watch).exit_code, come_to(watch).why) == (5, "b: no space")
 
 
-def test_a_supervisor_that_vanished_is_a_failure() -> None:
+def test_a_supervisor_that_vanished_is_a_failure_and_proves_nothing_ended() -> None:
     watch = RunState(plan(CPU, CPU))
     actions = replay(watch, [HostEnded("b", {"phase": "running"})])
     assert stops(actions)[0].hosts == ("a",)
     replay(watch, [ended("a")])
-    assert come_to(watch).exit_code == 5
+    outcome = come_to(watch)
+    lines = list(render_outcome(outcome))
+    assert outcome.exit_code == 5
+    assert lines[0].startswith("root cause: b was lost: its supervisor is gone without a word")
+    assert lines[-1].startswith("lost (exit code 5)")
+    assert "b: not confirmed that nothing of the run is left: gpulaunch clean-zombies b" in lines
+    assert not any("no process of the run is left" in line for line in lines)
 
 
 def test_processes_that_cannot_be_ended_are_named() -> None:

@@ -302,3 +302,26 @@ def test_a_field_of_a_parsed_dataclass_is_what_the_launch_gives(args: tuple[str,
     )
     (site,) = read(text, args=args).precision
     assert site.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "without"),
+    [
+        ("import json, os\nprint(os.environ.get('RANK'))\n", {}, True),
+        ("import jax\nimport optax\nfrom flax import linen as nn\njax.devices()\n", {}, True),
+        ("import numpy as np\nimport model\n", {"model.py": "import jax\n"}, True),
+        ("import numpy as np\nimport model\n", {"model.py": "def f():\n    import torch\n"}, False),
+        ("import model\n", {}, False),  # not read
+        ("import transformers\n", {}, False),
+        ("def f():\n    from torch import nn\n", {}, False),
+        ("import importlib\nimportlib.import_module(name)\n", {}, False),
+        ("import tensorflow as tf\nlib = 'tor' + 'ch'\n__import__(lib)\n", {}, False),
+        ("import tensorflow as tf\nds.set_format('torch')\n", {}, False),
+        ("from . import parts\n", {}, False),
+        ("import json\nthis is no Python\n", {}, False),
+    ],
+)
+def test_a_script_does_without_torch_only_where_all_that_it_imports_does(
+    text: str, files: dict[str, str], *, without: bool
+) -> None:
+    assert read(text, find=files.get).without_torch is without

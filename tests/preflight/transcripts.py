@@ -66,7 +66,7 @@ def _analysis(analysis: ScriptAnalysis) -> Iterable[str]:
     """Yield the fields that say something; records one by one, of a line of code only its place."""
     for name in ScriptAnalysis.__dataclass_fields__:
         value = getattr(analysis, name)
-        if name == "path" or value in ("", ()):
+        if name == "path" or value in ("", ()) or (name, value) == ("without_torch", False):
             continue
         records = value if isinstance(value, tuple) and not isinstance(value[0], str) else (value,)
         for record in records:
