@@ -26,7 +26,7 @@ MAX_MEMBERS = 200_000  # of all groups together
 _DEEPEST_GROUP = 24
 _LONGEST_FIRST_LINE = 100
 _LARGEST_HEAD = 1 << 16
-_BEGINS = "write `hosts:` in the first line, and below it, indented, a line `NAME:` for each host"
+_FIRST_LINES = "write `hosts:` in the first line, and below it, indented, a line `NAME:` for each host"
 _TOP_KEY = re.compile(rb"^(?:hosts|defaults):", re.MULTILINE)
 
 
@@ -43,7 +43,7 @@ def load_inventory(path: Path | None) -> Inventory:
     mistakes = ConfigIssues()
     from launcher.config.yaml_text import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
 
-    root = read_file(path, mistakes, begins=_BEGINS)
+    root = read_file(path, mistakes, first_lines=_FIRST_LINES)
     data = INVENTORY.read(root, mistakes) or {}
     reader = _Reader(path, root, mistakes)
     defaults = reader.defaults(data.get("defaults", {}))

@@ -86,7 +86,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
 
     path = find_config(name_or_path)
     mistakes = ConfigIssues()
-    root = read_file(path, mistakes, begins="write keys, such as `script: train.py` and `hosts: [a, b]`")
+    root = read_file(path, mistakes, first_lines="write keys, such as `script: train.py` and `hosts: [a, b]`")
     found = _validated(_ConfigSource(path, path.parent, root, mistakes), overrides or Overrides())
     if path.parts[0] != ".." or "/" in name_or_path:
         return found

@@ -22,10 +22,10 @@ _PLAIN_TAGS = frozenset(
 )
 
 
-def read_file(path: Path, mistakes: ConfigIssues, *, begins: str = "") -> YamlNode:
+def read_file(path: Path, mistakes: ConfigIssues, *, first_lines: str = "") -> YamlNode:
     """Return the mapping in the file. Raises ConfigError when it cannot be read as YAML at all.
 
-    `begins` says, for who writes something else than a mapping, how such a file begins.
+    `first_lines` are what to write where the file is no mapping.
     """
     shown = str(path)
     try:
@@ -40,7 +40,7 @@ def read_file(path: Path, mistakes: ConfigIssues, *, begins: str = "") -> YamlNo
         return YamlNode({}, shown, 1)
     if not isinstance(root.value, dict):
         raise ConfigError(
-            f"{shown}:{root.line}: expected a mapping (key: value) at the top, got {root.kind}", begins
+            f"{shown}:{root.line}: expected a mapping (key: value) at the top, got {root.kind}", first_lines
         )
     return root
 
