@@ -25,7 +25,7 @@ _PLAIN_TAGS = frozenset(
 def read_file(path: Path, mistakes: ConfigIssues, *, first_lines: str = "") -> YamlNode:
     """Return the mapping in the file. Raises ConfigError when it cannot be read as YAML at all.
 
-    `first_lines` are what to write where the file is no mapping.
+    `first_lines`: what to write in place of a list or a word.
     """
     shown = str(path)
     try:
