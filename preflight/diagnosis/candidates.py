@@ -36,6 +36,8 @@ _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
+_SYSTEM_ERROR = "S55"
+_WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
 _UNSTARTED = frozenset({"S44", "S111"})
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 _KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
@@ -291,6 +293,10 @@ def _weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candi
         return replace(candidate, depth=CausalDepth.VICTIM)
     if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
         return replace(candidate, warning_only=True)
+    peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)
+    if candidate.cause.code == _SYSTEM_ERROR and peers_killed:
+        gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)
+        return replace(candidate, depth=CausalDepth.VICTIM) if gloo else candidate
     waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
     killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
     if killed and waits and candidate.first.order < min(waits):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import with_module_advice
-from preflight.diagnosis.result import Cause, Confidence, Evidence
+from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts, KernelLog, Limits
@@ -85,6 +85,8 @@ def _rank(cause: Cause, context: Context) -> int:
     """Return the rank of a cause in the order; `sorted` keeps the order of the others."""
     row = signature(cause.code)
     depth = row.depth if row else CausalDepth.ROOT
+    if cause.code == SAID_CODE:  # how a rank ended says more
+        return CausalDepth.VICTIM
     if cause.code == "S70" and _oom_kills(context):
         return CausalDepth.ROOT
     return depth

@@ -11,6 +11,7 @@ from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.doubts import doubt_causes
+from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
@@ -58,19 +59,21 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     found = candidates(find_hits(lines), raised, course)
     found = doubt_causes(found, raised, course)
     found += exit_candidates(lines, raised, found, course)
-    ordered = sorted([*found, *_from_series(lines)], key=lambda candidate: candidate.key)
-    causes = tuple(candidate.cause for candidate in ordered)
-    if context is not None:
-        causes = apply_context(causes, context)
-    if causes and course.start and beside_earlier:
-        causes = _beside_earlier(causes, lines[: course.start])
-    if not causes and (said := _as_logged(lines)) is not lines:
+    found += _from_series(lines)
+    if not found and (said := _as_logged(lines)) is not lines:
         return diagnose_lines(said, context)
     failed = (
         ends_in_error(lines, course)
         or (bool(course.failing) and not course.continued(course.failing[-1].order))
         or _ends_in_traceback(lines, course)
     )
+    found += error_lines(lines, found, course, failed=failed)
+    ordered = sorted(found, key=lambda candidate: candidate.key)
+    causes = tuple(candidate.cause for candidate in ordered)
+    if context is not None:
+        causes = apply_context(causes, context)
+    if causes and course.start and beside_earlier:
+        causes = _beside_earlier(causes, lines[: course.start])
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
 

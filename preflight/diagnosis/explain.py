@@ -1,6 +1,6 @@
 """What `gpulaunch explain` says of a signature or a notice."""
 
-from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, USER_CODE, ZERO_CODE
+from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, SAID_CODE, USER_CODE, ZERO_CODE
 from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, CausalDepth
 from preflight.frozen import dataclass
 
@@ -32,6 +32,8 @@ class DerivedCause:
 _RISING = "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate"
 DERIVED_CAUSES: tuple[DerivedCause, ...] = (
     DerivedCause(USER_CODE, "user-exception", "an exception that is in no row: the first one, with its place", "see the traceback"),
+    DerivedCause(SAID_CODE, "unknown", "an error that no row knows and no exception carries: the first one at the log's end, in its own words",
+         "read the lines around it"),
     DerivedCause(NAN_CODE, "nan-loss", "logged losses or gradient norms are NaN or infinite, and stay so", _RISING),
     DerivedCause(ZERO_CODE, "nan-loss", "the loss is logged as 0.0 for ever: its steps were NaN, or no label counts", _RISING),
     DerivedCause(COLLAPSE_CODE, "nan-loss", "the loss scale collapsed: every step overflows and is skipped", _RISING),

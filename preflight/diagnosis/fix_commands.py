@@ -73,6 +73,9 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S70": (("", "sudo dmesg -T | grep -i -E 'killed process|oom'"),),
     "S71": (("", "python -X faulthandler train.py"),),
     "S75": (("", "ulimit -n 65536"),),
+    "S120": (("", "ls -l /dev/nvidia* /dev/dri; id"),),
+    "S121": ((r"[Tt]ensor[Bb]oard", "tensorboard --logdir DIR --port 0 takes a free one"),),
+    "S122": (("", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
     "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
     "S79": (("", "lscpu | grep -E 'Model name|avx'"),),
     "S115": (

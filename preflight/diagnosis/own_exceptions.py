@@ -125,10 +125,17 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
     return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=raised.line)
 
 
+def without_emphasis(text: str) -> str:
+    """Return an exception's text without the marks that open and close a paste's code, italics or bold around it."""
+    for mark in "`*_":
+        opened = text.startswith(mark) and text[1:2].isupper()
+        if text.endswith(mark) and (opened or (mark != "_" and text.count(mark) % 2)):
+            text = text.strip(mark)
+    return text
+
+
 def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> Candidate:
-    text = (
-        raised.text.removesuffix("`") if raised.text.count("`") % 2 else raised.text
-    )  # it closes a paste's code
+    text = without_emphasis(raised.text)
     cause = Cause(
         code=USER_CODE,
         slug=USER_EXCEPTION,

@@ -44,7 +44,8 @@ _REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)*__init__\(\) got an unexpected keywo
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write))")),
     ("S88", frozenset({"KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/\w*planner\w*\.py:\w*load")),
-    ("S85", frozenset({"RuntimeError", "ValueError", "KeyError", "CheckpointException"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
+    ("S88", frozenset({"CheckpointException"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
+    ("S85", frozenset({"RuntimeError", "ValueError", "KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S87", frozenset({"KeyError"}), re.compile(r"/transformers/models/auto/")),
     ("S86", frozenset({"ValueError"}), re.compile(r"/transformers/convert_slow_tokenizer|/tokenizers/")),
     ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
@@ -69,6 +70,8 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S85"}), re.compile(r"/multiprocessing/(?:spawn|forkserver|popen_\w+)\.py"), "S106"),
     (frozenset({"S81", "S82"}), re.compile(r"/(?:wandb|mlflow|comet_ml|neptune|swanlab|clearml)/"), "S115"),
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
+    (frozenset({"S75", "S76"}), re.compile(r"/(?:\w*inotify\w*|watchdog|watchfiles|pyinotify)[/.]"), "S122"),
+    (frozenset({"S50"}), re.compile(r"/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash)(?:/|:|\.py:)"), "S121"),
     (frozenset({"S92"}), re.compile(r"/subprocess\.py:_execute_child\n.*No such file or directory: '[^/']+'"), "S110"),
 )  # fmt: skip
 

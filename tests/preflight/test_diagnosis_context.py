@@ -92,6 +92,12 @@ def test_a_full_gpu_explains_no_other_failure() -> None:
     assert diagnose(log, Context(gpu_used=0.95)).verdict == "illegal-memory-access"
 
 
+def test_the_signal_that_ended_a_rank_comes_before_an_error_that_no_row_knows() -> None:
+    log = "step 1 loss 2.0\n2026-03-01 10:00:00 ERROR zone 4 has no owner\n"
+    found = diagnose(log, Context(exit_codes=(-9,), exit_signals=(9,)))
+    assert [cause.code for cause in found.causes] == ["S70", "S119"]
+
+
 def test_a_run_that_failed_without_a_word_is_unknown() -> None:
     assert diagnose("step 1 loss 2.0\n", Context(exit_codes=(1,))).verdict == "unknown"
 

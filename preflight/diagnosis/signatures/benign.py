@@ -44,4 +44,8 @@ ROWS: tuple[Notice, ...] = (
            "harmless: a module or device that this run does not use", safe=True),
     notice("W26", r"(?:srun|slurmstepd): error: (?:x11: |task/cgroup: unable to add task|Unable to create TMPDIR|couldn't chdir to .{0,200} going to )|^error: unable to open file /\S{0,60}slurm-spank-x11",
            "harmless: Slurm continues without a display, in another directory or without that process in its cgroup", safe=True),
+    notice("W27", r"pip's dependency resolver does not currently take into account",
+           "harmless where the run starts: pip installed what was asked, and names packages that do not fit it", safe=True),
+    notice("W28", r"_inductor/select_algorithm\.py:\d+\].{0,40}(?:No valid triton configs|Runtime error during autotuning|Exception .{0,200} for benchmark choice)",
+           "harmless: the compiler tries kernels, and leaves out those that do not fit this GPU", safe=True),
 )  # fmt: skip

@@ -3,6 +3,10 @@
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
 ROWS: tuple[Signature, ...] = (
+    Signature("S122", "too-many-open-files", ROOT,
+              r"inotify (?:watch|instance)\w* limit|inotify_(?:add_watch|init1?)\b.{0,120}(?:No space left|Too many open files|ENOSPC|EMFILE|limit)|[Ll]imit for number of file watchers reached",
+              "the limit of watched files of this user is reached (inotify), which Linux reports as a full disk",
+              "fewer watchers (an editor, a sync, a file-watching server), or a higher limit", "source"),
     Signature("S75", "too-many-open-files", ROOT,
               r"Too many open files|received 0 items of ancdata|\bEMFILE\b|\[Errno 24\]|os error 24\b|\[Errno 23\]|ENFILE|unable to open shared memory object </torch_\S{1,80}> in read-write mode$",
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"

@@ -103,6 +103,10 @@ ROWS: tuple[Signature, ...] = (
               r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)",
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
+    Signature("S120", "driver-mismatch", ROOT,
+              r"/dev/(?:nvidia|kfd|dri/)\S{0,40}.{0,40}(?:Permission denied|Operation not permitted)|(?:Permission denied|Operation not permitted).{0,40}/dev/(?:nvidia|kfd|dri/)",
+              "this process may not open the GPU's device file: the user is not in the group that owns it, or the container or job was given no GPU",
+              "ask for GPUs where the job or container starts (--gres=gpu:N, --gpus all), or join the group that owns the file", "source"),
     Signature("S37", "driver-mismatch", ROOT,
               r"Found no NVIDIA driver|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled|PyTorch is not linked with support for (?:cuda|hip|xpu) devices|No XPU devices are available"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"

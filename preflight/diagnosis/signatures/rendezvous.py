@@ -3,6 +3,10 @@
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signature
 
 ROWS: tuple[Signature, ...] = (
+    Signature("S121", "port-in-use", ROOT,
+              r"TensorBoard (?:could not bind|attempted to bind) to port|Cannot find empty port in range|Port \d+ is in use by another program",
+              "a port of a tool beside the ranks (TensorBoard, a notebook, a dashboard) is taken; the main port is not meant",
+              "give that tool another port, or end its earlier process", "source"),
     Signature("S50", "port-in-use", ROOT,
               r"EADDRINUSE|^(?!.{0,160}NCCL WARN).*[Aa]ddress already in use|Port .?\d+.? is (?:already )?(?:in use|taken|occupied|being used)|[Ee]rrno:? ?\[?98\b|\[Errno 98\]"
               r"|Tried to launch distributed communication on port|server socket has failed to (?:bind|listen) to \S+ \(errno: (?!97)"

@@ -1,0 +1,111 @@
+"""The line of a log that says what failed, where no row knows its words and no exception carries them. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from preflight.diagnosis.candidate import Candidate, evidence_of
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.result import SAID_CODE, UNKNOWN, Cause
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
+from preflight.diagnosis.shown_text import is_shown_text
+from preflight.diagnosis.signature_matcher import first_match, is_harmless
+from preflight.diagnosis.signatures.table import CausalDepth
+from preflight.diagnosis.tracebacks import is_quoted
+
+_END = 60
+"""Lines at a log's end among which the error of a run that failed is looked for."""
+_LAST = 4
+"""Of them those in which an error ends a run that shows no other failure."""
+_MOST_SHOWN = 300
+# A program's own word for an error: the level of a logger, or what a tool writes before its message.
+_BY_LEVEL = re.compile(
+    r"\b(?:ERROR|FATAL|CRITICAL|SEVERE)\b(?![\w.]*=)|\"?level\W{1,4}(?:error|fatal|critical)\b"
+    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^:1:\w+\.cpp +:\d+ *:"
+)
+# A program that says why it ends, whatever level it gives the line.
+_ENDS = re.compile(
+    r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot found|[Ii]nvalid|[Mm]issing)\b.{0,300}\b(?:[Ee]xiting|[Aa]borting|[Gg]iving up|[Qq]uitting)\b(?! (?:the )?(?:loop|epoch|early))"
+)
+# Levels of libraries that continue behind them.
+_BY_LIBRARY = re.compile(r"^\[?[EF]\d{2,4}[ :]|^\[[EFC] |: [EF] \S+\.(?:cc|cpp|cu):\d|NCCL WARN ")
+# Verbs and states of what was not done.
+_BY_WORDS = re.compile(
+    r"\b(?:[Ff]ailed (?:to|with|because|due)|FAILED|[Cc]ould ?n[o']t|[Cc]an(?:no|')t|[Uu]nable to|[Tt]imed out|No such|[Nn]ot found|[Uu]nrecognized|[Rr]efused|[Dd]enied|[Aa]borted|[Aa]borting"
+    r"|undefined symbol|unsupported|not supported|not permitted|does not exist|[Mm]ismatch(?:es)?|[Uu]nreachable|[Mm]issing|[Ii]nvalid|[Ee]xceeded|is not defined|failure)\b|\b[Ff]ailed[.:!]|\bfailed$"
+)
+_LAST_WORDS = re.compile(
+    r"(?:^|: |\] )\W*(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: "
+)
+# Lines that only lead to a message, or close a traceback.
+_EMPTY = re.compile(
+    r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
+)
+
+
+def error_lines(
+    lines: Sequence[Line], found: Sequence[Candidate], course: RunProgress, *, failed: bool
+) -> list[Candidate]:
+    """Return the error that a log's end names, where nothing else says more than that a process ended."""
+    if any(each.cause.slug != UNKNOWN for each in found) or course.done:
+        return []
+    said = [
+        line
+        for line in lines[max(course.start, len(lines) - _END) :]
+        if _says_more(lines, line) and not course.moved(line.order, len(lines))
+    ]
+    if not failed:
+        said = [line for line in _ending(said, _filled(lines)) if not course.outlived(line, 1)]
+    leveled = [line for line in said if _is_leveled(line.text)]
+    line = next(iter(leveled or (() if found else said)), None)
+    if line is None:
+        return []
+    cause = Cause(
+        code=SAID_CODE,
+        slug=UNKNOWN,
+        confidence="possible",
+        cause=f"the first error at the log's end says: {line.text.strip()[:_MOST_SHOWN]}",
+        fix="no row of the table knows these words: read the lines around it, and what that program's manual says of them",
+        evidence=evidence_of([line]),
+        rank=line.rank,
+        host=line.host,
+    )
+    return [Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=line)]
+
+
+def _says_more(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a line reports an error, and not only that another process had one."""
+    text = line.text[: 4 * _MOST_SHOWN]
+    if not (_is_leveled(text) or _BY_WORDS.search(text) or _ENDS.search(text)) or _EMPTY.search(text):
+        return False
+    if (
+        (is_warning_line(text) and not _ENDS.search(text))
+        or is_harmless(text)
+        or is_quoted(lines, line)
+        or is_shown_text(lines, line)
+    ):
+        return False
+    row = first_match(text)
+    return row is None or row.depth is not CausalDepth.VICTIM
+
+
+def _is_leveled(text: str) -> bool:
+    return bool(_BY_LEVEL.search(text) or _BY_LIBRARY.search(text))
+
+
+def _filled(lines: Sequence[Line]) -> list[int]:
+    """Return the `order` of each of the last lines that are not empty."""
+    return [line.order for line in lines[-_END:] if line.text.strip()][-_LAST:]
+
+
+def _ending(said: Sequence[Line], last: Sequence[int]) -> list[Line]:
+    """Return the errors of the last lines that end a run of which nothing else shows that it failed."""
+    return [
+        line
+        for line in said
+        if line.order in last
+        and (
+            _BY_LEVEL.search(line.text)
+            or _ENDS.search(line.text)
+            or (line.order == last[-1] and _LAST_WORDS.search(line.text))
+        )
+    ]
