@@ -28,6 +28,8 @@ _STEERING = (
 )
 # Joiners and variants belong to scripts and emoji; beside anything else they only hide.
 _JOINING = r"\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
+HIDDEN = rf"[\x80-\x9f{_STEERING}{_JOINING}]"
+"""What is not shown as it is, besides tabs and newlines."""
 _BESIDE = rf"[\x00-\x7f{_STEERING}{_JOINING}]"
 _CONTROL = rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)"
 TAB = 8

@@ -4,6 +4,9 @@ A progress bar redraws one line by `\r`, or several: only their last state is a 
 is shown now and then. A line without end is shown cut.
 """
 
+from collections.abc import Iterator
+
+from launcher.terminal.plain_block import read_plain
 from launcher.terminal.rows import MAX_LINE, TerminalRow, TerminalRows
 
 BAR_EVERY_S = 2.0
@@ -11,6 +14,8 @@ BAR_AT_MOST_EVERY_S = 60.0
 """A bar that runs for hours is reported less and less often, or a file would fill with it."""
 PROMPT_AFTER_S = 2.0
 _SETTLED_AFTER_S = 0.5
+_SMALL_BLOCK = 1 << 10
+"""Bytes that are cut into lines as soon as one of these needs care."""
 
 
 class LineBuffer:
@@ -25,6 +30,28 @@ class LineBuffer:
         self._fed = now
         plain = self._plain(data, now)
         return self._rows.draw(data, now) if plain is None else plain
+
+    def feed_blocks(self, data: bytes, now: float, *, coloured: bool) -> Iterator[str | list[str]]:
+        """Take bytes, yield the lines that they finish: as a list, or as one text where none needs care.
+
+        `coloured`: colours need care too, else they are left out of a text. Its tabs are as they came.
+        """
+        end = data.rfind(b"\n") + 1
+        parts = [(0, end)] if end else []
+        while parts:
+            start, stop = parts.pop()
+            if not self.is_empty:  # up to the end of what has started
+                middle = data.index(b"\n", start) + 1
+                yield self.feed(data[start:middle], now)
+                parts += [(middle, stop)] if middle < stop else []
+            elif (text := read_plain(data[start:stop], coloured=coloured)) is not None:
+                yield text
+            elif stop - start > _SMALL_BLOCK and (middle := _middle(data, start, stop)) < stop:
+                parts += [(middle, stop), (start, middle)]
+            else:
+                yield self.feed(data[start:stop], now)
+        if data[end:]:
+            yield self.feed(data[end:], now)
 
     def _plain(self, data: bytes, now: float) -> list[str] | None:
         """Take lines that nothing is drawn over as a whole; None for all else."""
@@ -77,3 +104,9 @@ def _patience(row: TerminalRow, now: float) -> float:
     if not row.returned:
         return PROMPT_AFTER_S
     return min(BAR_AT_MOST_EVERY_S, max(BAR_EVERY_S, (now - row.began) / 20))
+
+
+def _middle(data: bytes, start: int, stop: int) -> int:
+    """Return where a line starts in the middle of whole lines; `stop` where they are one line."""
+    half = (start + stop) // 2
+    return data.rfind(b"\n", start, half) + 1 or data.index(b"\n", half, stop) + 1

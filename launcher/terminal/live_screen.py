@@ -10,6 +10,7 @@ from launcher.follow.usage import RankUsage
 from launcher.terminal.bottom_area import BottomArea, Size, read_size
 from launcher.terminal.cell_width import Painted, Span
 from launcher.terminal.colours import split_spans
+from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import Screen
@@ -82,6 +83,11 @@ class LiveScreen(Screen):
                 else "1 line of another rank repeats what was shown: in the log, and with --all-ranks"
             )
             self.clear()
+
+    def _show_new(self, host: str, log: str, cutter: LineBuffer, data: bytes, now: float) -> Iterable[str]:
+        lines = cutter.feed(data, now)  # one by one: each may repeat another rank's
+        self._lines(host, log, lines, now)
+        return lines
 
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         if self._folding is None or not log.startswith("rank-"):

@@ -12,8 +12,9 @@ from preflight.frozen import dataclass
 MAX_LINE = 8192
 MAX_ROWS = 8
 """Rows that are drawn on at once; of more the uppermost become lines."""
+_MOST_STATES = 5
 _CUT = " [... cut; the file has all of it]"
-_TOKEN = re.compile(rb"(\r|\n|\x1b\[\d{0,3}A)")
+_TOKEN = re.compile(rb"(\n|\x1b\[\d{0,3}A)")
 _HALF = re.compile(rb"\x1b(?:\[\d{0,3})?\Z")
 
 
@@ -110,12 +111,14 @@ class TerminalRows:
         half = _HALF.search(data)
         self._half = half[0] if half else b""
         lines: list[str] = []
-        for token in _TOKEN.split(data[: len(data) - len(self._half)]):
+        whole = data[: len(data) - len(self._half)]
+        is_split = b"\n" in whole or b"\x1b" in whole
+        for token in _TOKEN.split(whole) if is_split else (whole,):
             if token.startswith(b"\x1b[") and _TOKEN.fullmatch(token):
                 self._rise(int(token[2:-1] or 1))
             elif token:
                 self._settle_home(lines)
-                self._put(token, now, lines)
+                self._draw_row(token, now, lines)
         return lines
 
     def flush_above(self) -> list[str]:
@@ -131,6 +134,18 @@ class TerminalRows:
         lines = [row.words for row in self.rows if row.state.strip() and row.state != row.last_shown]
         self.rows, self._cursor, self._risen, self._half = [TerminalRow()], 0, False, b""
         return lines
+
+    def _draw_row(self, token: bytes, now: float, lines: list[str]) -> None:
+        r"""Draw what stays on one row, or a newline. Of many states of a bar only the last ones are drawn."""
+        text, *states = token.split(b"\r")
+        if len(states) > _MOST_STATES and all(map(bytes.strip, states[:-1])):
+            del states[2:-3]
+        if text:
+            self._put(text, now, lines)
+        for state in states:
+            self._put(b"\r", now, lines)
+            if state:
+                self._put(state, now, lines)
 
     def _put(self, token: bytes, now: float, lines: list[str]) -> None:
         row = self.current

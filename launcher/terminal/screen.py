@@ -10,7 +10,7 @@ from launcher.terminal.cell_width import Painted, Span, StyledLine, paint_line
 from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.outlet import Outlet
-from launcher.text import sanitize, supports_color
+from launcher.text import TAB, sanitize, supports_color
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 STOPPING_PATIENCE_S = 2.0
@@ -58,9 +58,8 @@ class Screen:
             self._note_cut({(host, log)})
             return
         cutter = self._cutters.setdefault((host, log), LineBuffer())
-        lines = cutter.feed(data, now)
-        self._recent.setdefault((host, log), deque(maxlen=RECENT_LINES)).extend(lines)
-        self._lines(host, log, lines, now)
+        recent = self._recent.setdefault((host, log), deque(maxlen=RECENT_LINES))
+        recent.extend(self._show_new(host, log, cutter, data, now))
         if cutter.is_empty:
             self._begun.pop((host, log), None)
         else:
@@ -140,6 +139,20 @@ class Screen:
         self._launcher_quiet = False
         self.clear()
 
+    def _show_new(self, host: str, log: str, cutter: LineBuffer, data: bytes, now: float) -> Iterable[str]:
+        """Show what a log got; return its last lines, as they came."""
+        shown: list[Painted] = []
+        last: deque[str] = deque(maxlen=RECENT_LINES)
+        for block in cutter.feed_blocks(data, now, coloured=self._colour):
+            if isinstance(block, str):
+                last.extend(block[:-1].rsplit("\n", RECENT_LINES)[-RECENT_LINES:])
+                shown.append(self._painted_block(host, log, block))
+            else:
+                last.extend(block)
+                shown += self._painted(host, log, block)
+        self._shown(shown, {(host, log)})
+        return last
+
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         """Show lines of a log."""
         del now
@@ -147,7 +160,8 @@ class Screen:
             self._shown(self._painted(host, log, lines), {(host, log)})
 
     def _shown(self, lines: Iterable[Painted], logs: Iterable[tuple[str, str]]) -> None:
-        if not self._outlet.write("".join(f"{line}\n" for line in lines)):
+        text = "".join(f"{line}\n" for line in lines)
+        if text and not self._outlet.write(text):
             self._note_cut(logs)
 
     def _note_cut(self, logs: Iterable[tuple[str, str]]) -> None:
@@ -158,6 +172,12 @@ class Screen:
         origin = self._origin(host, log)
         for line in lines:
             yield paint_line([origin, ("", " "), *split_spans(line)], colour=self._colour)
+
+    def _painted_block(self, host: str, log: str, block: str) -> Painted:
+        """Return whole lines that need no care with their origin in front of each, without the last end."""
+        start = paint_line([self._origin(host, log), ("", " ")], colour=self._colour)
+        text = block[:-1].expandtabs(TAB) if "\t" in block else block[:-1]
+        return Painted(start + text.replace("\n", f"\n{start}"))
 
     def _origin(self, host: str, log: str) -> Span:
         rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""

@@ -1,12 +1,13 @@
 """Bytes of logs as lines for people, whatever the pieces they come in."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launcher.terminal.cell_width import paint_line
 from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import BAR_EVERY_S, LineBuffer
 from launcher.terminal.rows import MAX_LINE, MAX_ROWS
+from launcher.text import TAB
 
 
 def cut(*pieces: bytes) -> list[str]:
@@ -76,6 +77,51 @@ def test_lines_that_need_no_care_come_out_as_all_others_do(pieces: list[bytes]) 
     whole = fast.feed(b"".join(pieces), 0.0)
     assert whole == each
     assert fast.flush() == slow.flush()
+
+
+BLOCK = st.lists(
+    st.sampled_from(
+        [b"a", b"bc\n", b"\n", b"\r", b"\r\n", b"\xc3", b"\xa9", b"\t", b"x" * 5000, b"y" * 700 + b"\n"]
+        + [b"\x1b[1;31m", b"\x1b[0m", b"\x1b[2J", b"\x1b]0;title\x07", b"\x1b[", b"\x1b[A", b"\x00", b"\x7f"]
+        + [text.encode() for text in ("\u2713", "\u202e", "\u200d", "\ufe0f", "\u034f", "\x9b", "\u4e2d")]
+    ),
+    max_size=60,
+)
+
+
+@given(st.lists(BLOCK, max_size=3), st.booleans())
+def test_blocks_of_lines_are_the_lines_that_are_shown(feeds: list[list[bytes]], coloured: bool) -> None:  # noqa: FBT001
+    lines, blocks = LineBuffer(), LineBuffer()
+    each, shown = [], []
+    for pieces in feeds:
+        data = b"".join(pieces)
+        each += [paint_line(split_spans(line), colour=coloured) for line in lines.feed(data, 0.0)]
+        for block in blocks.feed_blocks(data, 0.0, coloured=coloured):
+            if isinstance(block, str):
+                assert block.endswith("\n")
+                shown += block[:-1].expandtabs(TAB).split("\n")
+            else:
+                shown += [paint_line(split_spans(line), colour=coloured) for line in block]
+    assert shown == each
+    assert blocks.flush() == lines.flush()
+
+
+def test_lines_that_need_no_care_are_one_block_beside_those_that_do() -> None:
+    plain, odd = b"step 1\tloss 2.5 \x1b[32mok\x1b[0m\n" * 9000, b"\x1b[2Jcleared \x07\n"
+    blocks = list(LineBuffer().feed_blocks(plain + odd + plain, 0.0, coloured=False))
+    texts = [block for block in blocks if isinstance(block, str)]
+    assert "".join(texts).count("step 1\tloss 2.5 ok\n") > 17_900
+    assert len(blocks) < 30
+
+
+@given(st.lists(st.sampled_from([b"\r", b"\r1%", b"\r2%", b"\r   ", b"\r\n", b"\x1b[A"]), max_size=30))
+@example([b"\r1%"] * 2 + [b"\r2%"] + [b"\r"] * 3)
+def test_states_of_a_bar_that_are_passed_over_change_nothing(pieces: list[bytes]) -> None:
+    each, at_once = LineBuffer(), LineBuffer()
+    lines = [line for piece in pieces for line in each.feed(piece, 0.0)]
+    assert at_once.feed(b"".join(pieces), 0.0) == lines
+    assert at_once.progress_bars() == each.progress_bars()
+    assert at_once.flush() == each.flush()
 
 
 OUTER, INNER = b"epochs:  33%|###  | 1/3 [00:01<00:02, 1s/it]", b"steps:  50%|#### | 20/40 [00:01<00:01]"
