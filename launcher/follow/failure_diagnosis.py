@@ -95,8 +95,11 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     if not first.causes or first.verdict == UNKNOWN:
         return everything
     codes = {cause.code for cause in first.causes}
-    others = tuple(cause for cause in everything.causes if cause.code not in codes and cause.slug != UNKNOWN)
-    return replace(everything, verdict=first.verdict, causes=(*first.causes, *others))
+    others = (*first.causes[1:], *(cause for cause in everything.causes if cause.code not in codes))
+    known = tuple(
+        cause for cause in others if cause.slug != UNKNOWN
+    )  # what says no cause adds nothing to one
+    return replace(everything, verdict=first.verdict, causes=(first.causes[0], *known))
 
 
 def _context(failure: Failure) -> "Context":

@@ -87,6 +87,19 @@ def test_what_failed_first_by_the_outcome_comes_first_whatever_its_peers_say(tmp
     assert "(S70, certain" in gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
 
 
+def test_what_says_no_cause_does_not_follow_a_known_one(tmp_path: Path) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "titan" / "rank-5.log").write_text("step 7\n")
+    launcher = "E1126 api.py:882] failed (exitcode: -9) local_rank: 1\nChildFailedError: \ntrain.py FAILED\n"
+    (run / "titan" / "launcher.log").write_text(launcher)
+    assert "unknown (S99" in gpulaunch("diagnose", str(run / "titan" / "launcher.log")).output
+    keep_failure(run)
+    printed = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output
+    assert "(S70, likely" in printed
+    assert "(S20, " in printed
+    assert "S99" not in printed
+
+
 @pytest.mark.parametrize(
     ("log", "printed"),
     [("step 7\n", "its logs show no failure"), (OOM, "cuda-oom (S20, certain, titan, rank 3): ")],

@@ -15,7 +15,7 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.transports.base import Connection
 from preflight.checks.finding import Severity
 from preflight.job import Job
-from tests.preflight.golden_cases import host
+from tests.preflight.golden_cases import all_cases, host
 
 
 def open_nothing(entry: HostEntry) -> Connection:
@@ -23,6 +23,7 @@ def open_nothing(entry: HostEntry) -> Connection:
 
 
 IN_SPITE = "or launch in spite of it with --ignore"
+BUSY = next(case for case in all_cases() if str(case) == "PROC005/bad").data["facts"]
 NO_USE = "--ignore does not help, no ranks can be placed"
 
 
@@ -32,6 +33,7 @@ NO_USE = "--ignore does not help, no ranks can be placed"
         ({"python.packages": {}}, Job(), IN_SPITE),
         ({}, Job(gpus=(17,)), NO_USE),
         ({"python.packages": {}}, Job(gpus=64), NO_USE),
+        (BUSY, Job(), "add --wait 2h: the run starts once the GPUs are free, or launch in spite of it"),
     ],
 )
 def test_ignore_is_offered_only_where_a_launch_is_possible(
