@@ -59,7 +59,8 @@ class FactCache:
                     self._loaded.pop(_file_name(entry), None)
             _remove_old(self._directory, now - _KEPT_S)
         except (OSError, GpulaunchError) as error:
-            self.problem = f"facts are not kept for the next time: {error}"
+            reason = f"{self._directory}: {error.strerror}" if isinstance(error, OSError) else error
+            self.problem = f"facts are not kept for the next time: {reason}"
 
 
 def _file_name(entry: HostEntry) -> str:

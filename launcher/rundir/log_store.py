@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from launcher.errors import PathRefused
+from launcher.errors import PathRefused, RunAborted
 from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
 from launcher.rundir.run_id import is_run_id
@@ -47,12 +47,14 @@ class LogStore:
         self._most_open = 0
 
     def begin(self) -> None:
-        """Make the directory. Raises OSError and PathRefused where it cannot be, unless the disk is full."""
+        """Make the directory; a full disk is noted. Raises RunAborted or PathRefused where it cannot be."""
         try:
             make_directory(self.directory)
         except OSError as error:
             if error.errno not in _FULL:
-                raise
+                where = one_line(str(self.directory), 300)
+                fix = "--logs DIRECTORY names another place for the logs of runs"
+                raise RunAborted(f"{where} cannot be made: {error.strerror}", fix) from error
             self._fail(error)
 
     def store(self, name: str, text: str) -> None:

@@ -196,4 +196,4 @@ def test_facts_that_cannot_be_kept_are_said_and_stop_nothing(tmp_path: Path) -> 
     (tmp_path / "facts").write_text("in the way")
     cache = FactCache(600, tmp_path / "facts")
     cache.keep([TITAN], {"titan": recorded()})
-    assert cache.problem.startswith("facts are not kept for the next time: ")
+    assert cache.problem == f"facts are not kept for the next time: {tmp_path / 'facts'}: Not a directory"

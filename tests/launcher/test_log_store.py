@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.errors import RunAborted
 from launcher.follow.events import LogOutput, Tick
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
@@ -149,5 +150,6 @@ def test_output_that_goes_to_a_full_disk_ends_no_run(capsys: pytest.CaptureFixtu
 
 def test_a_directory_that_cannot_be_made_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="Not a directory"):
+    with pytest.raises(RunAborted, match="file/run cannot be made: Not a directory") as caught:
         LogStore(tmp_path / "file" / "run").begin()
+    assert caught.value.fix.startswith("--logs DIRECTORY")

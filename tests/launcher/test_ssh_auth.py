@@ -1,6 +1,7 @@
 """Which keys, certificates and agents let a user in, against a real sshd."""
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import AuthenticationFailed
-from launcher.transports.base import OpenOptions
+from launcher.transports.base import OpenOptions, Prompt
 from launcher.transports.ssh.connection import SshOpener
 from tests.launcher.sshd import Sshd, authorize, keygen, write
 
@@ -115,6 +116,43 @@ def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried
     assert raised.value.fix.startswith(
         f"{tmp_path / 'absent'} does not exist: correct identity_file in hosts.yaml"
     )
+
+
+def ctrl_d(_question: str) -> str:
+    raise EOFError
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tried", "fix"),
+    [
+        (
+            None,
+            "tried password: not asked for, there is no terminal;",
+            "; or run gpulaunch at a terminal, .*",
+        ),
+        (lambda _question: "wrong", "tried password, 3 times;", ""),
+        (ctrl_d, "tried password: not given;", ""),
+    ],
+)
+def test_a_host_that_takes_passwords_alone_is_offered_no_key(
+    tmp_path: Path, prompt: Prompt | None, tried: str, fix: str
+) -> None:
+    passwords = ("PubkeyAuthentication no", "PasswordAuthentication yes", "KbdInteractiveAuthentication no")
+    with Sshd.up(tmp_path / "sshd", *passwords) as sshd:
+        asked: list[str] = []
+
+        def ask(question: str) -> str:
+            asked.append(question)
+            return prompt(question) if prompt is not None else ""
+
+        options = OpenOptions(prompt=prompt and ask)
+        with pytest.raises(AuthenticationFailed) as raised:
+            sshd.open(options, name=f"{sshd.endpoint.user}@titan", identity_files=())
+    assert tried in raised.value.message
+    assert re.fullmatch(
+        f"is {sshd.endpoint.user} the right user\\? The host takes no keys{fix}", raised.value.fix
+    )
+    assert all(question.startswith(f"{sshd.endpoint.user}@titan: ") for question in asked)
 
 
 def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:

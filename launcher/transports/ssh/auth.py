@@ -37,6 +37,7 @@ ENCRYPTED = "encrypted"
 _NO_FILE = "no such file"
 _NO_TERMINAL = "there is no terminal to ask for its passphrase"
 _ASKS_AT_TERMINAL = "; or run gpulaunch at a terminal, where it asks for the passphrase"
+_NOT_ASKED = "not asked for, there is no terminal"
 _PUBLIC = ".pub"
 _Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
 """Keys, or why there is none."""
@@ -112,7 +113,8 @@ class KeyRing:
         if self.prompt is None:
             return None
         with self.lock, contextlib.suppress(EOFError):
-            return self.prompt(f"{endpoint.user}@{endpoint.name}: {question}")
+            host = endpoint.name.removeprefix(f"{endpoint.user}@")
+            return self.prompt(f"{endpoint.user}@{host}: {question}")
         return None
 
     def accepted_password(self, endpoint: Endpoint) -> str | None:
@@ -319,7 +321,7 @@ def _by_password(
     for _ in range(_PASSWORD_TRIES):
         password, kept = ring.ask_password(endpoint, question) if kept is None else kept, None
         if password is None:
-            attempts.tried.append(f"{method}: not asked for, there is no terminal")
+            attempts.tried.append(f"{method}: {_NOT_ASKED if ring.prompt is None else 'not given'}")
             return False
         attempts.tried.append(method)
         try:
@@ -333,6 +335,7 @@ def _by_password(
             return True
         ring.forget_password(endpoint, password)
         question = "not accepted; password: "
+    attempts.tried[-_PASSWORD_TRIES:] = [f"{method}, {_PASSWORD_TRIES} times"]
     return False
 
 
@@ -377,6 +380,10 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
         f"is {endpoint.user} the right user? Else name a key that the host knows (--identity-file,"
         f" identity_file in hosts.yaml, IdentityFile in ~/.ssh/config), or {_add_key(endpoint, attempts)}"
     )
+    if attempts.methods and "publickey" not in attempts.methods:
+        fix = f"is {endpoint.user} the right user? The host takes no keys"
+    if any(said.endswith(_NOT_ASKED) for said in attempts.tried):
+        fix += "; or run gpulaunch at a terminal, where it asks for the password"
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
     locked = next(
         (said.partition(f": {ENCRYPTED}")[0] for said in attempts.tried if f": {ENCRYPTED}" in said), ""
