@@ -239,6 +239,10 @@ class _Interrupted(GpulaunchError, exit_code=ExitCode.INTERRUPTED, code="interru
     """A person ended the command; only --json has anything to say about it."""
 
 
+class _TerminalClosed(GpulaunchError, exit_code=ExitCode.TERMINAL_CLOSED, code="terminal-closed"):
+    """What was to be shown has no reader any more; --json in a file has this."""
+
+
 class _Usage(BadInput, code="usage"):
     """The command line is wrong."""
 
@@ -308,6 +312,11 @@ def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:
         return _report(_Usage(*describe_usage_error(error, command)))
     if isinstance(error, GpulaunchError):
         return _report(error)
+    from launcher.terminal.hangup import drop_terminal, is_terminal_closed  # noqa: PLC0415 - only for an error
+
+    if is_terminal_closed(error):
+        drop_terminal()
+        return _TerminalClosed("the terminal was closed")
     return _report(_of_system(error) if isinstance(error, OSError) else _bug(error))
 
 

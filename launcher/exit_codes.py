@@ -39,8 +39,8 @@ MEANINGS: dict[ExitCode, str] = {
     " the line `BAD-NODES` says [what follows](slurm.md#a-bad-node)",
     ExitCode.GUARD: "the [guard](guard.md) inside a rank stopped what could not train",
     ExitCode.HUNG: "the run hung, and `--hang-timeout` [ended it](reliability.md#hangs)",
-    ExitCode.TERMINAL_CLOSED: "the terminal of `gpulaunch run` was closed, and the"
-    " [run continues](reliability.md#a-client-that-is-gone)",
+    ExitCode.TERMINAL_CLOSED: "the terminal was closed; a run that was followed"
+    " [continues](reliability.md#a-client-that-is-gone)",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C or SIGTERM (with `on_disconnect: stop` also by SIGHUP),"
     " or by `gpulaunch stop` from elsewhere",
     ExitCode.BROKEN_PIPE: "the reader of the output went away",

@@ -1,5 +1,6 @@
 """The question of Ctrl-C at a terminal; the run continues meanwhile."""
 
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -7,6 +8,8 @@ from collections.abc import Callable
 from launcher.launch.signals import InterruptChoice
 from launcher.terminal.screen import Screen
 
+_TURN_S = 0.1
+"""How often the question looks for other signals: they wait for the run's loop, which it holds up."""
 _CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 
@@ -33,6 +36,10 @@ def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
 
     try:
         signal.signal(signal.SIGINT, raise_once)
+        while not select.select([sys.stdin], [], [], _TURN_S)[0]:
+            if screen.hurried:  # SIGTERM is not asked about
+                screen.break_line()
+                return "stay"
         word = sys.stdin.readline()
     except KeyboardInterrupt:
         screen.break_line()  # the terminal has shown ^C on this line

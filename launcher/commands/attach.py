@@ -23,6 +23,7 @@ from launcher.commands._run_options import (
     run_argument,
     run_options,
 )
+from launcher.exit_codes import ExitCode
 from launcher.launch.signals import choose_detach, choose_stop
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_launch
@@ -92,7 +93,8 @@ def command(run: str, **given: Any) -> int:
         again = found.slurm_job or run_id
         screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {again}")
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
-        return answer.finish(0, run_id=run_id, detached=True)
+        code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK
+        return answer.finish(code, run_id=run_id, detached=True)
     print_outcome(outcome, screen)
     if options.as_json:
         echo_json(encode_outcome(outcome))

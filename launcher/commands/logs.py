@@ -10,6 +10,7 @@ from launcher.commands._run_options import FoundRunOptions, open_named_run, run_
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import RunAccess
 from launcher.runs.logs import LogSelection, parse_since, show_logs
+from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
 from preflight.errors import BadInput
@@ -76,6 +77,8 @@ def command(run: str, **given: Any) -> int:
         viewed = show_logs(to.plan, to.entries, to.open, selection, screen.output)
         screen.finish()
         disk_is_full = screen.disk_is_full
+    if has_hung_up():  # its signal ended the view before a write could fail
+        return ExitCode.TERMINAL_CLOSED
     found = found.later(viewed.states)
     if found.is_over:
         echo(f"{found.run_id}: {found.how}", err=True)

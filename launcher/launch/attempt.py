@@ -31,8 +31,6 @@ from launcher.launch.signals import (
     SignalCounter,
     choose_detach,
     choose_stop,
-    drop_terminal,
-    is_terminal_closed,
 )
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import build_run_record, save_run_record
@@ -41,6 +39,7 @@ from launcher.report.outcome import encode_outcome, render_launch
 from launcher.report.plan import encode_plan
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
+from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
 from launcher.text import spell_duration

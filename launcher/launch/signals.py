@@ -1,10 +1,8 @@
 """Signals that ask the client to end, counted by a handler and taken by the run's loop."""
 
-import errno
-import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Literal, TypeAlias
 
@@ -84,30 +82,3 @@ def _raise_stop(number: int, frame: FrameType | None) -> None:
 
 def _signal_name(number: int) -> str:
     return _NAMES.get(number) or signal.Signals(number).name
-
-
-def drop_terminal() -> None:
-    """Point what led to a closed terminal to nowhere: writing to it would fail."""
-    with suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        for number in (0, 1, 2):
-            with suppress(OSError):
-                if os.isatty(number) or _hung_up(number):
-                    os.dup2(nowhere, number)
-        os.close(nowhere)
-
-
-def is_terminal_closed(error: OSError) -> bool:
-    """Return whether writing failed because the terminal is gone; SIGHUP may be noted a moment later."""
-    return error.errno == errno.EIO and any(_hung_up(number) for number in (1, 2))
-
-
-def _hung_up(number: int) -> bool:
-    """Return whether this is a terminal that has hung up: a question about its settings fails with EIO."""
-    import termios  # noqa: PLC0415 - only at the end of a terminal
-
-    try:
-        termios.tcgetattr(number)
-    except termios.error as error:
-        return bool(error.args) and error.args[0] == errno.EIO
-    return False

@@ -15,7 +15,7 @@ from launcher.follow.peer_check import SSH_PORT, PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.followed_run import FollowedRun
-from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter, drop_terminal
+from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter
 from launcher.local.safe_paths import path_below
 from launcher.remote.reachability import probe_targets
 from launcher.report.outcome import encode_outcome
@@ -23,6 +23,7 @@ from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
+from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.screen import Screen
 
 HISTORY_BYTES = 10 << 10
@@ -81,12 +82,18 @@ class AttachedRun(FollowedRun):
     def _loop(self, interrupts: SignalCounter) -> bool:
         """Return whether the run was left before it ended."""
         while not self._state.done and not self._stop_deadline.leaves(time.monotonic()):
-            if (by := interrupts.pop()) and self._interrupted(by):
-                return True
-            event = self._ticking.get()
-            self._act(event)
-            if isinstance(event, Tick):
-                self._check_silent_hosts()
+            try:
+                if (by := interrupts.pop()) and self._interrupted(by):
+                    return True
+                event = self._ticking.get()
+                self._act(event)
+                if isinstance(event, Tick):
+                    self._check_silent_hosts()
+            except OSError as error:
+                if not is_terminal_closed(error):
+                    raise
+                if self._interrupted(TERMINAL_CLOSED):
+                    return True
         return False
 
     def _check_silent_hosts(self) -> None:

@@ -33,6 +33,7 @@ class Outlet:
         self._stream = stream
         self._fd, self._piece = _opened(stream)
         self._broken = False
+        self.is_closed = False  # a terminal: what is written from now on is lost
         self.is_full = False  # a disk, and what was written to it is not complete
         self._end = "\x1b[0m\n" if stream.isatty() else "\n"
 
@@ -60,6 +61,7 @@ class Outlet:
                 if error.errno != errno.EIO:
                     raise
                 self._close()  # the terminal was closed; what the stream leads to now may be something else
+                self.is_closed = True
                 self._stream.write(bytes(view).decode(self._stream.encoding or "utf-8", "replace"))
                 self._stream.flush()
                 return True

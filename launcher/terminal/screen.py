@@ -52,6 +52,8 @@ class Screen:
 
     def output(self, host: str, log: str, data: bytes, now: float) -> None:
         """Show what a log got."""
+        if self.is_closed:  # to paint a long log all the same takes minutes
+            return
         if log in _SILENT or log.startswith("stacks-") or (log == "launcher.log" and self._launcher_quiet):
             return
         if self._stopping and (self._outlet.patience_s <= 0 or (host, log) in self._cut):
@@ -82,6 +84,11 @@ class Screen:
     def disk_is_full(self) -> bool:
         """Whether not all was written, for want of space."""
         return self._outlet.is_full
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether writing has shown that the terminal is gone."""
+        return self._outlet.is_closed
 
     @property
     def hurried(self) -> bool:

@@ -85,10 +85,13 @@ class Home:
 class Terminal:
     """A command at a terminal: what stands on the screen, and keys pressed."""
 
-    def __init__(self, home: Home, *words: str) -> None:
+    def __init__(self, home: Home, *words: str, hears_of_end: bool = True) -> None:
+        """`hears_of_end`: SIGHUP comes when the terminal is closed, as from a shell that was not killed."""
         self.screen = b""
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
+            if not hears_of_end:
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
             os.chdir(home.home)
             os.execve(sys.executable, [sys.executable, "-m", "launcher.cli", *words], home.env)
         termios.tcsetwinsize(self._terminal, (24, WIDTH))
@@ -100,6 +103,11 @@ class Terminal:
     def press(self, keys: str) -> None:
         """Type; "\\x03" is Ctrl-C and "\\x04" the end of input, which the terminal itself turns into them."""
         os.write(self._terminal, keys.encode())
+
+    def close(self) -> None:
+        """Close the terminal, and nobody has it any more."""
+        os.close(self._terminal)
+        self._terminal = os.open(os.devnull, os.O_RDONLY)
 
     def end(self, timeout_s: float = 60.0) -> tuple[int, str]:
         """Wait for the end; return the exit code and the screen."""

@@ -1,7 +1,9 @@
 """What a person is asked at a terminal, and what each answer does: attach, rm, prune, stop; real ptys."""
 
 import json
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +154,36 @@ def test_stop_gives_the_grace_that_the_run_was_launched_with(home: Home) -> None
     done = home.gpulaunch("stop", RUN)
     assert done.returncode == 0, done.stderr
     assert json.loads((home.runs / RUN / "stop.json").read_text())["grace_s"] == 0.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_a_run_at_the_question_too(home: Home, number: signal.Signals) -> None:
+    home.launch(LONG)
+    attached = Terminal(home, "attach", RUN)
+    attached.until("] line ")
+    attached.press(CTRL_C)
+    attached.until(QUESTION)
+    os.kill(attached.pid, number)
+    code, screen = attached.end()
+    assert code == 0, screen
+    assert "detached; the run continues" in screen
+    assert home.phase() == "running"
+
+
+@pytest.mark.parametrize("hears", [True, False])
+@pytest.mark.parametrize("command", [("attach", RUN), ("logs", "-f", RUN)])
+def test_a_closed_terminal_is_the_end_of_its_client_and_no_bug(
+    home: Home,
+    command: tuple[str, ...],
+    hears: bool,  # noqa: FBT001
+) -> None:
+    home.launch(LONG)
+    client = Terminal(home, *command, hears_of_end=hears)
+    client.until("] line ")
+    client.close()
+    assert client.end()[0] == 129
+    assert home.phase() == "running"
+    assert not list(home.home.glob(".local/state/gpulaunch/bug-*"))
 
 
 def test_logs_of_a_run_that_goes_on_end_with_ctrl_c_and_the_run_does_not(home: Home) -> None:

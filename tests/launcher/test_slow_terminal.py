@@ -7,6 +7,7 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -115,6 +116,27 @@ def test_a_closed_terminal_is_as_the_stream_says() -> None:
     os.dup2(nowhere, slow.stream.fileno())
     os.close(nowhere)
     assert outlet.write("x")
+    slow.stream.close()
+
+
+def test_on_a_closed_terminal_nothing_is_painted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    slow = Slow("terminal")
+    screen = screen_of(slow)
+    screen.output("a", "rank-0.log", b"before\n", 0.0)
+    screen.tick(0.0)
+    os.close(slow.reader)
+    after = os.open(tmp_path / "after", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError, match="Input/output error"):
+        screen.notify("the terminal is gone")
+    os.dup2(after, slow.stream.fileno())
+    os.close(after)
+    for turn in range(20):
+        screen.output("a", "rank-0.log", FLOOD * LINES, float(turn))
+        screen.tick(float(turn))
+    screen.finish()
+    assert screen.is_closed
+    assert b"xxx" not in (tmp_path / "after").read_bytes()
     slow.stream.close()
 
 

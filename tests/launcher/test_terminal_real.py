@@ -168,12 +168,14 @@ def test_ctrl_c_stops_the_run_and_leaves_a_clean_terminal(started: Callable[...,
     assert seen.emulator.cursor.x == 0
 
 
+# Far more than is shown, and no more: where this test is killed the run goes on, and would fill the disk.
 FLOODS = """
-import itertools, signal, time
+import signal
 signal.signal(signal.SIGTERM, signal.{handler})
-for block in itertools.count():
+for _ in range(2000):
     sys.stdout.write(("x" * 199 + chr(10)) * 500)
-    time.sleep(block > 2000)  # 200 MB are enough: a busy machine gives a rank time to fill its disk
+sys.stdout.flush()
+time.sleep(120)
 """
 
 
@@ -199,6 +201,24 @@ def test_ctrl_c_ends_a_run_whose_terminal_nobody_reads(
     while json.loads((log.parent / "state.json").read_text())["phase"] != "ended":
         assert time.monotonic() - began < 40.0
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "expected"),
+    [(signal.SIGTERM, "(exit code 130)", 130), (signal.SIGHUP, "gpulaunch fetch", 129)],
+)
+def test_a_signal_is_heeded_at_the_question_of_ctrl_c(
+    started: Callable[..., Seen], number: signal.Signals, words: str, expected: int
+) -> None:
+    seen = going(started("time.sleep(60)"))
+    seen.until(lambda rows: any("step 10/40 loss:" in row for row in rows))
+    os.write(seen.fd, b"\x03")
+    seen.until(lambda rows: any("or Enter to stay?" in row for row in rows))
+    os.kill(seen.pid, number)
+    seen.until(lambda rows: any(words in row for row in rows))
+    _, status = os.waitpid(seen.pid, 0)
+    seen.pid = 0
+    assert os.waitstatus_to_exitcode(status) == expected
 
 
 @pytest.mark.parametrize(("leaves_by", "expected"), [("d", 0), ("the terminal's end", 129)])
