@@ -1,21 +1,27 @@
 """How far each log of a node has been read on its host, and where its bytes belong in the local file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from launcher.follow.protocol import ProtocolError
 from launcher.text import one_line
 
 MAX_LOGS = 8192
 """Of one node, whatever its script calls .log: each is a local file."""
+AddCut = Callable[[str, int, int], int]
+"""Takes a log, where its bytes start locally and where they end; returns where they start after a cut."""
 
 
 class LogOffsets:
     """The same for both, until a log is cut on its host: the local file keeps its bytes before that."""
 
-    def __init__(self, known: Mapping[str, int], *, from_anywhere: bool) -> None:
-        """`known`: how much of each is local. `from_anywhere`: the host says where a log starts."""
+    def __init__(self, known: Mapping[str, int], starts: Mapping[str, int], *, from_anywhere: bool) -> None:
+        """`known`: how much of each is local, `starts`: from where on in its file.
+
+        `from_anywhere`: the host says where a log starts.
+        """
         self.on_host = dict(known)
-        self._moved: dict[str, int] = {}
+        self._starts = dict(starts)
+        self.add_cut: AddCut = lambda _log, _start, end: end  # where logs are kept, it is kept with them
         self._from_anywhere = from_anywhere
 
     def advance(self, log: str, offset: int, size: int, *, is_cut: bool) -> int:
@@ -29,10 +35,11 @@ class LogOffsets:
         if here is None:
             here = offset if self._from_anywhere else 0
         elif is_cut:
-            self._moved[log] = self._moved.get(log, 0) + here
+            start = self._starts.get(log, 0)
+            self._starts[log] = self.add_cut(log, start, start + here)
             here = 0
         if offset != here:
             words = f"{log!r} continues at byte {offset}, expected byte {here}"
             raise ProtocolError(one_line(words, 160))
         self.on_host[log] = offset + size
-        return self._moved.get(log, 0) + offset
+        return self._starts.get(log, 0) + offset

@@ -82,10 +82,11 @@ LEAVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """A run that exists already: what of its logs we have, and what protocol.follow_request asks for."""
+    """A run that exists already: how much of its logs we have (`starts`: from where on in a local file)."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)  # of protocol.follow_request
+    starts: Mapping[str, int] = field(default_factory=dict)
 
 
 def poll_interval(nodes: int) -> float:
@@ -126,7 +127,7 @@ class NodeClient(threading.Thread):
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
-        self._offsets = LogOffsets(known.offsets, from_anywhere="since" in known.options)
+        self.offsets = LogOffsets(known.offsets, known.starts, from_anywhere="since" in known.options)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
@@ -224,7 +225,7 @@ class NodeClient(threading.Thread):
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
-                    body = protocol.follow_request(self._run_id, self._offsets.on_host, **self.options)
+                    body = protocol.follow_request(self._run_id, self.offsets.on_host, **self.options)
                     self._converse(connection, argv, body, self._on_follow)
                     return
             except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
@@ -367,7 +368,7 @@ class NodeClient(threading.Thread):
     def _on_log(self, header: Mapping[str, Any], data: bytes) -> None:
         """Take a log's next bytes, or its first ones after it was cut on the host."""
         log, is_cut = header["log"], bool(header.get("cut"))
-        offset = self._offsets.advance(log, header["offset"], len(data), is_cut=is_cut)
+        offset = self.offsets.advance(log, header["offset"], len(data), is_cut=is_cut)
         if is_cut:
             said = {"what": f"keeping {log} whole", "error": CUT}
             self._put(HostReport(self.host, "internal_error", said, time.time()))

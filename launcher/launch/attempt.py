@@ -112,6 +112,7 @@ class Attempt(FollowedRun):
             events=self._events,
             awake=self._awake,
         )
+        client.offsets.add_cut = partial(self._book.add_cut, node.host)
         client.options = {"digest": self._digest}
         client.poll_s = poll_interval(len(plan.nodes))
         return client

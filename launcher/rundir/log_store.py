@@ -7,12 +7,14 @@ import os
 import re
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import PathRefused, RunAborted
 from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
+from launcher.rundir.log_cuts import add_cut, read_starts
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
 
@@ -124,10 +126,20 @@ class LogStore:
         """Return where a log lies. Raises PathRefused where a link lies in its way."""
         return path_below(self.directory, _name(host, log))
 
-    def sizes(self, host: str) -> dict[str, int]:
-        """Return how much of each log of a host is local already."""
+    def sizes(self, host: str, starts: Mapping[str, int]) -> dict[str, int]:
+        """Return how much of what a host has of each log is local already."""
         folder = path_below(self.directory, safe_name(host))
-        return {path.name: path.stat().st_size for path in folder.glob("*.log")} if folder.is_dir() else {}
+        found = folder.glob("*.log") if folder.is_dir() else ()
+        return {path.name: max(0, path.stat().st_size - starts.get(path.name, 0)) for path in found}
+
+    def starts(self, host: str) -> dict[str, int]:
+        """Return where in the local file of a log the bytes start that its host has now, of cut logs."""
+        found = {name.partition("/"): start for name, start in read_starts(self.directory).items()}
+        return {log: start for (folder, _, log), start in found.items() if folder == safe_name(host)}
+
+    def add_cut(self, host: str, log: str, start: int, end: int) -> int:
+        """Record that a log was cut on its host; return where its new bytes start locally."""
+        return add_cut(self.directory, _name(host, log), start, end)
 
     def find_deleted(self) -> str:
         """Return which local logs are gone, or shorter than they were written, "" for none."""

@@ -54,7 +54,8 @@ class AttachedRun(FollowedRun):
         self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
-        self._here = {node.host: book.sizes(node.host) for node in plan.nodes}
+        self._starts = {node.host: book.starts(node.host) for node in plan.nodes}
+        self._here = {host: book.sizes(host, starts) for host, starts in self._starts.items()}
         self._to = to
         self._peer_check = PeerCheck({} if over else _peer_addresses(to), self._probe_peers)
         self._peer_check_begun = False
@@ -63,12 +64,14 @@ class AttachedRun(FollowedRun):
                 plan.run_id,
                 node,
                 partial(to.open, entry),
-                ResumePoint(self._here[node.host], {"digest": digest}),
+                ResumePoint(self._here[node.host], {"digest": digest}, self._starts[node.host]),
                 patience_s=float("inf"),  # it continues on the host whether or not we reach it
                 events=self._events,
             )
             for node, entry in zip(plan.nodes, to.entries, strict=True)
         }
+        for host, follower in self._followers.items():
+            follower.offsets.add_cut = partial(book.add_cut, host)
 
     def follow(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and continues."""
@@ -154,13 +157,15 @@ class AttachedRun(FollowedRun):
 
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
-            start = self._old[host, log] = max(0, size - HISTORY_BYTES)
-            self._new[host, log] = size
-            path, here = self._book.path(host, log), self._here[host].get(log, 0)
-            if start < here:  # that part is not sent again
-                with path.open("rb") as file:
-                    file.seek(start)
-                    self._screen.output(host, log, file.read(here - start), time.monotonic())
+            start, here = self._starts[host].get(log, 0), self._here[host].get(log, 0)
+            if size < here:  # it was cut meanwhile
+                start, here = self._book.add_cut(host, log, start, start + here), 0
+            old = max(0, size - HISTORY_BYTES)
+            self._old[host, log], self._new[host, log] = start + old, start + size
+            if old < here:  # that part is not sent again
+                with self._book.path(host, log).open("rb") as file:
+                    file.seek(start + old)
+                    self._screen.output(host, log, file.read(here - old), time.monotonic())
 
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""

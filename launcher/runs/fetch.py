@@ -15,6 +15,7 @@ from launcher.errors import HostError, MalformedFacts, PathRefused
 from launcher.follow import protocol
 from launcher.local.safe_paths import open_below, path_below
 from launcher.remote.connection_pool import Open
+from launcher.rundir.log_cuts import add_cut, read_starts
 from launcher.runs.request import RequestDenied
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Stream
@@ -49,6 +50,7 @@ class _File:
     whole: int
     mtime_ns: int
     grows: bool
+    cut: bool = False  # on the host, since we have received of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class FileReceiver:
     def __init__(self, directory: Path, host: str = "") -> None:
         self.directory = directory
         self.fetched = FetchResult()
+        self._starts = dict(read_starts(directory.parent))
         self._host = host or directory.name
         self._part = ""  # the file that is open, as a name below the directory
         self._fd = -1
@@ -80,11 +83,15 @@ class FileReceiver:
             name, status = path.relative_to(self.directory).as_posix(), path.stat()
             begun = _PART.fullmatch(path.name)
             if begun is None:
-                have[name] = [status.st_size, status.st_mtime_ns]
+                have[name] = [max(0, status.st_size - self._start(name)), status.st_mtime_ns]
             else:
                 there = [int(begun["size"]), int(begun["mtime"]), status.st_size]
                 part.setdefault(begun["key"], []).append(there)
         return {"have": have, "part": part}
+
+    def _start(self, name: str) -> int:
+        """Return where in a local file the bytes start that the host has of it now."""
+        return self._starts.get(f"{self.directory.name}/{name}", 0)
 
     def write(self, header: Mapping[str, Any], data: bytes) -> None:
         """Write one frame. Raises OSError when this disk is full, HostError on what cannot be meant."""
@@ -125,14 +132,19 @@ class FileReceiver:
             self.close()
             flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if begin else 0)
             self._fd, self._part = open_below(self.directory, part, flags), part
-        if piece.offset > os.fstat(self._fd).st_size:
+        size = os.fstat(self._fd).st_size
+        start = self._start(piece.file) if piece.grows else 0
+        if piece.grows and piece.cut:
+            name = f"{self.directory.name}/{piece.file}"
+            start = self._starts[name] = add_cut(self.directory.parent, name, start, size)
+        view, offset = memoryview(data), start + piece.offset
+        if offset > size:
             raise HostError(self._host, f"it left out a part of {one_line(piece.file)!r}")
-        view, offset = memoryview(data), piece.offset
         while view:
             written = os.pwrite(self._fd, view, offset)
             view, offset = view[written:], offset + written
         self.fetched.bytes += len(data)
-        if offset >= piece.whole:
+        if offset >= start + piece.whole:
             self._finish(piece)
 
     def _finish(self, piece: _File) -> None:

@@ -95,6 +95,21 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
     assert copied.read_bytes() == b"changed"
 
 
+def test_a_log_that_was_cut_on_its_host_is_fetched_behind_what_is_local(
+    run: Driver, there: Open, tmp_path: Path
+) -> None:
+    start(run, "print('before')")
+    run.ended()
+    here, log = tmp_path / "run" / "h", run.run_dir / "rank-0.log"
+    fetched = [fetch_host("r1", HERE, there, FileReceiver(here), output=False).bytes > 0]
+    for text, more in ((b"cut\n", b"a longer line\n"), (b"", b"3\n")):
+        for change in (text, text + more, text + more):
+            log.write_bytes(change)
+            fetched.append(fetch_host("r1", HERE, there, FileReceiver(here), output=False).bytes > 0)
+    assert (here / "rank-0.log").read_bytes() == b"before\ncut\na longer line\n3\n"
+    assert fetched == [True, True, True, False, False, True, False]
+
+
 def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: Open, tmp_path: Path) -> None:
     out = run.home / "out"
     out.mkdir()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import RunAborted
 from launcher.follow.events import LogOutput, Tick
+from launcher.follow.log_offsets import LogOffsets
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
@@ -33,6 +35,28 @@ def test_bytes_that_come_twice_are_there_once(tmp_path: Path) -> None:
     book.write("a", "rank-0.log", 3, b"lo world")
     book.close()
     assert (tmp_path / "a" / "rank-0.log").read_bytes() == b"hello world"
+
+
+def test_clients_that_share_a_directory_put_each_byte_of_a_cut_log_in_one_place(tmp_path: Path) -> None:
+    log, clients = "rank-0.log", []
+    for store in (LogStore(tmp_path), LogStore(tmp_path)):
+        offsets = LogOffsets({}, {}, from_anywhere=False)
+        offsets.add_cut = partial(store.add_cut, "a")
+        clients.append((store, offsets))
+    for offset, data, is_cut in (
+        (0, b"one ", False),
+        (0, b"two ", True),
+        (4, b"three ", False),
+        (0, b"4", True),
+    ):
+        for store, offsets in clients:
+            store.write("a", log, offsets.advance(log, offset, len(data), is_cut=is_cut), data)
+    later = LogStore(tmp_path, again=True)
+    assert later.path("a", log).read_bytes() == b"one two three 4"
+    assert later.starts("a") == {log: 14}
+    assert later.sizes("a", later.starts("a")) == {log: 1}
+    for store, _ in clients:
+        store.close()
 
 
 def test_a_thousand_logs_do_not_need_a_thousand_descriptors(

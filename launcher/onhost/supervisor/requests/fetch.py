@@ -49,7 +49,8 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
 
     `have` is {name: [size, mtime_ns]} of complete files, `part` {key: [[total size, mtime_ns, bytes
     received]]} of partial ones by the keys of their names; a log, which only grows, is sent from the size
-    already received. `paths` are what alone is wanted of the output, as `find_chosen` takes them.
+    already received, or from its start where another process has cut it below that. `paths` are what alone is
+    wanted of the output, as `find_chosen` takes them.
     """
     send_header({"state": read_state(run_dir), "t": time.time()})
     places = run_places(read_json(os.path.join(run_dir, SPEC)) or {}, run_dir)
@@ -110,9 +111,13 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
         if not stat.S_ISREG(found.st_mode):
             return
         grows = "/" not in name and name.endswith((".log", ".jsonl"))
+        have = request.get("have", {}).get(name)
+        if have and grows and name.endswith(".log") and have[0] > found.st_size:
+            send_from(fd, 0, name, found, {"grows": True, "cut": True})
+            return
         offset = missing_files(name, found, request, grows=grows)
         if offset is not None:
-            send_from(fd, offset, name, found, grows=grows)
+            send_from(fd, offset, name, found, {"grows": grows})
     finally:
         os.close(fd)
 
@@ -133,13 +138,17 @@ def key_of(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
-def send_from(fd: int, offset: int, name: str, found: os.stat_result, *, grows: bool) -> None:
-    """Send the rest of a file, in one frame at least. Raises OSError when the file shrinks meanwhile."""
+def send_from(fd: int, offset: int, name: str, found: os.stat_result, kind: dict[str, bool]) -> None:
+    """Send the rest of a file, in one frame at least. Raises OSError when the file shrinks meanwhile.
+
+    `kind`: whether it `grows`, and whether it was `cut` after the other side has read more of it.
+    """
     size, mtime = found.st_size, found.st_mtime_ns
     while True:
         data = os.pread(fd, min(CHUNK, size - offset), offset)
-        header = {"file": name, "offset": offset, "whole": size, "mtime_ns": mtime, "grows": grows}
+        header = {"file": name, "offset": offset, "whole": size, "mtime_ns": mtime, **kind}
         write_all(1, frame({**header, "size": len(data)}, data))
+        kind = {**kind, "cut": False}
         offset += len(data)
         if offset >= size:
             return
