@@ -143,14 +143,15 @@ def _without_needless_torch(
     """Return the job with what it needs, where its script does without torch.
 
     Several ranks need torch's launcher all the same, and so does one rank whose launcher the user asks for.
+    Nobody knows how many ranks a launch would have that is refused.
     """
     if script is None or not script.without_torch or settled.engine is None:
         return settled
-    engine = settled.engine
-    if decided is not None and decided.world.size == 1:
-        named = original.engine is not None and not original.command.launched_by
-        if not (named or original.command.launcher_args or decided.job.accelerate_config):
-            engine = replace(engine, packages=())
+    named = original.engine is not None and not original.command.launched_by
+    asked = named or bool(original.command.launcher_args or original.accelerate_config)
+    if decided is not None:
+        asked = asked or decided.world.size > 1 or bool(decided.job.accelerate_config)
+    engine = settled.engine if asked else replace(settled.engine, packages=())
     return replace(settled, engine=engine, uses_torch=False)
 
 

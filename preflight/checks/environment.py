@@ -80,7 +80,7 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
             + (
                 ""
                 if job.uses_torch
-                else ", for several need torch's launcher: the script itself uses no torch"
+                else ", for torch's launcher starts them: the script itself uses no torch"
             ),
             f"gpulaunch init --hosts {facts.host} looks for an environment that has them, for python: in"
             f" hosts.yaml\nor install them: {install_command(facts, python, lacking, gpus=job.wants_gpus)}",

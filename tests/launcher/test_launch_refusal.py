@@ -58,6 +58,11 @@ TORCH = "import torch\nprint(torch.ones(1))\n"
         (JAX, Job(gpus=1), set()),
         (TORCH, Job(gpus=1), {"ENV002"}),
         (JAX, Job(gpus=2), {"ENV002"}),  # torch's launcher starts several
+        (
+            JAX,
+            Job(gpus=(17,)),
+            {"GPU001", "GPU002"},
+        ),  # it is refused, and how many ranks there would be is not known
         (JAX, Job(gpus=1, engine=ENGINES["torchrun"].traits), {"ENV002"}),
     ],
 )

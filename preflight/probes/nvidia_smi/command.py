@@ -23,7 +23,7 @@ def smi_gpus(emit: Emit, refused: str) -> None:
         excuse = missing("nvidia-smi did not answer within 12 s", "timeout")
     else:
         excuse = smi_error(ran.text) or missing(
-            "nvidia-smi exited %s: %s" % (ran.status, truncate(ran.text.strip()))
+            "nvidia-smi exited %s: %s" % (ran.status, truncate(ran.text.strip()) or "it printed nothing")
         )
     at = ran.text.find("<nvidia_smi_log")
     if ran.status is None or at < 0:
