@@ -47,3 +47,15 @@ def test_keys_in_the_docs_and_keys_in_the_code_are_the_same() -> None:
     assert described - words == EXAMPLES
     assert keys - described == CONFIGURED
     assert len(keys) > 100
+
+
+def test_every_code_of_an_error_is_documented() -> None:
+    sources = [*(ROOT / "launcher").rglob("*.py"), *(ROOT / "preflight").rglob("*.py")]
+    codes = {
+        code
+        for path in sources
+        for code in re.findall(r'^class \w+\(.*\bcode="([a-z][a-z-]+)"', path.read_text(), re.MULTILINE)
+    }
+    (row,) = re.findall(r"^\| `error` \|.*", (ROOT / "docs/json.md").read_text(), re.MULTILINE)
+    assert codes - set(re.findall(r"`([a-z-]+)`", row)) == set()
+    assert len(codes) > 10
