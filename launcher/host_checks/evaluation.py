@@ -143,7 +143,7 @@ def _without_needless_torch(
     """Return the job with what it needs, where its script does without torch.
 
     Several ranks need torch's launcher all the same, and so does one rank whose launcher the user asks for.
-    Nobody knows how many ranks a launch would have that is refused.
+    The number of ranks of a launch that is refused is not known.
     """
     if script is None or not script.without_torch or settled.engine is None:
         return settled
