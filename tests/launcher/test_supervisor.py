@@ -16,6 +16,7 @@ from launcher.follow.protocol import MARKER, FrameReader
 from launcher.onhost.supervisor.client_files import StopRequest, request_stop
 from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
 from launcher.onhost.supervisor.requests._logs import LogReader
+from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.remote.programs import read_program_source
 from launcher.rundir.end_state import condition_after
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, WAIT, Driver, pids_of, up
@@ -385,11 +386,15 @@ def test_a_run_whose_client_stays_away_ends_until_it_is_told_to_go_on(
 
 
 def test_a_run_is_told_to_go_on_once_and_says_so_once(run: Driver) -> None:
-    run.start("import time; time.sleep(2.5); print('done')", disconnect_s=1.0, on_disconnect="continue")
+    wait = f"while not os.path.exists({str(run.home / 'go')!r}): time.sleep(0.05)"
+    script = f"import os, time\n{wait}\ntime.sleep(1)\nprint('done')"
+    run.start(script, disconnect_s=40.0, on_disconnect="continue")
     run.say("detach")
     run.say("detach")
     run.event("detached")
     run.hang_up()
+    (run.run_dir / CLIENT).write_text(f"{time.monotonic() - 60:.3f}")  # as if that were a minute ago
+    (run.home / "go").touch()
     assert run.gone() == {}
     assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
     assert (run.run_dir / "events.jsonl").read_text().count('"detached"') == 1
