@@ -22,7 +22,7 @@ def _without_shown_lines(outcome: Outcome, screen: Screen) -> Outcome:
     cause = outcome.cause.failure
     if cause is None or outcome.plan.world_size > 1:
         return outcome
-    if not screen.has_shown(cause.host, f"rank-{cause.rank}.log", cause.last_lines):
+    if not screen.has_shown(cause.host, cause.last_lines):
         return outcome
     return replace(outcome, cause=replace(outcome.cause, failure=replace(cause, last_lines=())))
 

@@ -13,13 +13,12 @@ from launcher.terminal.colours import split_spans
 from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
-from launcher.terminal.screen import Screen
+from launcher.terminal.screen import LEADING, Screen
 from launcher.terminal.status_line import StatusValues, StepAge, render_status
 from launcher.text import sanitize
 
 FRAME_S = 0.1
 """At most ten times a second: a rank that prints at full speed must not be slowed by what is drawn."""
-_LEADING = "rank-0.log"
 
 
 class LiveScreen(Screen):
@@ -56,7 +55,7 @@ class LiveScreen(Screen):
     def tick(self, now: float) -> None:
         """Show what has waited, and the status as it is now."""
         for (host, log), cutter in self._begun.items():
-            drawn_here = log == _LEADING or self._folding is not None
+            drawn_here = log == LEADING or self._folding is not None
             lines = cutter.flush_idle(now) if drawn_here else cutter.unfinished(now)
             if lines:
                 self._lines(host, log, lines, now)
@@ -92,7 +91,7 @@ class LiveScreen(Screen):
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         if self._folding is None or not log.startswith("rank-"):
             self._wait_for_frame(host, log, lines)
-        elif log == _LEADING:
+        elif log == LEADING:
             self._folding.add_lead((host, log), lines, now)
             self._wait_for_frame(host, log, lines)
         else:
@@ -146,7 +145,7 @@ class LiveScreen(Screen):
 
     def _bars(self, now: float) -> tuple[tuple[str, str], list[str]]:
         for key, cutter in self._begun.items():
-            if key[1] == _LEADING:
+            if key[1] == LEADING:
                 begun = cutter.partial(now)
                 return key, [*cutter.progress_bars(), *([begun] if begun else [])]
         return ("", ""), []

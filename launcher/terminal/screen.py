@@ -20,6 +20,7 @@ AT_ONCE_PATIENCE_S = 0.3
 MOST_UNSAID = 50
 END_LINES = 10
 RECENT_LINES = 60
+LEADING = "rank-0.log"
 LastLines = Callable[[str, str, int], Sequence[str]]
 """Returns the last lines of a log of a host."""
 _SILENT = ("supervisor.log", "usage.jsonl")
@@ -34,7 +35,7 @@ class Screen:
         self._outlet = Outlet(self.stream)
         self._colour = supports_color(self.stream)
         self._cut: set[tuple[str, str]] = set()  # logs of which not all was shown
-        self._recent: dict[tuple[str, str], deque[str]] = {}  # by log, where all was shown: its last lines
+        self._recent: dict[str, deque[str]] = {}  # by host, where all of LEADING was shown: its last lines
         self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
         self._stopping = False
         self._cutters: dict[tuple[str, str], LineBuffer] = {}
@@ -60,8 +61,9 @@ class Screen:
             self._note_cut({(host, log)})
             return
         cutter = self._cutters.setdefault((host, log), LineBuffer())
-        recent = self._recent.setdefault((host, log), deque(maxlen=RECENT_LINES))
-        recent.extend(self._show_new(host, log, cutter, data, now))
+        lines = self._show_new(host, log, cutter, data, now)
+        if log == LEADING:  # only runs of one rank ask, and each of many ranks would keep half a megabyte
+            self._recent.setdefault(host, deque(maxlen=RECENT_LINES)).extend(lines)
         if cutter.is_empty:
             self._begun.pop((host, log), None)
         else:
@@ -108,9 +110,9 @@ class Screen:
             self._ends_patience_s = AT_ONCE_PATIENCE_S
             self._outlet.patience_s = min(self._outlet.patience_s, AT_ONCE_PATIENCE_S)
 
-    def has_shown(self, host: str, log: str, lines: Sequence[str]) -> bool:
-        """Return whether these are among the last lines of a log, all of which was shown."""
-        recent = {line.strip() for line in self._recent.get((host, log), ())}
+    def has_shown(self, host: str, lines: Sequence[str]) -> bool:
+        """Return whether these are among the last lines of rank 0 on a host, all of which was shown."""
+        recent = {line.strip() for line in self._recent.get(host, ())}
         return all(sanitize(line).strip() in recent for line in lines if line.strip())
 
     def show_ends(self, last_lines: LastLines) -> None:

@@ -39,11 +39,22 @@ def test_a_failure_begins_with_its_root_cause_and_last_lines() -> None:
 def test_the_last_lines_of_a_single_rank_are_shown_once(shown: str) -> None:
     stream = io.StringIO()
     screen = Screen(stream)
-    screen.output("b", "rank-1.log", shown.encode(), 0.0)
-    print_outcome(replace(failed(), plan=plan((None,))), screen)
+    screen.output("b", "rank-0.log", shown.encode(), 0.0)
+    outcome = replace(failed(), plan=plan((None,)))
+    assert outcome.cause.failure is not None
+    failure = replace(outcome.cause.failure, rank=0)
+    print_outcome(replace(outcome, cause=replace(outcome.cause, failure=failure)), screen)
     lines = stream.getvalue().splitlines()
-    assert (lines.count("[b r1] a") + lines.count("==>   | a")) == 1
-    assert "==> root cause: rank 1 on b failed with exit code 1: ValueError: no" in lines
+    assert (lines.count("[b r0] a") + lines.count("==>   | a")) == 1
+    assert "==> root cause: rank 0 on b failed with exit code 1: ValueError: no" in lines
+
+
+def test_the_last_lines_of_rank_0_are_kept_and_of_no_other() -> None:
+    screen = Screen(io.StringIO())
+    screen.output("b", "rank-1.log", b"a\n", 0.0)
+    assert not screen.has_shown("b", ["a"])
+    screen.output("b", "rank-0.log", b"a\n", 0.0)
+    assert screen.has_shown("b", ["a"])
 
 
 def test_the_document_holds_what_the_lines_say() -> None:
