@@ -18,7 +18,11 @@ from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
-_MISSING_MODULE, _REFUSED_ARGUMENT = "S89", "S90"
+_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT = "S89", "S90", "S69"
+# The C++ runtime's last words about an exception that nothing caught.
+_THROWN = re.compile(
+    r"terminate called after throwing an instance of '([^']{1,200})'(?:\n.{0,400}){0,2}?\n\s*what\(\): +(\S.{0,400})"
+)
 _CONFIDENCE: Mapping[CausalDepth, Confidence] = {
     CausalDepth.ROOT: "certain",
     CausalDepth.GENERAL: "likely",
@@ -89,6 +93,9 @@ def candidate_of_row(
     )
     if row.code == _MISSING_MODULE:
         cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
+    thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
+    if thrown:
+        cause = replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
     library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
     if library:
         cause = replace(

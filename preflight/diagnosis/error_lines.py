@@ -34,7 +34,7 @@ _BY_WORDS = re.compile(
     r"|undefined symbol|unsupported|not supported|not permitted|does not exist|[Mm]ismatch(?:es)?|[Uu]nreachable|[Mm]issing|[Ii]nvalid|[Ee]xceeded|is not defined|failure)\b|\b[Ff]ailed[.:!]|\bfailed$"
 )
 _LAST_WORDS = re.compile(
-    r"(?:^|: |\] )\W*(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: "
+    r"(?:^|: |\] )\W*(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
 )
 # Lines that only lead to a message, or close a traceback.
 _EMPTY = re.compile(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
+from preflight.diagnosis.exception_types import advice_for
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.raising_places import row_of_place
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
@@ -141,7 +142,7 @@ def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> 
         slug=USER_EXCEPTION,
         confidence="possible" if raised.bare else "likely",
         cause=f"the script raised {text}",
-        fix="see the traceback; gpulaunch knows no general cure for it",
+        fix=advice_for(raised.name, raised.message),
         evidence=evidence_of([raised.line]),
         location=place_of([raised, *chain]),
         rank=raised.line.rank,

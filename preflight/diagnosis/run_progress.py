@@ -19,7 +19,7 @@ _FAILED = AnyOf(
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ Hangup {2,}|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
-    r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^\S*python\S*: (?:error|can't open)|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open)|Primary job +terminated normally, but|^(?:mpirun|mpiexec|prterun|orterun) (?:noticed|detected) that|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
@@ -38,7 +38,7 @@ _SOFT = AnyOf(
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*Warning +(?:Preempt|Evict|Failed|BackOff|OOM)"
+    r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*Warning +(?:Preempt|Evict|Failed|BackOff|OOM)"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
