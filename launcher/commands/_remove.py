@@ -7,7 +7,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.planning.on_end_notice import delete_notice
 from launcher.planning.run_record import delete_run_record
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.stop import remove_run
 from launcher.text import count_noun, one_line
@@ -22,7 +22,10 @@ def confirm_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use 
 
 
 def remove_runs(
-    runs: Iterable[RemoteRun], open_entry: Open, answer: Answer, others: Mapping[str, HostError] | None = None
+    runs: Iterable[RemoteRun],
+    open_entry: OpenConnection,
+    answer: Answer,
+    others: Mapping[str, HostError] | None = None,
 ) -> int:
     """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
     code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)

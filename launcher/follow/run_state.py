@@ -27,6 +27,7 @@ from launcher.follow.liveness import HostLiveness
 from launcher.follow.node_status import Nodes
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
+from launcher.rundir.end_state import explain_loss
 from preflight.frozen import dataclass
 
 FAILURE_GRACE_S = 3.0
@@ -330,7 +331,7 @@ class RunState:
     def _host_ended(self, ended: HostEnded) -> Iterator[Action]:
         self.nodes.close(ended.host).ended = ended
         if ended.state.get("phase") != "ended":
-            what = f"{ended.host} was lost: its supervisor is gone without a word; was the host restarted?"
+            what = f"{ended.host} was lost: {explain_loss(ended.state)}"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
         yield from self._fill_from_final_state(ended)
         if (

@@ -10,8 +10,9 @@ from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.planning.main_address_and_port import LOOPBACK, choose_main_address
-from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, OpenConnection, gather_facts
+from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
 from launcher.remote.shards.access import ShardAccess

@@ -15,7 +15,8 @@ from launcher.errors import GpulaunchError
 from launcher.host_checks.collection import Collection, OnHostDone, ReachabilityProbe, name_awaited_hosts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.planning.main_address_and_port import choose_main_address, choose_main_port
-from launcher.remote.agent import AgentRequest, OpenConnection
+from launcher.remote.agent import AgentRequest
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH
 from launcher.remote.pair_reachability import MOST_HOSTS, probe_pairs
 from launcher.remote.reachability import StartProgram, probe_reachability

@@ -7,7 +7,8 @@ from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.remote.agent import OpenConnection, gather_facts
+from launcher.remote.agent import gather_facts
+from launcher.remote.connection_pool import OpenConnection
 from launcher.text import count_noun, one_line
 from preflight.checks.finding import Finding, Severity
 from preflight.facts.host import HostFacts

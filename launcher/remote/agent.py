@@ -10,7 +10,7 @@ from dataclasses import field, fields, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import (
@@ -24,6 +24,7 @@ from launcher.errors import (
 )
 from launcher.local.fanout_patience import PROGRAM, released_place
 from launcher.remote.agent_sessions import AgentSessions
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.programs import build_bootstrap_argv, compress_program, read_agent_source
@@ -55,9 +56,6 @@ _STDERR_TURN_S = 0.5
 """While stdout is silent, stderr is drained this often; it holds 2 MiB."""
 
 _packing = threading.Lock()
-
-OpenConnection: TypeAlias = Callable[[HostEntry], Connection]
-"""Opens a connection to a host of the inventory, or raises the HostError that says why not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,20 @@
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
+from typing import TypeAlias
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.transports.base import Closing, CommandResult, Connection, IsWhole, Stream
 
-Open = Callable[[HostEntry], Connection]
+OpenConnection: TypeAlias = Callable[[HostEntry], Connection]
+"""Opens a connection to a host of the inventory, or raises the HostError that says why not."""
 
 
 class ConnectionPool:
     """Opens hosts, and keeps what others only lend back instead of closing it."""
 
-    def __init__(self, open_entry: Open) -> None:
+    def __init__(self, open_entry: OpenConnection) -> None:
         self._open = open_entry
         self._idle: dict[str, Connection] = {}
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ from launcher.follow.phases import END
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.remote import rpc
-from launcher.remote.agent import OpenConnection
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
 from preflight.frozen import dataclass

@@ -11,7 +11,7 @@ from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.follow.next_frame import read_next_frame
 from launcher.local.user import user_at_machine
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.restart.decision import NoRestart
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line
@@ -99,7 +99,12 @@ class RestartHold(Closing):
 
 
 def take_hold(
-    run_id: str, entry: HostEntry, open_entry: Open, say: Callable[[str], None], *, order: bool = False
+    run_id: str,
+    entry: HostEntry,
+    open_entry: OpenConnection,
+    say: Callable[[str], None],
+    *,
+    order: bool = False,
 ) -> "RestartHold | OtherStart | NoRestart | None":
     """Return the right, or what another one has decided; None where the host keeps nothing of the run.
 
@@ -128,7 +133,7 @@ def take_hold(
 
 
 def _ask(
-    run_id: str, entry: HostEntry, open_entry: Open, *, order: bool
+    run_id: str, entry: HostEntry, open_entry: OpenConnection, *, order: bool
 ) -> "tuple[RestartHold | None, Mapping[str, Any]]":
     request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), "order": order}
     connection = open_entry(entry)

@@ -13,6 +13,12 @@ _FAILURE_WORDS = re.compile("failed|killed|hung|ended by signal")
 """Of supervisors that named no cause yet: their sentences do not change any more."""
 _WORST: tuple[RunStatus, ...] = ("running", "stopping", "waiting", "lost", "failed", "stopped", "finished")
 
+_LOSSES = {
+    "host": "its host was restarted",
+    "container": "its container was restarted, or its pod",
+    "killed": "its supervisor and guardian were killed; its host was not restarted",
+}
+
 
 def condition_after(end: Mapping[str, Any]) -> RunStatus:
     """Return what a node has come to, by the `exit` of its state.json."""
@@ -50,6 +56,13 @@ def explain_end(end: Mapping[str, Any]) -> str:
             return f"rank {rank} " + (f"signal {-code}" if code < 0 else f"exit {code}")
     code = end.get("launcher_code")
     return f"the launcher ended with code {code}" if code else ""
+
+
+def explain_loss(state: Mapping[str, Any]) -> str:
+    """Return how a node was lost that has no end, by what its host says of it now."""
+    return _LOSSES.get(
+        str(state.get("loss")), "its supervisor is gone without a word; was the host restarted?"
+    )
 
 
 def describe_end(condition: str, why: str) -> str:

@@ -8,7 +8,7 @@ from launcher.config.inventory import LOCALHOST, HostEntry, Inventory
 from launcher.errors import HostNotContacted
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import RunRecord
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.runs.remote_run import RemoteRun
 from launcher.text import one_line
 from launcher.transports.base import Connection
@@ -35,7 +35,7 @@ class RunAccess:
     plan: Plan
     entries: tuple[HostEntry, ...]
     refused: tuple[tuple[HostEntry, HostNotContacted], ...]  # entries of `entries` that may not be opened
-    open_known: Open
+    open_known: OpenConnection
 
     def open(self, entry: HostEntry) -> Connection:
         """Open a node. Raises HostNotContacted for one that only a record names, or HostError."""
@@ -50,7 +50,9 @@ class RunAccess:
             raise why
 
 
-def access_run(run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known: Open) -> RunAccess:
+def access_run(
+    run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known: OpenConnection
+) -> RunAccess:
     """Return the way to each node: as it has answered, as the user says, as this machine launched it.
 
     A node that only the record of a host names is asked about, or refused.

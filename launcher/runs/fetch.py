@@ -14,7 +14,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, MalformedFacts, PathRefused
 from launcher.follow import protocol
 from launcher.local.safe_paths import open_below, path_below
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.rundir.log_cuts import add_cut, read_starts
 from launcher.runs.request import RequestDenied
 from launcher.text import last_lines, one_line
@@ -178,7 +178,7 @@ def _part_of(piece: _File) -> str:
 def fetch_host(
     run_id: str,
     entry: HostEntry,
-    open_entry: Open,
+    open_entry: OpenConnection,
     receiver: FileReceiver,
     *,
     output: bool,

@@ -13,7 +13,7 @@ from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput,
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
 from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -84,7 +84,7 @@ def parse_since(word: str) -> dict[str, float]:
 
 
 def show_logs(
-    plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: LogSelection, show: Sink
+    plan: Plan, entries: Iterable[HostEntry], open_entry: OpenConnection, selection: LogSelection, show: Sink
 ) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
     events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)

@@ -8,7 +8,14 @@ from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
 from launcher.planning.run_record import RunRecord, read_record
-from launcher.rundir.end_state import _WORST, RunStatus, condition_after, describe_end, explain_end
+from launcher.rundir.end_state import (
+    _WORST,
+    RunStatus,
+    condition_after,
+    describe_end,
+    explain_end,
+    explain_loss,
+)
 from launcher.rundir.run_id import is_run_id, names_run
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
@@ -78,7 +85,7 @@ class NodeRun:
         """Why it ended, by the word of its supervisor, or else by its exit codes; "" when it ended well."""
         if self.state.get("phase") == "ended":
             return explain_end(self.end)
-        return "" if self.fields.get("alive") else "its supervisor is gone without a word"
+        return "" if self.fields.get("alive") else explain_loss(self.state)
 
     @property
     def next_start(self) -> str:

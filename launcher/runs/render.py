@@ -121,11 +121,9 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
             pids = ", ".join(str(pid) for pid in left)
             yield sanitize(f"{run.run_id}: on {node.entry.name} could not be ended: {pids}", keep_lines=False)
         if node.status == "lost":
-            words = "its supervisor is gone without a word (was the host restarted?)"
-            yield sanitize(
-                f"{run.run_id}: {node.entry.name}: {words}; gpulaunch clean-zombies {node.entry.name}",
-                keep_lines=False,
-            )
+            name = node.entry.name
+            words = f"{run.run_id}: {name}: {node.why}; gpulaunch clean-zombies {name}"
+            yield sanitize(words, keep_lines=False)
     over = [node for node in run.nodes if node.status in ("failed", "stopped")]
     if over and run.status == "running":  # without a client, the others do not know
         names = ", ".join(node.entry.name for node in over)

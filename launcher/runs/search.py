@@ -9,7 +9,7 @@ from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.planning.run_record import read_run_records
-from launcher.remote.agent import OpenConnection
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs

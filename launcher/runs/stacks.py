@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.planning.plan import Plan
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import send_request
 from launcher.text import sanitize
@@ -16,7 +16,7 @@ STACKS_TIMEOUT_S = 90.0
 
 
 def request_stacks(
-    plan: Plan, entries: Sequence[HostEntry], open_entry: Open
+    plan: Plan, entries: Sequence[HostEntry], open_entry: OpenConnection
 ) -> tuple[Hang, Mapping[str, GpulaunchError]]:
     """Return what the ranks execute, and the hosts that did not answer."""
     request = {"mode": "stacks", "run_id": plan.run_id}

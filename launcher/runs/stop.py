@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.runs.request import request_state
 
@@ -14,7 +14,7 @@ STOP_TIMEOUT_S = 60.0
 
 
 def stop_run(
-    run_id: str, entries: Sequence[HostEntry], open_entry: Open, *, grace_s: float, why: str
+    run_id: str, entries: Sequence[HostEntry], open_entry: OpenConnection, *, grace_s: float, why: str
 ) -> "list[dict[str, Any] | GpulaunchError]":
     """End the run on each node; return each one's last state, or why it was not reached."""
     request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why}
@@ -27,7 +27,7 @@ def stop_run(
 
 
 def remove_run(
-    run_id: str, entries: Sequence[HostEntry], open_entry: Open
+    run_id: str, entries: Sequence[HostEntry], open_entry: OpenConnection
 ) -> "list[dict[str, Any] | GpulaunchError]":
     """Delete the run's directory on each host; a host refuses while anything of the run lives on it."""
 

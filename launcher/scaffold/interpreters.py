@@ -7,7 +7,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, GpulaunchError, LoginShellDisabled, PythonNotFound
 from launcher.onhost.find_interpreters import SEARCH_PATHS
 from launcher.remote import rpc
-from launcher.remote.agent import OpenConnection
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
 from launcher.transports.base import Connection

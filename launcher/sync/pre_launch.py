@@ -8,7 +8,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import SyncFailed
 from launcher.local.home import at_home
-from launcher.remote.agent import OpenConnection
+from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.provenance import encode_source, render_source

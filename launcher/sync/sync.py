@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed, join_messages
-from launcher.remote.agent import OpenConnection
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
 from launcher.sync.nfs_cache import await_sight, collect_tree_stamps

@@ -8,7 +8,7 @@ from launcher.config.inventory import HostEntry
 from launcher.local.descriptors import raise_descriptor_limit
 from launcher.local.fanout_patience import Places
 from launcher.planning.run_record import RunRecord, read_run_records
-from launcher.remote.agent import OpenConnection
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.runs.remote_run import MergedRuns, merge_node_runs
 from launcher.top.fleet_view import build_view

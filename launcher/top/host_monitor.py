@@ -16,7 +16,8 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.local.fanout_patience import Places
 from launcher.remote import rpc
-from launcher.remote.agent import ALL_BUT_USE, AgentRequest, OpenConnection, query_agent
+from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
+from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.programs import command_with_stdin, read_program_source
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.request import send_request

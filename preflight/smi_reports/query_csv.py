@@ -247,10 +247,10 @@ def _is_names(line: str) -> bool:
 def _complete_memory(memory: dict[str, str]) -> None:
     """Add the one of total, used and free that was not asked for."""
     held = {name: int(match[1]) for name, text in memory.items() if (match := _MIB.fullmatch(text))}
-    if {"total", "used"} <= held.keys() and "free" not in memory:
-        memory["free"] = str(max(0, held["total"] - held["used"]))
-    elif {"total", "free"} <= held.keys() and "used" not in memory:
-        memory["used"] = str(max(0, held["total"] - held["free"]))
+    for known, other in (("used", "free"), ("free", "used")):
+        is_part = {"total", known} <= held.keys() and held[known] <= held["total"]
+        if is_part and other not in memory:
+            memory[other] = str(held["total"] - held[known])
 
 
 _NAMES_REST = re.compile(

@@ -17,7 +17,7 @@ from launcher.onhost.supervisor.requests._logs import offsets_since
 from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.planning.run_record import build_run_record, read_record
-from launcher.remote.connection_pool import Open
+from launcher.remote.connection_pool import OpenConnection
 from launcher.runs.fetch import FileReceiver, fetch_host
 from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint, iter_stdout
@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Iterator[Driver]:
 
 
 @pytest.fixture
-def there(run: Driver) -> Open:
+def there(run: Driver) -> OpenConnection:
     return lambda entry: Elsewhere(run.home, entry)
 
 
@@ -70,7 +70,7 @@ def question(run: Driver, mode: str, **fields: object) -> dict[str, Any]:
 
 
 def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
-    run: Driver, there: Open, tmp_path: Path
+    run: Driver, there: OpenConnection, tmp_path: Path
 ) -> None:
     out = run.home / "out"
     (out / "runs").mkdir(parents=True)
@@ -96,7 +96,7 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
 
 
 def test_a_log_that_was_cut_on_its_host_is_fetched_behind_what_is_local(
-    run: Driver, there: Open, tmp_path: Path
+    run: Driver, there: OpenConnection, tmp_path: Path
 ) -> None:
     start(run, "print('before')")
     run.ended()
@@ -110,7 +110,7 @@ def test_a_log_that_was_cut_on_its_host_is_fetched_behind_what_is_local(
     assert fetched == [True, True, True, False, False, True, False]
 
 
-def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: Open, tmp_path: Path) -> None:
+def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: OpenConnection, tmp_path: Path) -> None:
     out = run.home / "out"
     out.mkdir()
     data = os.urandom(700_000)
@@ -315,7 +315,9 @@ def trained(run: Driver) -> Driver:
     return run
 
 
-def test_chosen_paths_of_the_output_come_alone(trained: Driver, there: Open, tmp_path: Path) -> None:
+def test_chosen_paths_of_the_output_come_alone(
+    trained: Driver, there: OpenConnection, tmp_path: Path
+) -> None:
     def fetched(*paths: str) -> tuple[dict[str, str], list[str]]:
         here = tmp_path / f"here{len(list(tmp_path.iterdir()))}"
         result = fetch_host("r1", HERE, there, FileReceiver(here), output=True, paths=paths)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.follow.events import (
     Disconnected,
@@ -232,15 +234,26 @@ def test_a_host_that_refuses_to_start_stops_the_others() -> None:
     assert (come_to(watch).exit_code, come_to(watch).why) == (5, "b: no space")
 
 
-def test_a_supervisor_that_vanished_is_a_failure_and_proves_nothing_ended() -> None:
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (None, "its supervisor is gone without a word; was the host restarted?"),
+        ("host", "its host was restarted"),
+        ("container", "its container was restarted"),
+        ("killed", "its supervisor and guardian were killed; its host was not restarted"),
+    ],
+)
+def test_a_supervisor_that_vanished_is_a_failure_and_proves_nothing_ended(
+    loss: str | None, words: str
+) -> None:
     watch = RunState(plan(CPU, CPU))
-    actions = replay(watch, [HostEnded("b", {"phase": "running"})])
+    actions = replay(watch, [HostEnded("b", {"phase": "running", "loss": loss})])
     assert stops(actions)[0].hosts == ("a",)
     replay(watch, [ended("a")])
     outcome = come_to(watch)
     lines = list(render_outcome(outcome))
     assert outcome.exit_code == 5
-    assert lines[0].startswith("root cause: b was lost: its supervisor is gone without a word")
+    assert lines[0].startswith(f"root cause: b was lost: {words}")
     assert lines[-1].startswith("lost (exit code 5)")
     assert "b: not confirmed that nothing of the run is left: gpulaunch clean-zombies b" in lines
     assert not any("no process of the run is left" in line for line in lines)

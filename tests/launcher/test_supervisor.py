@@ -290,7 +290,8 @@ def test_killing_supervisor_and_guardian_at_once_ends_every_rank(run: Driver) ->
     supervisor, guardian, _ = pids_of(run.answer)
     os.kill(guardian, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
-    assert run.ended()["phase"] == "running"  # nobody was left to write another
+    end = run.ended()
+    assert (end["phase"], end["loss"]) == ("running", "killed")  # nobody was left to write another
     assert run.gone() == {}
 
 

@@ -110,8 +110,8 @@ def test_the_source_port_of_an_outgoing_connection_stops_a_bind(stack: ExitStack
     stack.enter_context(accepted)
     ports = _ports(client.getsockname()[1])
     assert not _only_bind(ports)
-    found = {(each.state, each.pids) for each in ports.sockets}
-    assert found - {("TIME_WAIT", ())} == {("ESTABLISHED", (os.getpid(),))}  # the port may have served before
+    # Not the only one: other connections of the machine may leave from the same port, to other places.
+    assert ("ESTABLISHED", (os.getpid(),)) in {(each.state, each.pids) for each in ports.sockets}
 
 
 def test_a_forked_child_that_inherited_the_listener_is_its_holder(stack: ExitStack) -> None:

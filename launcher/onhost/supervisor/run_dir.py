@@ -30,7 +30,7 @@ from typing import Any
 
 from .files import read_json
 from .node import MAX_TWINS, host_of, is_of_earlier_life, is_on_this_node, life_tag, node_name
-from .processes import is_same
+from .processes import boot_id, is_same
 from .protocol import RequestRefused
 
 SPEC = "spec.json"
@@ -179,9 +179,24 @@ def is_alive(state: dict[str, Any]) -> bool:
 
 
 def inspect_run(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return state.json, or its last known content, and whether guardian or supervisor lives."""
+    """Return state.json, or its last known content, and whether guardian or supervisor lives.
+
+    Without an end, the state of one that is over gets `loss`: what has taken them.
+    """
     state = read_state(run_dir) or known
     alive = is_alive(state)
     if not alive:  # they may have written the end and exited between the two checks
         state = read_state(run_dir) or state
+        if state and state.get("phase") != "ended":
+            state = {**state, "loss": loss_of(state)}
     return state, alive
+
+
+def loss_of(state: dict[str, Any]) -> str | None:
+    """Return how a run that is over was lost: "host", "container" or "killed"; None: unknown."""
+    here, before = boot_id(), state.get("boot_id")
+    if not (here and before):
+        return None
+    if before != here:
+        return "host"
+    return "killed" if is_on_this_node(state) else "container"
