@@ -1,5 +1,7 @@
 """gpulaunch ps: list runs, found by asking the hosts."""
 
+import os
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -44,7 +46,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         document = encode_runs(found.runs, errors, found.strays, found.other_hosts)
         echo_json({**document, "exit_code": int(code)})
     elif found.runs:
-        echo_lines(render_runs(found.runs, time.time()))
+        columns = os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None
+        echo_lines(render_runs(found.runs, time.time(), columns))
     else:
         echo(_describe_absence([entry.name for entry in answered], found.other_hosts, ended=ended))
     strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)

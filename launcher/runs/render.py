@@ -12,14 +12,42 @@ from launcher.text import align_rows, count_noun, format_memory, one_line, sanit
 from preflight.checks.message_text import round_duration
 
 SCHEMA = "gpulaunch.runs/1"
+_SPARE = ("BY", "RUNS ON", "STARTED", "HOSTS", "LOSS", "STEP")
+"""Columns that a narrow terminal does without, the first one first."""
+_NARROWEST_STATE = 24
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
 
 
-def render_runs(runs: Sequence[RemoteRun], now: float) -> Iterator[str]:
-    """Yield the table, newest run last, and below it what needs a person's eye."""
-    yield from align_rows([_TITLES, *(_row(run, now) for run in runs)])
+def render_runs(runs: Sequence[RemoteRun], now: float, columns: int | None = None) -> Iterator[str]:
+    """Yield the table, newest run last, and below it what needs a person's eye.
+
+    `columns` are those of the terminal: where the table is wider, it has fewer columns.
+    """
+    rows = [_TITLES, *(_row(run, now) for run in runs)]
+    yield from align_rows(rows if columns is None else list(_fit_rows(rows, columns)))
     for run in runs:
         yield from _remarks(run)
+
+
+def _fit_rows(rows: Sequence[Sequence[str]], columns: int) -> Iterator[Sequence[str]]:
+    """Yield the rows without what a narrow terminal has no place for: first columns that say nothing."""
+    columns_by_title = {cells[0]: cells for cells in zip(*rows, strict=True)}
+    widths = {title: max(map(len, cells)) + 2 for title, cells in columns_by_title.items()}
+    widths["STATE"] = min(widths["STATE"], _NARROWEST_STATE + 2)
+    silent = [title for title, cells in columns_by_title.items() if set(cells[1:]) == {"-"}]
+    for title in dict.fromkeys([*silent, *_SPARE]):
+        if sum(widths.values()) - 2 <= columns:
+            break
+        del widths[title]
+    left = columns - sum(width for title, width in widths.items() if title != "STATE")
+    for row in rows:
+        shown = dict(zip(rows[0], row, strict=True))
+        shown["STATE"] = _head(shown["STATE"], max(left, _NARROWEST_STATE))
+        yield [shown[title] for title in widths]
+
+
+def _head(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def run_line(run: RemoteRun, now: float) -> str:

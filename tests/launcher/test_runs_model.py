@@ -264,6 +264,23 @@ def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     assert document["runs"][0]["missing"] == ["b"]
 
 
+def test_a_narrow_terminal_gets_a_table_of_fewer_columns() -> None:
+    reason = "rank 3 failed with exit code 1, long after a"
+    live, ended = node_run("r2", tail="step 5/9 loss: 0.5\n"), over("r1", ranks={"0": 1}, why=reason)
+    runs = found((A, [live, ended]))
+    wide = list(render_runs(runs, 1090.0))
+    assert list(render_runs(runs, 1090.0, 300)) == wide
+    for columns, titles in (
+        (80, ["RUN", "STATE", "STEP", "LOSS", "HOSTS"]),
+        (70, ["RUN", "STATE", "STEP", "LOSS"]),
+        (53, ["RUN", "STATE"]),
+    ):
+        table = list(render_runs(runs, 1090.0, columns))[:3]
+        assert max(map(len, table)) <= columns
+        assert table[0].split() == titles
+    assert "failed: rank 3 failed..." in table[2]
+
+
 def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
     stopped = over(ranks={"0": -15}, why="stopped by ana@laptop")
     (run,) = found((A, [stopped]), (B, [over(node_rank=1, ranks={"1": -15}, why="stopped by ana@laptop")]))
