@@ -28,6 +28,10 @@ def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def complete_commands(text: str, words: Iterable[str]) -> str:
-    """Return a message whose commands about hosts have these words."""
+    """Return a message whose commands about hosts have these words.
+
+    The rooms that make documents apply it, for their JSON has the commands too, and so does the
+    handler of errors, for all that ends a command: what prints lines knows neither options nor commands.
+    """
     options = " ".join(words)
     return _COMMAND.sub(lambda command: f"{command[0]} {options}", text) if options else text

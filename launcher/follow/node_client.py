@@ -40,6 +40,7 @@ from launcher.follow.events import (
 from launcher.follow.log_offsets import LogOffsets
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
+from launcher.rundir.end_state import explain_stall
 from launcher.rundir.event_schema import validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
 from launcher.text import last_lines, one_line
@@ -133,7 +134,7 @@ class NodeClient(threading.Thread):
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._awake = awake or AwakeClock()
         self._heard = self._awake.now()
-        self._running_there = False
+        self._running_there = self._is_stalled = False
         self._done = False
         self._left = False  # events are no longer read
         self._give_up_at = float("inf")
@@ -263,10 +264,8 @@ class NodeClient(threading.Thread):
         except protocol.ProtocolError as error:
             raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
         finally:
-            if (
-                self._stream is not None
-            ):  # it has answered: what was concluded before of its silence was wrong
-                self._given_up = False
+            if self._stream is not None:
+                self._given_up = False  # it has answered: what was concluded of its silence was wrong
             self._stream = None
             stream.close()
 
@@ -353,12 +352,12 @@ class NodeClient(threading.Thread):
             self._put(DigestReport(self.host, ranks))
         elif "end" in header:
             wrong = validate_state(header["end"])
-            last = (
-                HostLost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}")
-                if wrong
-                else None
-            )
-            self._finish(last or self._end_of(dict(header["end"])))
+            odd = f"how it ended is not understood: {one_line(wrong, 160)}"
+            self._finish(HostLost(self.host, odd) if wrong else self._end_of(dict(header["end"])))
+        elif "alive" in header:
+            if (stall := header.get("stall")) and not self._is_stalled:
+                self._put_error("the watch over its ranks", explain_stall(stall))
+            self._is_stalled = bool(stall)
 
     def _end_of(self, state: dict[str, Any]) -> HostEnded:
         at = state.get("ended")
@@ -370,8 +369,7 @@ class NodeClient(threading.Thread):
         log, is_cut = header["log"], bool(header.get("cut"))
         offset = self.offsets.advance(log, header["offset"], len(data), is_cut=is_cut)
         if is_cut:
-            said = {"what": f"keeping {log} whole", "error": CUT}
-            self._put(HostReport(self.host, "internal_error", said, time.time()))
+            self._put_error(f"keeping {log} whole", CUT)
         if log != EVENTS:
             self._put(LogOutput(self.host, log, offset, data))
         if log not in LINES:
@@ -387,6 +385,9 @@ class NodeClient(threading.Thread):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
             at = float(event["t"]) + (self._skew_s or 0.0)
             self._put(HostReport(self.host, event["event"], event, at))
+
+    def _put_error(self, what: str, error: str) -> None:
+        self._put(HostReport(self.host, "internal_error", {"what": what, "error": error}, time.time()))
 
     def _see_clock(self, header: Mapping[str, Any]) -> None:
         if header.get("t") is not None:

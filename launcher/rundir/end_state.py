@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
+from launcher.text import spell_duration
+
 RunStatus: TypeAlias = Literal["running", "stopping", "waiting", "finished", "failed", "stopped", "lost"]
 _FAILURES = frozenset({"rank", "hang", "supervisor", "refused"})
 _STOPS = frozenset({"request", "signal", "no_client"})
@@ -63,6 +65,14 @@ def explain_loss(state: Mapping[str, Any]) -> str:
     return _LOSSES.get(
         str(state.get("loss")), "its supervisor is gone without a word; was the host restarted?"
     )
+
+
+def explain_stall(stall: Mapping[str, Any]) -> str:
+    """Return what a supervisor that lives and gives no heartbeat means, and what to do about one stopped."""
+    words = (
+        f"its supervisor has given no sign of life for {spell_duration(stall['silent_s'])}, and sees no end"
+    )
+    return f"{words}: it is stopped; on the host: kill -CONT {stall['pid']}" if stall["stopped"] else words
 
 
 def describe_end(condition: str, why: str) -> str:

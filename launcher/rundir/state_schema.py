@@ -57,6 +57,13 @@ class _Next:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stall:
+    pid: int
+    silent_s: float
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     run_id: str
     spec: _Spec
@@ -65,6 +72,7 @@ class _Run:
     tail: str | None = None
     next: _Next | None = None
     kept: bool | None = None
+    stall: _Stall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,7 @@ class _About:
     t: float | None = None
     digest: dict[str, _Digest] | None = None
     gpu_use: dict[str, tuple[float, float]] | None = None
+    stall: _Stall | None = None
     host: str | None = None
     other_hosts: dict[str, tuple[str, ...]] | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.config.host_sets import host_range
-from launcher.rundir.end_state import describe_end
+from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
 from preflight.checks.message_text import round_duration
@@ -148,6 +148,8 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
         if left:
             pids = ", ".join(str(pid) for pid in left)
             yield sanitize(f"{run.run_id}: on {node.entry.name} could not be ended: {pids}", keep_lines=False)
+        if stall := node.fields.get("stall"):
+            yield sanitize(f"{run.run_id}: {node.entry.name}: {explain_stall(stall)}", keep_lines=False)
         if node.status == "lost":
             name = node.entry.name
             words = f"{run.run_id}: {name}: {node.why}; gpulaunch clean-zombies {name}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,15 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
+from launcher.onhost.procfs import read_stat
 from launcher.onhost.supervisor.requests._fetch_paths import find_chosen, run_places
 from launcher.onhost.supervisor.requests._logs import offsets_since
 from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.planning.run_record import build_run_record, read_record
 from launcher.remote.connection_pool import OpenConnection
+from launcher.rundir.run_id import make_run_id
+from launcher.rundir.state_schema import validate_runs
 from launcher.runs.fetch import FileReceiver, fetch_host
 from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint, iter_stdout
@@ -173,6 +177,24 @@ def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> 
     receiver.write({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
     assert "is a symbolic link" in receiver.fetched.skipped[0]
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("age_s", [0.0, 100.0])
+def test_a_stopped_supervisor_is_listed_as_such_once_its_heartbeat_is_old(run: Driver, age_s: float) -> None:
+    start(run, WAIT)
+    run.until((run.run_dir / "heartbeat").exists)
+    pid = run.answer["state"]["supervisor"][0]
+    os.kill(pid, signal.SIGSTOP)
+    run.until(lambda: (found := read_stat(pid)) is not None and found.state == "T")
+    at = time.time() - age_s
+    os.utime(run.run_dir / "heartbeat", (at, at))
+    (listed,) = question(run, "list")["runs"]
+    os.kill(pid, signal.SIGCONT)
+    stall = listed["stall"]
+    assert (stall and (stall["pid"], stall["stopped"])) == ((pid, True) if age_s else None)
+    assert validate_runs({"runs": [{**listed, "run_id": make_run_id("r")}]})[1] == ""
+    run.say("stop 5 enough")
+    assert run.ended()["phase"] == "ended"
 
 
 def test_a_living_run_is_listed_with_its_state_its_tail_and_whether_somebody_follows(run: Driver) -> None:

@@ -288,6 +288,14 @@ def test_a_log_that_was_cut_on_its_host_goes_on_after_what_is_local() -> None:
     assert said == ["keeping rank-0.log whole"] * 2
 
 
+def test_a_supervisor_without_heartbeat_is_reported_once_until_it_beats_again() -> None:
+    stall = b'{"alive": 1, "stall": {"pid": 7, "silent_s": 63.0, "stopped": true}}\n'
+    events = followed(STARTED, stall, stall, b'{"alive": 2, "stall": null}\n', stall)
+    said = [each.fields["error"] for each in events if isinstance(each, HostReport)]
+    words = "its supervisor has given no sign of life for 1 min 3 s, and sees no end"
+    assert said == [f"{words}: it is stopped; on the host: kill -CONT 7"] * 2
+
+
 def test_a_node_has_no_end_of_logs() -> None:
     logs = (b'{"log": "%d.log", "offset": 0, "size": 1}\nx' % number for number in range(MAX_LOGS + 1))
     dropped = [each for each in followed(STARTED, *logs) if isinstance(each, Disconnected)]

@@ -65,6 +65,12 @@ def is_same(pid: int, ticks: int) -> bool:
     return is_alive(read_stat(pid), ticks)
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal or a debugger has stopped a process."""
+    found = read_stat(pid)
+    return found is not None and found.state in "Tt"
+
+
 def ticks_of(pid: int) -> int:
     """Return the start time of a process in clock ticks since boot, 0 when it is gone."""
     found = read_stat(pid)

@@ -26,11 +26,21 @@ import contextlib
 import os
 import re
 import stat
+import time
 from typing import Any
 
 from .files import read_json
-from .node import MAX_TWINS, host_of, is_of_earlier_life, is_on_this_node, life_tag, node_name
-from .processes import boot_id, is_same
+from .node import (
+    HEARTBEAT_LOST_S,
+    MAX_TWINS,
+    file_system_time,
+    host_of,
+    is_of_earlier_life,
+    is_on_this_node,
+    life_tag,
+    node_name,
+)
+from .processes import boot_id, is_same, is_stopped
 from .protocol import RequestRefused
 
 SPEC = "spec.json"
@@ -190,6 +200,20 @@ def inspect_run(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bo
         if state and state.get("phase") != "ended":
             state = {**state, "loss": loss_of(state)}
     return state, alive
+
+
+def stall_of(run_dir: str, state: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what is known of a supervisor that lives and gives no heartbeat; None for any other."""
+    supervisor = state.get("supervisor")
+    if state.get("phase") == "ended" or not supervisor or not is_same(*supervisor):
+        return None
+    with contextlib.suppress(OSError):
+        beat = os.stat(os.path.join(run_dir, HEARTBEAT)).st_mtime
+        if time.time() - beat > HEARTBEAT_LOST_S:
+            silent_s = file_system_time(run_dir) - beat  # our clock is not that of a file server
+            if silent_s > HEARTBEAT_LOST_S:
+                return {"pid": supervisor[0], "silent_s": silent_s, "stopped": is_stopped(supervisor[0])}
+    return None
 
 
 def loss_of(state: dict[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from ..client_files import STOP_GRACE_S, StopRequest, detach_run, record_heartbe
 from ..files import read_json
 from ..next_start import is_kept, read_next
 from ..protocol import frame, send_header
-from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state
+from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state, stall_of
 from ._logs import LogReader
 from ._run_watch import RunWatch
 
@@ -81,7 +81,8 @@ class FollowSession:
         if over:
             self._out = frame({"end": self._state, "t": time.time()})
         elif time.monotonic() >= self._next_alive:
-            self._out = frame({"alive": time.monotonic(), "t": time.time()})
+            stall = stall_of(self._run_dir, self._state)
+            self._out = frame({"alive": time.monotonic(), "t": time.time(), "stall": stall})
             self._next_alive = time.monotonic() + ALIVE_EVERY_S
         return over
 

@@ -10,7 +10,7 @@ from ..gpu_claims import user_name
 from ..next_start import is_kept, read_next
 from ..node import host_of
 from ..protocol import send_header
-from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in
+from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in, stall_of
 from ._gpu_use import gpu_use, last_sample, sampled_use
 
 MAX_NAMED = 50  # runs of one other node
@@ -72,6 +72,7 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
         "spec": {name: spec.get(name) for name in MAX_LISTED},
         "state": state,
         "alive": alive,
+        "stall": stall_of(run_dir, state) if alive else None,
         "next": following,
         "kept": is_kept(following),
         "detached": spec.get("disconnect_timeout_s") is None or is_detached(run_dir),
