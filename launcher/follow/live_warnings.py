@@ -1,7 +1,9 @@
 """What the logs of a running launch show already: NaN losses, a loss stuck at 0.0, no progress."""
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
 _RANK_LOG = re.compile(r"rank-(\d+)\.log")
 # Only such lines are read, so that a rank that prints without end costs next to nothing.
 _TELLING = (b"loss", b"Loss", b"grad_norm", b"grad norm")
+_ANY_TELLING, _NAN = re.compile(b"|".join(_TELLING)), re.compile(b"nan")
 _LONGEST_REST = 8192
 _AT_ONCE = 200
 """Telling lines that are read of one piece (256 KiB): a script that prints a loss 50,000 times a second would
@@ -38,12 +41,11 @@ class LiveLogScanner:
             return []
         whole, _, rest = (self._rests.pop((host, log), b"") + data).rpartition(b"\n")
         self._rests[host, log] = rest[-_LONGEST_REST:]
-        if not any(word in whole for word in _TELLING):
+        if not _is_telling(whole):
             return []
-        matching = [line for line in whole.split(b"\n") if any(word in line for word in _TELLING)]
         return [
             _words(warning)
-            for line in _some(matching)
+            for line in _some_telling(whole)
             for warning in self._diagnosis.feed(line.decode("utf-8", "replace"), int(rank[1]), host, at_s)
         ]
 
@@ -54,12 +56,35 @@ class LiveLogScanner:
         return [_words(warning) for warning in self._diagnosis.stalled(now_s)]
 
 
-def _some(lines: list[bytes]) -> list[bytes]:
-    if len(lines) <= _AT_ONCE:
-        return lines
-    bad = [place for place, line in enumerate(lines) if b"nan" in line.lower()]
-    latest = range(len(lines) - _AT_ONCE // 2, len(lines))
-    return [lines[place] for place in sorted({*bad[: _AT_ONCE // 2], *latest})]
+def _some_telling(whole: bytes) -> list[bytes]:
+    """Return the telling lines of a piece; of very many those with a NaN and the latest."""
+    spans = list(islice(_find_lines(whole, _ANY_TELLING), _AT_ONCE + 1))
+    if len(spans) > _AT_ONCE:
+        bad = (span for span in _find_lines(whole.lower(), _NAN) if _is_telling(whole[slice(*span)]))
+        latest = (span for span in _lines_from_end(whole) if _is_telling(whole[slice(*span)]))
+        spans = sorted({*islice(bad, _AT_ONCE // 2), *islice(latest, _AT_ONCE // 2)})
+    return [whole[start:end] for start, end in spans]
+
+
+def _find_lines(whole: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield where the lines with a match are, without a look at each line."""
+    end = 0
+    while found := pattern.search(whole, end):
+        start, end = whole.rfind(b"\n", 0, found.start()) + 1, whole.find(b"\n", found.end())
+        end = len(whole) if end < 0 else end
+        yield start, end
+
+
+def _lines_from_end(whole: bytes) -> Iterator[tuple[int, int]]:
+    end = len(whole)
+    while end >= 0:
+        start = whole.rfind(b"\n", 0, end) + 1
+        yield start, end
+        end = start - 1
+
+
+def _is_telling(text: bytes) -> bool:
+    return any(word in text for word in _TELLING)
 
 
 def _words(warning: "LiveWarning") -> str:
