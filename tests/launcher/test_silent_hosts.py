@@ -32,7 +32,7 @@ from tests.launcher.sshd import Sshd, keygen
 @pytest.fixture(autouse=True)
 def _descriptors() -> None:
     """Both ends of each connection are this process's, and the reserve for what is no host is 256."""
-    needs.require_descriptors(1100)
+    needs.require_descriptors(600)
 
 
 class Silent:
@@ -206,6 +206,7 @@ def test_silent_hosts_cost_one_time_out_and_few_threads_for_any_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fanout_patience, "PATIENCE_S", 0.02)
+    needs.require_descriptors(1100)
     with Silent.up(400) as silent:
         hosts = [
             Endpoint(f"h{n}", "ssh", "127.0.0.1", silent.port, connect_timeout_s=60.0) for n in range(400)
