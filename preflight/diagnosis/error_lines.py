@@ -31,7 +31,7 @@ _BY_LIBRARY = re.compile(r"^\[?[EF]\d{2,4}[ :]|^\[[EFC] |: [EF] \S+\.(?:cc|cpp|c
 # Verbs and states of what was not done.
 _BY_WORDS = re.compile(
     r"\b(?:[Ff]ailed (?:to|with|because|due)|FAILED|[Cc]ould ?n[o']t|[Cc]an(?:no|')t|[Uu]nable to|[Tt]imed out|No such|[Nn]ot found|[Uu]nrecognized|[Rr]efused|[Dd]enied|[Aa]borted|[Aa]borting"
-    r"|undefined symbol|unsupported|not supported|not permitted|does not exist|[Mm]ismatch(?:es)?|[Uu]nreachable|[Mm]issing|[Ii]nvalid|[Ee]xceeded|is not defined|failure)\b|\b[Ff]ailed[.:!]|\bfailed$"
+    r"|undefined symbol|unsupported|not supported|not permitted|does not exist|[Mm]ismatch(?:es)?|[Uu]nreachable|[Mm]issing|[Ii]nvalid|[Ee]xceeded|is not defined|failure)\b|\b[Ff]ailed[.:!]|\bfailed$|\b(?:terminated|exited|died|crashed) unexpectedly\b"
 )
 _LAST_WORDS = re.compile(
     r"(?:^|: |\] )\W*(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
@@ -106,6 +106,6 @@ def _ending(said: Sequence[Line], last: Sequence[int]) -> list[Line]:
         and (
             _BY_LEVEL.search(line.text)
             or _ENDS.search(line.text)
-            or (line.order == last[-1] and _LAST_WORDS.search(line.text))
+            or (line.order in last[-2:] and _LAST_WORDS.search(line.text))
         )
     ]

@@ -19,7 +19,7 @@ _FAILED = AnyOf(
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ Hangup {2,}|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
-    r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open)|Primary job +terminated normally, but|^(?:mpirun|mpiexec|prterun|orterun) (?:noticed|detected) that|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open)|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:noticed|detected) that|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
