@@ -5,6 +5,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from preflight.probes.nvidia_smi.values import CUT
+from preflight.smi_reports.open_lines import OpenLines
+
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
 _ASKED = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
@@ -18,13 +21,13 @@ def column_names(cells: list[str]) -> list[str]:
 
 def app_rows(text: str) -> list[dict[str, str]] | None:
     """Return the rows of the last list by the names of its columns; None without a list with names."""
-    lines = text.split("\n")
+    lines, open_ = text.split("\n"), OpenLines(text)
     rows: list[dict[str, str]] | None = None
     for at, line in enumerate(lines):
         asked = _ASKED.search(line)
         if re.match(HEADER, line) or asked:
             names = column_names((asked[1] if asked else line).split(","))
-            rows = _rows(names, (lines[below] for below in range(at + 1, len(lines)))) or rows or []
+            rows = _rows(names, (lines[below] for below in range(at + 1, len(lines))), open_) or rows or []
     return rows
 
 
@@ -50,13 +53,15 @@ def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:
     return found
 
 
-def _rows(names: list[str], lines: Iterable[str]) -> list[dict[str, str]]:
-    """Return the rows below a line of names, to the first line that is none."""
+def _rows(names: list[str], lines: Iterable[str], open_: OpenLines) -> list[dict[str, str]]:
+    """Return the rows below a line of names, to the first line that is none; the last value may be CUT."""
     found = []
     for line in lines:
         values = next(csv.reader([line], skipinitialspace=True), [])
         row = dict(zip(names, map(str.strip, values), strict=False))
         if len(values) != len(names) or not row.get("pid", "").isdigit():
             break
+        if row[names[-1]].isdigit() and open_.may_lack(line):
+            row[names[-1]] = CUT
         found.append(row)
     return found

@@ -24,11 +24,13 @@ _KINDS = (
     (re.compile(NAME), "product_name"),
     (re.compile(UUID, re.IGNORECASE), "uuid"),
     (re.compile(_BUS, re.IGNORECASE), "@id"),
-    (re.compile(r"\d{3}\.\d{1,3}(?:\.\d{1,3})?"), "driver_version"),
+    (re.compile(r"\d{3}\.(?!00$)\d{2,3}(?:\.\d{2,3})?"), "driver_version"),
     (re.compile(r"Default|Prohibited|(?:Exclusive|E\.)[ _](?:Process|Thread)"), "compute_mode"),
 )
 ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
 _TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
+_TWO_PARTS = re.compile(r"\d{3}\.\d{2}")
+_BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
 
 
@@ -44,12 +46,14 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     kept = [len(row) == width or row in ends or LOST in str(row) for row in rows]
     rows, times = list(compress(rows, kept)), list(compress(times, kept))
     kinds = [_kind([row[at] for row in whole]) for at in range(width)]
+    if "driver_version" in kinds and _may_be_watts(whole, kinds.index("driver_version")):
+        kinds[kinds.index("driver_version")] = ""
     if not _are_gpus(whole, kinds) or (width == 1 and len(rows) < len(lines)):
         return None
     tree: Tree = {"gpu": []}
     absent = absent_gpu(text)
     for index, row in _newest(rows, kinds, times):
-        places = kinds if len(row) == width else [_kind([value]) for value in row]  # of one that is cut
+        places = kinds if len(row) == width else [_kind_of_cut(value, kinds) for value in row]
         gpu = dict(zip(places, row, strict=True))
         gpu.pop("", None)
         if row is rows[-1] and text.endswith(row[-1]) and [each[-1] for each in rows].count(row[-1]) < 2:
@@ -73,6 +77,17 @@ def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
     return bool(names) and all(isinstance(capability({}, name), list) for name in names)
 
 
+def _may_be_watts(rows: list[list[str]], place: int) -> bool:
+    """Whether the versions of a column may be powers without their unit, of rows with other bare numbers.
+
+    A host has one driver, so one value; a version has three parts, a number two.
+    """
+    values = {row[place] for row in rows if LOST not in row[place]}
+    others = [value for row in rows for at, value in enumerate(row) if 0 < at != place]
+    is_bare = any(map(_BARE_NUMBER.fullmatch, others))
+    return len(values) > 1 or (is_bare and any(map(_TWO_PARTS.fullmatch, values)))
+
+
 def _newest(rows: list[list[str]], kinds: list[str], times: list[str]) -> list[tuple[int, list[str]]]:
     """Return (number, row) of each GPU, of one that `--loop` lists again and again its last row."""
     first = [row[0] for row in rows]  # of rows that no time is in front of
@@ -91,6 +106,12 @@ def _row(line: str) -> list[str] | None:
     values = [value.strip() for value in next(csv.reader([line], skipinitialspace=True), [])]
     known = re.compile(rf"{NAME}|{UUID}", re.IGNORECASE)
     return values if any(known.fullmatch(value) or LOST in value for value in values) else None
+
+
+def _kind_of_cut(value: str, kinds: list[str]) -> str:
+    """Return the place of a value of a row that is cut: a driver's version is that of whole rows."""
+    place = _kind([value])
+    return "" if place == "driver_version" and place not in kinds else place
 
 
 def _kind(column: list[str]) -> str:

@@ -71,9 +71,11 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
         csv = text[names.start() :] if names is not None else ""
         for body in (csv, text[text.find("GPU 0: ") :] if "(UUID: GPU-" in text else "", *sections.values()):
             is_list, is_csv = body.startswith("GPU 0: "), body == csv or "--query-gpu=" in body
-            others = (list_facts(body) if is_list else _read(body) if is_csv else {}).get("gpus")
+            read = list_facts(body) if is_list else _read(body) if is_csv else {}
+            others = read.get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)
+                facts["driver"] = read["driver"] if facts.get("driver") == NOT_HELD else facts["driver"]
         if re.search(GPUSTAT_ROW, text, re.MULTILINE):
             shown = gpustat_facts(text)["gpus"]
             gpus += shown[len(gpus) :] if _are_same(gpus, shown[: len(gpus)]) else []

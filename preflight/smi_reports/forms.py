@@ -19,7 +19,7 @@ from preflight.smi_reports.bare_csv import ROW, bare_tree
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
-from preflight.smi_reports.identities import mark_cut_identities
+from preflight.smi_reports.identities import mark_cut_values
 from preflight.smi_reports.lists import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.monitors import MONITOR, TOPOLOGY, monitor_tree, topology_tree
 from preflight.smi_reports.nvitop import HEAD as NVITOP
@@ -64,7 +64,7 @@ def read_form(text: str) -> Facts | None:
 
 def _tree_facts(tree: Facts) -> Facts:
     """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
-    mark_cut_identities(tree)
+    mark_cut_values(tree)
     gpus = tree_gpus(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)
     driver = tree_driver(tree, "file")

@@ -1,4 +1,4 @@
-"""Names, UUIDs and versions that cannot be whole, whatever form they come from. Pure."""
+"""Values that cannot be whole, whatever form they come from: names, UUIDs, versions, sums of memory. Pure."""
 
 import re
 from typing import Any
@@ -8,28 +8,58 @@ from preflight.smi_reports.bare_csv import UUID
 
 Tree = dict[str, Any]
 
-_UUID = re.compile(rf"(?!(?i:{UUID})$)[^\s\[\]]*[-\d][^\s\[\]]*|GP?U?")
+_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:[^\s\[\]]*[-\d][^\s\[\]]*|GPU-.*\s.*|GP?U?)")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
     r"|(?:\u2026|\.\.).*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^)]*$).*"
 )
 """What is left of a maker's name where a line lacks its start, and what runs into another cell."""
+_PART_OF_NAME = re.compile(
+    r".*\b(?:GeF(?!orce\b)|Gen(?!eration\b)|Bla(?!ck(?:well)?\b)|Wor(?!kstation\b)|Edi(?!tion\b)|Lap(?!top\b)"
+    r"|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d).*"
+    r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|\(.*|None|On|Off|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
+    r"|(?!.*TITAN).*\b(?:GeForce|RTX|GTX|Quadro|Tesla|PRO)|.*GeForce (?:RTX \d{1,3}|GTX (?:\d{1,2}|1\d\d))"
+)
+"""What no name has: a maker's word without its end or with a number at it, no number behind the line of a
+product, one of too few digits; and values of other columns."""
 _VERSION = re.compile(r"\d{3}\.(?:\d?|\d\.|\d{2,3}\.\d?)|\d{1,3}|\d{1,2}\..*")
 """Drivers are 535.98 or 535.104.05, on a Jetson 540.4.0."""
 
+_PARTS = (("uuid", _UUID), ("gpu_uuid", _UUID), ("product_name", _NAME), ("product_name", _PART_OF_NAME))
+_MIB = re.compile(r"(\d{1,9})(?: MiB)?")
+_ROUNDED_MIB = 2
+"""By which three sizes that are rounded may miss their sum."""
 
-def mark_cut_identities(tree: Tree) -> None:
-    """Mark the driver's version, and names and UUIDs of GPUs, where a part of them is missing."""
+
+def mark_cut_values(tree: Tree) -> None:
+    """Mark the driver's version, and names, UUIDs and sizes of GPUs, where a part of them is missing."""
     gpus = tree.get("gpu", [])
     for gpu in gpus if isinstance(gpus, list) else [gpus]:
-        for key, part in (("uuid", _UUID), ("gpu_uuid", _UUID), ("product_name", _NAME)):
+        for key, part in _PARTS:
             _mark(gpu, key, part)
+        _mark_unequal_sums(gpu.get("fb_memory_usage"))
     for key in ("driver_version", "kmd_version"):
         _mark(tree, key, _VERSION)
 
 
 def _mark(inside: Any, key: str, part: re.Pattern[str]) -> None:
     value = inside.get(key) if isinstance(inside, dict) else None
-    if isinstance(value, str) and value != CUT and part.fullmatch(value):
+    is_short = part is _PART_OF_NAME and str(value).endswith("...")  # as a table prints a long one
+    if isinstance(value, str) and value != CUT and not is_short and part.fullmatch(value):
         inside[key] = CUT
+
+
+def _mark_unequal_sums(sizes: Any) -> None:
+    """Mark sizes of which one is that of another group: what is used and free is no more than the total.
+
+    With what is reserved (since driver 510) it is the total.
+    """
+    if not isinstance(sizes, dict):
+        return
+    held = {name: int(match[1]) for name, text in sizes.items() if (match := _MIB.fullmatch(str(text)))}
+    if not held.keys() >= {"total", "used", "free"}:
+        return
+    unused = held["total"] - held["used"] - held["free"] - held.get("reserved", 0)
+    if unused < -_ROUNDED_MIB or ("reserved" in held and unused > _ROUNDED_MIB):
+        sizes.update(dict.fromkeys(held, CUT))

@@ -24,6 +24,8 @@ _READINGS = {
     "sm": "utilization/gpu_util",
     "pclk": "clocks/sm_clock",
 }
+_REST_OF_NAMES = re.compile(r"[^\S\n]*(?!#)[a-z]")
+_TIMES = ("date", "time")
 _KINDS = ("C", "G", "C+G", "M", "M+C")
 
 
@@ -41,10 +43,12 @@ def topology_tree(text: str) -> Tree:
 def monitor_tree(text: str) -> tuple[Tree, bool]:
     """Return the GPUs of `dmon` or `pmon`, and whether it lists processes.
 
-    Raises ValueError where no line has the values of its columns.
+    Raises ValueError where no line has the values of its columns, or where a terminal wrapped their names.
     """
     lines = text.split("\n")
     start = next(at for at, line in enumerate(lines) if re.match(MONITOR, line, re.IGNORECASE))
+    if _REST_OF_NAMES.match("".join(lines[start + 1 : start + 2])):
+        raise ValueError("its lines are wrapped, and which of its values is in which column is not known")
     names = re.split(r"[,\s]+", lines[start].lstrip("# \t").strip().lower())
     rows = list(_rows(lines[start + 1 :], names))
     if not rows:
@@ -74,8 +78,18 @@ def _rows(lines: list[str], names: list[str]) -> Iterator[dict[str, str]]:
         row = dict(zip(names, values, strict=True))
         numbers = values[:last] if is_named else values
         plain = [value for name, value in zip(names, numbers, strict=False) if name != "type"]
-        if all(map(_VALUE.fullmatch, plain)) and row["gpu"].isdigit() and int(row["gpu"]) < MAX_GPUS:
+        is_gpu = row["gpu"].isdigit() and int(row["gpu"]) < MAX_GPUS
+        if is_gpu and all(map(_VALUE.fullmatch, plain)) and _agrees(row):
             yield row
+
+
+def _agrees(row: dict[str, str]) -> bool:
+    """Whether the values of a row agree: a process has a type, and what no process has is empty."""
+    if "pid" not in row or "type" not in row:
+        return True
+    if row["pid"].isdigit():
+        return row["type"] in _KINDS
+    return {value for name, value in row.items() if name != "gpu" and name not in _TIMES} == {"-"}
 
 
 def _last_state(rows: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -76,7 +76,8 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
     except csv.Error as error:
         raise ValueError(f"its CSV is malformed: {error}") from None
     names = column_names(rows[0])
-    rows = [rows[0], *(row for row in rows[1:] if not row or row[0].strip() != names[0])]  # the names, cut
+    rows = [rows[0], *(row for row in rows[1:] if not _repeats(row, names))]
+    units = dict(_UNIT.findall(",".join(rows[0])))
     has_units = any(value.endswith(" MiB") for row in rows[1:] for value in row)
     tree: Tree = {"gpu": []}
     for number, row in enumerate(rows[1:], 1):
@@ -92,8 +93,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
                 tree["driver_version"] = value
             elif name in _COLUMNS:
                 _put(gpu, _COLUMNS[name], value)
-        if wrong := next((key for key, no in _MISPLACED.items() if no.fullmatch(gpu.get(key, ""))), ""):
-            raise ValueError(f"a row of its CSV has {gpu[wrong]!r} under {wrong.removeprefix('product_')}")
+        _refuse_misplaced(dict(zip(names, map(str.strip, row), strict=True)), gpu, units)
         if any(map(_NEEDS_RESET.fullmatch, row)):
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
@@ -108,6 +108,23 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
     newest = last_of_each(keys, tree["gpu"])
     tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
     return tree
+
+
+def _repeats(row: list[str], names: list[str]) -> bool:
+    """Whether a row is the line of names again: cut, or behind a mark."""
+    shown = column_names(row)
+    first = shown[0] == names[0] or (len(names) > 1 and shown[0].endswith(f" {names[0]}"))
+    return first and (shown[0] == names[0] or shown[1:] == names[1:])
+
+
+def _refuse_misplaced(row: dict[str, str], gpu: Tree, units: dict[str, str]) -> None:
+    """Raise ValueError where a value is one of another column: by its form, or by its unit."""
+    if wrong := next((key for key, no in _MISPLACED.items() if no.fullmatch(gpu.get(key, ""))), ""):
+        raise ValueError(f"a row of its CSV has {gpu[wrong]!r} under {wrong.removeprefix('product_')}")
+    for name, value in row.items() if units else ():
+        found = _MEASURED.fullmatch(value)
+        if found and name in _COLUMNS and found[1] != units.get(name, ""):
+            raise ValueError(f"a row of its CSV has {value!r} under {name}")
 
 
 def _is_open(text: str, lines: list[str]) -> bool:
@@ -273,6 +290,8 @@ _MISPLACED = {
 }
 """What is under a name in rows that were wrapped, or lack a value at their start."""
 
+_UNIT = re.compile(r"([a-z_.]+) \[([\w/%]+)\]")
+_MEASURED = re.compile(r"\d[\d.]* (MiB|W|%|MHz)")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 

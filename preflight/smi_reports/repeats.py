@@ -92,7 +92,7 @@ def keep_processes(trees: list[Tree]) -> None:
     for place, gpu in enumerate(_gpus(trees[-1])):
         for tree in reversed(trees[:-1] if _listed(gpu) == [] else ()):
             earlier = _listed(_gpus(tree)[place]) if place < len(_gpus(tree)) else None
-            if earlier and sum(map(_mib, earlier)) <= _mib(gpu):
+            if earlier and all(map(_mib, earlier)) and sum(map(_mib, earlier)) <= _mib(gpu):
                 gpu["processes"] = {"process_info": earlier}
                 break
 

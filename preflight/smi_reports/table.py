@@ -21,12 +21,12 @@ _CUT_BUS = re.compile(r"\s*[0-9A-Fa-f:.]*")
 _NO_ECC = re.compile(r"Off|On|N/A|ERR!|Unknown Error|Not Supported")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
-_NO_WATTS = re.compile(r"[\d.]+")
+_NO_WATTS = re.compile(r"\d[^W]*")
 _MEMORY = re.compile(r"(?<!\S)(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
 _NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
-    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|][^|]*?)\s+(\d+MiB|N/A)\s*\|\s*$"
+    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|][^|\ufffd]*?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 # Drivers before 346 list compute processes only, and name no type.
 _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")

@@ -23,7 +23,7 @@ Command = tuple[tuple[Word, ...], str]
 
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
-_FUNCTION = re.compile(r"[ \t]*\)\s*\{(?=\s)")
+_FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _DETACH = "a run continues without its client; --detach leaves at once"
@@ -87,6 +87,8 @@ class CommandReader:
             else:
                 yield from self._operator(token.text)
             if self.shell.left:
+                if self.groups:  # of a function in parentheses
+                    self.shell.restore(self.groups[0])
                 return
         if self.words or self.is_behind_loop:
             yield from self._finish("")
@@ -340,13 +342,15 @@ class CommandReader:
         """Take a function, whose name or brace has just been read."""
         head = _FUNCTION.match(self.text, self.tokens.at)
         start = self.tokens.at if head is None or self.words[-1].text == "{" else head.end()
-        end = self._find(start, "}")
+        is_group = self.text[start - 1] == "("
+        end = self._find(start, ")" if is_group else "}")
         if end is None:
             raise CommandRefused(
                 f"the text has a shell function, {name}, without its end",
                 "paste all of it, or the command alone",
             )
-        self.shell.functions[name] = self.text[start : end[0]]
+        body = self.text[start : end[0]]
+        self.shell.functions[name] = f"({body})" if is_group else body
         self.words.clear()
         self.tokens.seek(end[1])
         self.is_behind_loop = True
@@ -366,11 +370,8 @@ class CommandReader:
     def _source(self, words: tuple[Word, ...], runs: Answer) -> Iterator[Command] | None:
         """Return the commands of a file of settings; None for one that is not beside the text."""
         shell = self.shell
-        name = words[1].text
-        text = shell.text_of(name) if words[1].is_known else None
-        if text is None:
-            return None
-        return self._sourced(words, runs, text)
+        text = shell.text_of(words[1].text) if words[1].is_known else None
+        return None if text is None else self._sourced(words, runs, text)
 
     def _sourced(self, words: tuple[Word, ...], runs: Answer, text: str) -> Iterator[Command]:
         shell = self.shell

@@ -126,6 +126,8 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
             at = here.operator_end
         elif text[at] in ";&|()<>\n":
             is_first = text[at] not in "<>"
+            if ")" in wanted and text[at] in "()" and _ends_group(open_, text[at]):
+                return at, at + 1
             at += 1
         else:
             end = word_end(text, at)
@@ -139,6 +141,20 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
             is_first = is_first and word in _BEFORE_COMMAND
             at = _array_end(text, end) if _ARRAY.match(word) and text[end : end + 1] == "(" else end
     return None
+
+
+def _ends_group(open_: list[str], mark: str) -> bool:
+    """Take a parenthesis; return whether it ends the group around all that is open.
+
+    The one behind a pattern of `case` neither opens nor ends a group.
+    """
+    if mark == "(":
+        open_.append(")")
+    elif open_ and open_[-1] == ")":
+        open_.pop()
+    else:
+        return not open_
+    return False
 
 
 def word_end(text: str, at: int) -> int:
