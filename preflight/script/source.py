@@ -238,13 +238,23 @@ class Sources:
 
         Such a module may open GPU 0, or set the rank's device, when it is imported or called.
         """
-        for source in self.files():
-            for name, level in self.parser.imports(source.tree):
-                root = name.partition(".")[0]
-                known = root in KNOWN_ROOTS or root in QUIET_ROOTS or root in sys.stdlib_module_names
-                if (level or not known) and self.imported(name, level, source) is None:
-                    return True
-        return False
+        return any(self.unread_imports(source) for source in self.files())
+
+    def unread_imports(self, source: Source) -> list[tuple[str, int]]:
+        """Return the imports not read nor known to be quiet; a folder is read where its modules are."""
+        unread = []
+        for name, level in self.parser.imports(source.tree):
+            root = name.partition(".")[0]
+            known = root in KNOWN_ROOTS or root in QUIET_ROOTS or root in sys.stdlib_module_names
+            if (known and not level) or self.imported(name, level, source) is not None:
+                continue
+            places = _candidates(name, level, source.package, source.folder)
+            if not {posixpath.dirname(place) for place in places[1::2]} & self._folders():
+                unread.append((name, level))
+        return unread
+
+    def _folders(self) -> set[str]:
+        return {source.folder for source in self.files()}
 
     def _load(self, path: str, package: str) -> Source | None:
         if path in self._read:

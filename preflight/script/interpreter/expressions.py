@@ -127,7 +127,7 @@ def _item(it: "Interpreter", owner: Value, key: Value, node: ast.Subscript) -> V
     if index is not None and text is not None and -len(text) <= index < len(text):
         return Const(text[index])
     if isinstance(owner, Element):
-        return owner
+        return UNKNOWN if owner.what == "state" else owner  # a cast of an entry makes another tensor
     if isinstance(owner, Ref) and it.kind(owner) == "instance":
         found = special(it, owner, "__getitem__", key, node)
         fields = classes.items_of(it, owner)

@@ -28,6 +28,7 @@ from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.checkpoints import is_in_float32
 from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
+from preflight.script.libraries.unscaling import unscale_gradients
 from preflight.script.names import MODEL_MAKERS, is_model_class, root_and_last
 
 # --- accelerate -------------------------------------------------------------------------
@@ -343,12 +344,14 @@ CONSTRUCT: dict[str, Callable[[Interpreter, Ref, str, Call], None]] = {
 
 _HARMLESS = (
     *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "no_sync", "join_uneven_inputs"),
-    *("unscale_gradients", "register_for_checkpointing", "save", "load_state"),
+    *("register_for_checkpointing", "save", "load_state"),
     *("free_memory", "clear", "log", "print", "verify_device_map", "end_training", "init_trackers"),
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
 
+
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    ("accelerator", "unscale_gradients"): unscale_gradients,
     ("accelerator", "prepare"): _prepare,
     ("accelerator", "prepare_model"): _prepare,
     ("accelerator", "prepare_optimizer"): _prepare,

@@ -15,6 +15,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     Const,
     Dtype,
+    HeapObject,
     Ref,
     Seq,
     alternatives,
@@ -123,6 +124,8 @@ def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator
         accelerator = it.thing(thing.get("accelerator")) if thing else None
         if accelerator is not None:
             words = {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
+            if any(each.get("unscaled", FALSE) == TRUE for each in _optimizers_of(it, model)):
+                continue
             if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
                 who = text_of(accelerator.get("who", Const("accelerate")))
                 message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
@@ -146,11 +149,16 @@ def _clipped_scaled(it: "Interpreter", event: ScriptEvent) -> RuleHit:
 
 def _unscaled(it: "Interpreter", model: Ref) -> bool:
     """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
+    mine = _optimizers_of(it, model)
+    return any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
+
+
+def _optimizers_of(it: "Interpreter", model: Ref) -> list[HeapObject]:
+    """Return the optimizers that step a model; where none is known, those that step nothing known, or all."""
     optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
     mine = [thing for thing in optimizers if model in getattr(thing.get("models"), "items", ())]
     mine = mine or [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
-    mine = mine or optimizers  # where none is known, unscale_ itself ends what is scaled
-    return any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
+    return mine or optimizers  # where none is known, unscale_ itself ends what is scaled
 
 
 @rule("P117", "evaluate", "train")

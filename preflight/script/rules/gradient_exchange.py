@@ -12,20 +12,32 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _EXCHANGES = re.compile(
-    r"DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv|^rpc|horovod|hvd|deepspeed"
-    r"|apex|[Pp]ipeline|^Pipe$|DTensor|parallelize|Zero|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric"
-    r"|Trainer|hivemind|replicate|all_to_all|average_"
+    r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|horovod|hvd|deepspeed"
+    r"|^apex$|Pipeline(?:Stage|Schedule|Parallel)|pipeline_parallel|ScheduleGPipe|Schedule1F1B|^Pipe$|DTensor"
+    r"|parallelize|Zero(?!Pad)|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate"
+    r"|all_to_all"
 )
 """Names of what exchanges gradients or weights between ranks, or of libraries that do."""
-_COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync")
+_HANDED_ON = re.compile(
+    r"^(?:async_)?(?:all_?reduce|reduce_scatter|all_?gather)|^(?:sync|average)_(?=[gpmw])"
+)
+"""Names of collectives that are no call: of what is handed on it is not known what it is called with."""
+_NAMED = re.compile(f"{_EXCHANGES.pattern}|{_HANDED_ON.pattern}")
+_REDUCES = re.compile(r"reduce")
+_COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast(?:_coalesced)?$")
 """What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
-_NAMED = re.compile(f"{_EXCHANGES.pattern}|{_COLLECTIVE.pattern}")
-_OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$")
+_OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_bn|gather_map|gathered")
+_OF_GRADIENTS = re.compile(r"^grads?$|_grads?$|gradients?$")
+_OF_PARAMETERS = re.compile(r"^(?:named_)?parameters$|param_groups$")
+_OF_WEIGHTS = re.compile(
+    r"grad|param|weight|state|model|buffer|optim|bucket|flat|master|module|(?:^|_)net(?:_|$)|^p$|^g$"
+)
+"""Names of what a collective must have to do with to exchange gradients or weights."""
 _MEASURED = re.compile(
     r"(?:^|_)(?:loss|losses|acc|accuracy|correct|total|metric|metrics|count|num|n|samples|hits|err|error|score"
     r"|time|stop|flag|signal|epoch|step|stats?|auc|f1|top\d|meter|running|val|eval|results?|perf|rewards?"
-    r"|preds?|predictions|seen)(?:_|\d|$)"
+    r"|preds?|predictions|seen|intersection|union|targets?|labels?)(?:_|\d|$)"
 )
 """Names of numbers that ranks put together to print them: no gradients and no weights."""
 
@@ -33,15 +45,18 @@ _MEASURED = re.compile(
 def exchanges_gradients(it: "Interpreter") -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not."""
     own = set(_own_names(it))
+    reducers = set(_reducers(it))
     files = [it.sources.parser.nodes(source.tree) for source in it.sources.files()]
     used = {name for nodes in files for name in names_in(nodes)}
     for nodes in files:
-        ignored = {*_ignored_ids(nodes), *_unused_ids(nodes, used)}
+        ignored = {*_ignored_ids(nodes), *_unused_ids(nodes, used), *_feature_ids(nodes)}
+        of_weights = set(_weight_ids(nodes))
         for node in nodes:
             name = _used_name(node)
             if name and name not in own and id(node) not in ignored and _NAMED.search(name):
-                return True  # of a collective that is handed on it is not known what it is called with
-            if isinstance(node, ast.Call) and id(node) not in ignored and _may_exchange(node, own):
+                return True
+            is_call = isinstance(node, ast.Call) and id(node) not in ignored
+            if is_call and _may_exchange(node, reducers, in_weights=id(node) in of_weights):
                 return True
     return False
 
@@ -63,6 +78,18 @@ def _own_names(it: "Interpreter") -> Iterator[str]:
         bases = {base.name for base in cls.bases if isinstance(base, ExternalName)}
         if not any(map(_EXCHANGES.search, bases)):
             yield cls.node.name
+
+
+def _reducers(it: "Interpreter") -> Iterator[str]:
+    """Yield the names of functions of the script that put together what they are given."""
+    for info in it.functions.values():
+        arguments = getattr(info.node, "args", None)
+        given = {each.arg for each in arguments.args} if arguments else set()
+        for node in walk(info.node):
+            if isinstance(node, ast.Call) and _REDUCES.search(_used_name(node.func)) and node.args:
+                name = getattr(info.node, "name", "")
+                if getattr(node.args[0], "id", "") in given and name != "backward":
+                    yield name
 
 
 def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
@@ -88,14 +115,50 @@ def _unused_ids(nodes: Sequence[ast.AST], used: set[str]) -> Iterator[int]:
             yield from map(id, walk(node)) if node.name not in used and node.name != "main" else ()
 
 
-def _may_exchange(call: ast.Call, own: set[str]) -> bool:
+def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Yield the parts of an autograd.Function: what its backward() exchanges are gradients of features."""
+    for node in nodes:
+        if isinstance(node, ast.ClassDef) and any(_used_name(base) == "Function" for base in node.bases):
+            yield from map(id, walk(node))
+
+
+def _weight_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Yield the parts of functions that name gradients or parameters, and of the module outside of them."""
+    outside = dict.fromkeys(map(id, nodes))
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            parts = walk(node)
+            for part in parts:
+                outside.pop(id(part), None)
+            if any(map(_is_of_gradients, parts)):
+                yield from map(id, parts)
+    yield from outside
+
+
+def _is_of_gradients(node: ast.AST) -> bool:
+    if isinstance(node, (ast.For, ast.comprehension)):
+        return any(_OF_PARAMETERS.search(_used_name(part)) for part in walk(node.iter))
+    return _OF_GRADIENTS.search(_used_name(node)) is not None
+
+
+def _names_weights(call: ast.Call) -> bool:
+    given = (*call.args, *(word.value for word in call.keywords))
+    return any(_OF_WEIGHTS.search(_used_name(part)) for value in given for part in walk(value))
+
+
+def _may_exchange(call: ast.Call, reducers: set[str], *, in_weights: bool) -> bool:
     """Whether a call may be a collective over gradients or weights."""
     name = _used_name(call.func)
-    if name in own or not _COLLECTIVE.search(name) or _OF_NO_GRADIENTS.search(name) or _FROM_ONE.match(name):
+    if (
+        not (name in reducers or _COLLECTIVE.search(name))
+        or _OF_NO_GRADIENTS.search(name)
+        or _FROM_ONE.match(name)
+    ):
         return False
     first = call.args[0] if call.args else next((word.value for word in call.keywords), None)
     owner = getattr(call.func, "value", None)
     if first is None or isinstance(first, ast.Constant) or getattr(owner, "id", "") in ("torch", "functools"):
         return False  # tensor.gather(1, index), torch.gather(...)
-    names = [_used_name(part) for part in walk(first)]
-    return not any(name and _MEASURED.search(name) for name in names)
+    if any(name and _MEASURED.search(name) for name in map(_used_name, walk(first))):
+        return False
+    return _names_weights(call) or (in_weights and "gather" not in name)

@@ -43,11 +43,12 @@ def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         it.notes.setdefault("steps of ranks", []).append(event.place)
         return
     groups, steps = it.notes.get("group of ranks"), it.notes.get("steps of ranks")
-    if event.name != "end" or not groups or not steps or it.sources.unread():
+    if event.name != "end" or not groups or not steps:
         return
     from preflight.script.rules.gradient_exchange import exchanges_gradients  # noqa: PLC0415 - few need it
+    from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
 
-    if not exchanges_gradients(it):
+    if not exchanges_gradients(it) and not may_wrap_unread(it.sources):
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))

@@ -7,4 +7,4 @@ dist.init_process_group("nccl"); torch.cuda.set_device(int(os.environ["LOCAL_RAN
 model = AutoModelForCausalLM.from_pretrained("gpt2", **kw)
 opt = torch.optim.AdamW(model.parameters())
 for b in loader():
-    loss = model(b).mean(); loss.backward(); opt.step()
+    loss = model(b).mean(); loss.backward(); opt.step()  # expect: R406 warning
