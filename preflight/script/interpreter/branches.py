@@ -1,6 +1,7 @@
 """Branches of the language: what a condition says of where its branches run, and which of them are read."""
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
@@ -17,7 +18,7 @@ from preflight.script.interpreter.guards import (
 )
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import RankValue, Value, join, may_be_rank, truth
+from preflight.script.interpreter.values import NONE, RankValue, Value, alternatives, join, may_be_rank, truth
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -37,6 +38,7 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     if id(node) not in it.branch_places:
         it.branch_places[id(node)] = places_of(node, it.source.lines)
     there, elsewhere = _by_value(value, it.branch_places[id(node)])
+    there = there or (RANK_0 if _is_held_by_rank_0(it, node.test) else "")
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
     left = len(it.continues)
@@ -46,10 +48,14 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     it.guard = it.place(node) if there == RANK_0 else outer_guard
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
+    made = set(_assigned(node.body)) if there == RANK_0 else set()
     enter_branch(it, node.test, holds=False)
     it.guard = it.place(node) if elsewhere == RANK_0 else outer_guard
     _execute_in(it, node.orelse, elsewhere, maybe)
     it.guard = outer_guard
+    for name in made:
+        if it.lookup(name) == NONE:
+            it.notes.setdefault(f"{_HELD}{name}", []).append(it.place(node))
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
@@ -57,6 +63,28 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
         it.contexts.append(elsewhere)  # to the end of the block around it, or of the function
         it.guard = it.place(node) if elsewhere == RANK_0 else it.guard
     it.state = merge_states([taken, it.state])
+
+
+_HELD = "rank 0 alone has "
+
+
+def _assigned(body: list[ast.stmt]) -> Iterator[str]:
+    for statement in body:
+        for target in statement.targets if isinstance(statement, ast.Assign) else ():
+            if isinstance(target, ast.Name):
+                yield target.id
+
+
+def _is_held_by_rank_0(it: "Interpreter", test: ast.expr) -> bool:
+    """Whether a condition asks for what rank 0 alone has: a writer that is None on the others."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    for part in parts:
+        is_not = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.IsNot)
+        asked = part.left if is_not and isinstance(part, ast.Compare) else part
+        held = isinstance(asked, ast.Name) and it.notes.get(f"{_HELD}{asked.id}")
+        if held and isinstance(asked, ast.Name) and NONE in alternatives(it.lookup(asked.id)):
+            return True
+    return False
 
 
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:

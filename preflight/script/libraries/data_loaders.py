@@ -52,7 +52,7 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     if last != "DistributedSampler":
         inner = call.get("sampler", 0) if last == "BatchSampler" else None
         alike = last in _OF_ALL_RANKS or (inner is not None and not _gives_parts(it, inner))
-        it.change(ref.id, divides=Const(not alike))
+        it.change(ref.id, divides=Const(not alike), sampler=inner or NONE)
         return
     rank = call.get("rank", 2) or (UNKNOWN if call.open else NONE)
     shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)

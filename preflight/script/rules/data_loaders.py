@@ -230,12 +230,20 @@ def _goes_over_again(drawn: Draw) -> bool:
     return drawn.depth > 0 and not drawn.by_next
 
 
+def _samplers(it: "Interpreter", loader: HeapObject) -> Iterator[Value]:
+    """Yield what draws the items of a loader, of which a BatchSampler makes batches too."""
+    yield from alternatives(loader.get("sampler"))
+    for item in alternatives(loader.get("batch_sampler")):
+        batches = it.thing(item) if isinstance(item, Ref) else None
+        yield from (item, *(alternatives(batches.get("sampler", NONE)) if batches is not None else ()))
+
+
 def _reshuffled(it: "Interpreter", drawn: Draw) -> Iterator[HeapObject]:
     """Yield the samplers that shuffle by epoch, of loaders that a loop goes over again and again."""
     for number in drawn.loaders if _goes_over_again(drawn) else ():
         loader = it.thing(number)
         owned = loader is None or loader.get("touched") == TRUE or loader.get("accelerator") != NONE
-        for item in () if owned or loader is None else alternatives(loader.get("sampler")):
+        for item in () if owned or loader is None else _samplers(it, loader):
             sampler = it.thing(item) if isinstance(item, Ref) else None
             if sampler is not None and truth(sampler.get("reshuffles", FALSE)) is True:
                 yield sampler

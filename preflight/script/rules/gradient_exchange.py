@@ -28,7 +28,7 @@ _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast(?:_coalesced)?$")
 """What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
 _OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_bn|gather_map|gathered")
-_OF_GRADIENTS = re.compile(r"^grads?$|_grads?$|gradients?$")
+_OF_GRADIENTS = re.compile(r"^grads?$|(?<!\bno)(?<!zero)(?<!enable)(?<!requires)_grads?$|gradients?$")
 _OF_PARAMETERS = re.compile(r"^(?:named_)?parameters$|param_groups$")
 _OF_WEIGHTS = re.compile(
     r"grad|param|weight|state|model|buffer|optim|bucket|flat|master|module|(?:^|_)net(?:_|$)|^p$|^g$"

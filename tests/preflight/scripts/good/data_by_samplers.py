@@ -16,7 +16,7 @@ data = TensorDataset(torch.zeros(64, 4))
 sampler = DistributedSampler(data) if settings.several else None
 loader = DataLoader(data, batch_size=8, shuffle=sampler is None, sampler=sampler)
 if settings.several:
-    other = DataLoader(data, batch_sampler=BatchSampler(DistributedSampler(data), 8, drop_last=False))
+    other = DataLoader(data, batch_sampler=BatchSampler(DistributedSampler(data, shuffle=False), 8, drop_last=False))
 else:
     other = DataLoader(data, batch_size=8, shuffle=True)
 test_loader = DataLoader(data, batch_size=8)
