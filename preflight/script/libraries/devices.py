@@ -45,8 +45,10 @@ def _capability(it: Interpreter, call: Call) -> Value:
 def _device(it: Interpreter, call: Call) -> Value:
     kind, index = call.get("type", 0) or UNKNOWN, call.get("index", 1)
     result = join(_one_device(item, index) for item in alternatives(kind))
-    for item in alternatives(result):
-        if isinstance(item, Device) and item.kind == "cuda":
+    devices = [item for item in alternatives(result) if isinstance(item, Device) and item.kind == "cuda"]
+    of_rank = any(item.of_rank for item in devices)
+    for item in devices:
+        if item.of_rank or not of_rank:  # a default that a launch of ranks replaces is no device of theirs
             it.emit(ScriptEvent("device", call.place, None, call, "", {"device": item}))
     return result
 

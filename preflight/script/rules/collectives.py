@@ -1,5 +1,7 @@
 """Rule R404: what all ranks must do together, and only rank 0 does."""
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ _OF_ALL = {
     "buffers": "forward() of a model that DDP wraps, which broadcasts its buffers",
     **dict.fromkeys(("step", "scaler step"), "backward() and step() of a model that DDP or FSDP wraps"),
 }
+_ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
 """Methods of DeepSpeed's engine that wait for all ranks where ZeRO-3 parts the weights, and not before."""
 
@@ -62,12 +65,19 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
             if it.target.processes and event.name != "buffers" and event.what not in _OF_ZERO_3
             else Level.WARNING
         )
+        level = Level.INFO if _is_of_another_launch(it) else level
         hit = doubted(RuleHit(event.place, "", "", level), "R404", doubts_of(it, event.place))
         what = _OF_ALL.get(event.name) or f"{event.what}()"
         it.notes.setdefault(f"{_ALONE}{hit.level.value} {what}", []).append(event.place)
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
+
+
+def _is_of_another_launch(it: "Interpreter") -> bool:
+    """Whether a branch asks for shards, and the script has made none."""
+    asks = any(_ASKS_SHARDS.search(ast.unparse(test)) for test in it.tests)
+    return asks and not any(thing.get("gathers") == TRUE for thing in it.state.heap.values())
 
 
 def _is_made_once(it: "Interpreter", place: CodeLocation) -> bool:

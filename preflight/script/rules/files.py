@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
     NONE,
     ExternalName,
     RankValue,
+    Seq,
     Unknown,
     Value,
     alternatives,
@@ -35,6 +36,7 @@ _OF_SOME = frozenset({RANK_0, OTHER_RANKS, BY_RANK, ONE_PROCESS, ONE_RANK, CPU})
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
+_OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
 _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
 
@@ -67,7 +69,9 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
     level = Level.WARNING
-    if event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
+    if _is_of_an_item(it, event.call.node):
+        level, message = Level.INFO, f"{message}, unless each has items of its own"
+    elif event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
     yield RuleHit(event.place, message, "if torch.distributed.get_rank() == 0: before it", level)
 
@@ -102,6 +106,22 @@ def _is_of_rank_0(it: "Interpreter", test: ast.expr) -> bool:
 def _may_differ(value: Value) -> bool:
     """Whether a value may be another on other ranks: it is by rank, not known, or None on some path."""
     return any(isinstance(item, (RankValue, Unknown)) or item == NONE for item in alternatives(value))
+
+
+def _is_of_an_item(it: "Interpreter", node: ast.Call) -> bool:
+    """Whether the path is what a loop over unknown data gives: a file for each item, and ranks have parts."""
+    given = (*node.args, *(word.value for word in node.keywords))
+    names = {each.id for each in given if isinstance(each, ast.Name)}
+    info = it.functions.get(it.stack[-1]) if it.stack else None
+    for each in walk(info.node if info is not None else it.source.tree):
+        if isinstance(each, ast.For) and each.lineno < node.lineno <= (each.end_lineno or 0):
+            bound = {part.id for part in walk(each.target) if isinstance(part, ast.Name)}
+            sources = [it.lookup(part.id) for part in walk(each.iter) if isinstance(part, ast.Name)]
+            lists = [item for value in sources for item in alternatives(value) if isinstance(item, Seq)]
+            known = any(not item.open for item in lists)
+            if not known and any(_OF_PATHS.search(name) for name in bound & names):
+                return True
+    return False
 
 
 def _in_memory(it: "Interpreter", node: ast.Call) -> bool:
