@@ -23,7 +23,11 @@ from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget, differ_by_
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MOST_SWITCHES = 6
-_ALONE = re.compile(r"eval|test|cpu|no[-_]|only|debug|dry|infer|predict|bf16|bfloat16|deepspeed|fsdp")
+_ALONE = re.compile(
+    r"(?:^|[-_])(?:do_?)?(?:eval|test|debug|dry|infer|predict)|(?:^|[-_])(?:no|cpu|only)(?=[-_=]|$)"
+    r"|bf16|bfloat16|deepspeed|fsdp"
+)
+"""Words of switches that end a run early or exclude others, at the start of a word: none of --latest."""
 _MAX_RELATED = 8
 _TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})
 """Events of scripts that train."""

@@ -48,7 +48,7 @@ def _device(it: Interpreter, call: Call) -> Value:
     devices = [item for item in alternatives(result) if isinstance(item, Device) and item.kind == "cuda"]
     of_rank = any(item.of_rank for item in devices)
     for item in devices:
-        if item.of_rank or not of_rank:  # a default that a launch of ranks replaces is no device of theirs
+        if item.of_rank or not of_rank:  # a launch of ranks replaces the default
             it.emit(ScriptEvent("device", call.place, None, call, "", {"device": item}))
     return result
 

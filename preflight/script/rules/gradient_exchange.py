@@ -21,7 +21,7 @@ _EXCHANGES = re.compile(
 _HANDED_ON = re.compile(
     r"^(?:async_)?(?:all_?reduce|reduce_scatter|all_?gather)|^(?:sync|average)_(?=[gpmw])"
 )
-"""Names of collectives that are no call: of what is handed on it is not known what it is called with."""
+"""Names of collectives; of one that is handed on it is not known what it is called with."""
 _NAMED = re.compile(f"{_EXCHANGES.pattern}|{_HANDED_ON.pattern}")
 _REDUCES = re.compile(r"reduce")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
@@ -55,8 +55,8 @@ def exchanges_gradients(it: "Interpreter") -> bool:
             name = _used_name(node)
             if name and name not in own and id(node) not in ignored and _NAMED.search(name):
                 return True
-            is_call = isinstance(node, ast.Call) and id(node) not in ignored
-            if is_call and _may_exchange(node, reducers, in_weights=id(node) in of_weights):
+            call = node if isinstance(node, ast.Call) and id(node) not in ignored else None
+            if call is not None and _may_exchange(call, reducers, in_weights=id(node) in of_weights):
                 return True
     return False
 
