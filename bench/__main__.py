@@ -48,6 +48,7 @@ SCRIPTS = (
     Script("preflight_one_host", short=("--rounds", "3")),
     Script("report_growth", short=("--hosts", "150", "--fleet", "1000")),
     Script("diagnose_logs", short=("--megabytes", "10")),
+    Script("log_output", short=("--megabytes", "10")),
     Script("guard_steps", short=("--seconds", "1", "--sizes", "1", "10")),
     Script("run_import", short=("--rounds", "3")),
     Script("run_start", short=("--rounds", "1")),
