@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from shlex import quote
 
 _RENAMED = {
     "tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "max_seq_length": "max_length", "no_cuda": "use_cpu",
@@ -108,6 +109,12 @@ def command_for(code: str, text: str) -> str:
     return said or (make(text) if make else "")
 
 
+def shell_word(path: str) -> str:
+    """Return a path or name of a log, which may hold anything, as one word of a shell; `~/` stays."""
+    home = "~/" if path.startswith("~/") else ""
+    return home + quote(path.removeprefix(home))
+
+
 def _first(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.search(text)
     return next((group for group in found.groups() if group), "") if found else ""
@@ -129,7 +136,8 @@ def _port(text: str) -> str:
 
 
 def _disk(text: str) -> str:
-    return f"df -h {_first(_FILE, text) or '. /tmp'}"
+    path = _first(_FILE, text)
+    return f"df -h {shell_word(path) if path else '. /tmp'}"
 
 
 def _script(text: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
+from preflight.diagnosis.fix_commands import shell_word
 from preflight.facts.package_names import package_of_module
 from preflight.frozen import dataclass
 
@@ -14,17 +15,18 @@ _REQUIRED = re.compile(
 )
 """A version that a package asks for, in the words of an error that names the installed one."""
 # An extension that was compiled, and what it lacks: a symbol of torch (at::, c10::, torch::), or a library.
-_UNLINKED = re.compile(r"(\S+\.so)\S*: undefined symbol: _?_Z\w*?(?:2at|3c10|5torch)\d")
+# A word is tried from its start alone, or a line of `.so.so` takes the time of the cube of its length.
+_UNLINKED = re.compile(r"(?<!\S)(\S+\.so)[\w.]*: undefined symbol: _?_Z\w*?(?:2at|3c10|5torch)\d")
 _LACKING = re.compile(
     r"(lib(?:cudart|cublas\w*|cudnn\w*|cufft|cusparse|nvrtc)\.so\.[\d.]*\d|lib(?:c10|torch)\w*\.so): cannot open shared object"
 )
 _DAMAGED = re.compile(
-    r"(/\S+\.so[\w.]*): (file too short|invalid ELF header|wrong ELF class|failed to map segment from shared object)"
+    r"(?<!\S)[^\s/]{0,40}(/\S+\.so[\w.]*): (file too short|invalid ELF header|wrong ELF class|failed to map segment from shared object)"
 )
 _NO_VERSION = re.compile(r"No matching distribution found for (\S+)")
 # A C library that is older than what was built against it: GLIBC is the host's or the image's, the others are libstdc++'s.
 _OLD_LIBRARY = re.compile(
-    r"(?P<file>/\S+): version `(?P<version>(?P<kind>GLIBC|GLIBCXX|CXXABI)_[\w.]+)' not found(?: \(required by (?P<by>[^)]{1,300})\))?"
+    r"(?<!\S)[^\s/]{0,40}(?P<file>/\S+): version `(?P<version>(?P<kind>GLIBC|GLIBCXX|CXXABI)_[\w.]+)' not found(?: \(required by (?P<by>[^)]{1,300})\))?"
 )
 _PREFIX = re.compile(r"^(?P<prefix>.*)/lib(?:64)?/python3[\d.]*/(?:site|dist)-packages/")
 _SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
@@ -53,7 +55,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
             f"{damaged[1].rpartition('/')[2]} cannot be loaded on this host: {damaged[2]}",
             "copy or install it again, for this processor and distribution, with free space where it lies; a file system that is mounted noexec"
             " maps none (TMPDIR, and the caches of just-in-time builds, must lie elsewhere)",
-            f"file {damaged[1]}; findmnt -T {damaged[1]}",
+            f"file {shell_word(damaged[1])}; findmnt -T {shell_word(damaged[1])}",
         )
     if "externally-managed-environment" in text:
         return ModuleAdvice(
@@ -66,7 +68,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         return ModuleAdvice(
             f"pip finds no {wanted[1]} for this Python, platform and index",
             "take one of the versions that the message lists, another index (--index-url), or a Python for which that version has wheels",
-            f"python -m pip index versions {re.split('[<>=!~]', wanted[1])[0]}",
+            f"python -m pip index versions {shell_word(re.split('[<>=!~]', wanted[1])[0])}",
         )
     old = _OLD_LIBRARY.search(text)
     if old:
@@ -158,7 +160,7 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
         f"the module {module} is the user's own, and Python on this host does not find it: not on its path, or not copied",
         f"start from the directory that holds {top}, put that into PYTHONPATH (env: of the run config), or copy the tree with --sync;"
         f" pip has no part in it",
-        f"export PYTHONPATH={root}" if root and "." not in module else "gpulaunch run --sync ...",
+        f"export PYTHONPATH={shell_word(root)}" if root and "." not in module else "gpulaunch run --sync ...",
     )
 
 
@@ -192,7 +194,11 @@ def _python(files: Sequence[str]) -> str:
         if found:
             prefix = found["prefix"]
             at_system = prefix in ("/usr", "/usr/local", "") or "/.local" in prefix
-            return "/usr/bin/python3" if at_system and prefix != "/usr/local" else f"{prefix}/bin/python"
+            return (
+                "/usr/bin/python3"
+                if at_system and prefix != "/usr/local"
+                else shell_word(f"{prefix}/bin/python")
+            )
         if file.startswith("/usr/lib/python3"):
             return "/usr/bin/python3"
     return "python"

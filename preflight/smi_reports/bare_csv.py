@@ -40,7 +40,9 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     lines = [_TIME.sub("", line) for line in timed]
     times = [line for line, bare in zip(timed, lines, strict=True) if _row(bare) is not None]
     rows = [row for line in lines if (row := _row(line)) is not None]
-    width = max(map(len, rows), default=0)
+    if not rows:
+        return None
+    width = max(map(len, rows))
     whole = [row for row in rows if len(row) == width]
     ends = (rows[0] if _row(lines[0]) else None, None if text.endswith("\n") else _row(lines[-1]))
     kept = [len(row) == width or row in ends or LOST in str(row) for row in rows]

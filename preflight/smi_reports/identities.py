@@ -8,11 +8,11 @@ from preflight.smi_reports.bare_csv import UUID
 
 Tree = dict[str, Any]
 
-_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:[^\s\[\]]*[-\d][^\s\[\]]*|GPU-.*\s.*|GP?U?)")
+_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*\s.*|GP?U?)")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
-    r"|(?:\u2026|\.\.).*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^)]*$).*"
+    r"|(?:\u2026|\.\.).*|.*(?:\s{2}|\s:|:\s|[=|]|-{3}|\([^()]*$).*"
 )
 """What is left of a maker's name where a line lacks its start, and what runs into another cell."""
 _PART_OF_NAME = re.compile(

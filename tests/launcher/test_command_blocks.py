@@ -129,6 +129,7 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
         ("torchrun a.py $((5 << 63))", "which has no value", "write a value"),
         ("torchrun a.py $((! 3 < 7))", "which has no value", "write a value"),
         ("torchrun a.py $((-2 ** 2))", "which has no value", "write a value"),
+        ("torchrun a.py $(( (1 +\n-2 ** 2) ))", "which has no value", "write a value"),
         ("if ! { torchrun a.py; }; then torchrun b.py; fi", "loop or condition (if)", "bash SCRIPT"),
         (
             "make x; python a.py",

@@ -59,7 +59,7 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
     filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")
     if _needs_parentheses(filled):
         return None
-    filled = re.sub(r"!(?!=)", " not ", filled).strip()
+    filled = " ".join(re.sub(r"!(?!=)", " not ", filled).split())  # places are those of one line
     try:
         tree = ast.parse(filled, mode="eval")
         return None if _binds_otherwise(filled, tree) else _computed(tree.body)

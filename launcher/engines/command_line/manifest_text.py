@@ -11,19 +11,21 @@ from collections.abc import Iterator
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
+_TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
+"""A value without the blanks around it: `.*?[ \\t]*` takes the square of the time for many blanks."""
 _KEY = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
     r"|env|envs|environment|environment_variables)"
-    r"[ \t]*:(?:[ \t]+(?P<value>.*?))?[ \t]*"
+    rf"[ \t]*:(?:[ \t]+(?P<value>(?:{_TEXT})?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
-_ITEM = re.compile(r"(?P<indent>[ ]*)-[ \t]+(?P<value>.*?)[ \t]*")
+_ITEM = re.compile(rf"(?P<indent>[ ]*)-[ \t]+(?P<value>(?:{_TEXT})?)[ \t]*")
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ \t]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ \t]*")
-_VALUE = re.compile(r"[ ]*value:[ \t]*(?P<value>.+?)[ \t]*")
-_PAIR = re.compile(r"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>.*?)[ \t]*")
+_VALUE = re.compile(rf"[ ]*value:[ \t]*(?P<value>{_TEXT})[ \t]*")
+_PAIR = re.compile(rf"[ ]*(?:- )?(?P<name>[A-Za-z_]\w*)(?:=|:[ \t]+)(?P<value>[ \t]*{_TEXT}|)[ \t]*")
 _FLOW_PAIR = re.compile(
     r"[ ]*- +\{[ ]*name:[ ]*(?P<name>[\"']?[A-Za-z_]\w*[\"']?)[ ]*,"
-    r"[ ]*value:[ ]*(?P<value>[^{}]*?)[ ]*\}[ \t]*"
+    r"[ ]*value:[ ]*(?P<value>(?:[^{} ]+(?:[ ]+[^{} ]+)*)?)[ ]*\}[ \t]*"
 )
 _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
@@ -35,7 +37,7 @@ _VARIABLES = ("env", "envs", "environment", "environment_variables")
 
 _INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
 _INPUTS = re.compile(r"(?P<indent>[ ]*)inputs:[ \t]*(?:#.*)?")
-_GIVEN = re.compile(r"[ ]*(?P<name>\w+):(?:[ \t]+(?P<value>[^#]*?))?[ \t]*(?:#.*)?")
+_GIVEN = re.compile(r"[ ]*(?P<name>\w+):(?:[ \t]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)?)?[ \t]*(?:#.*)?")
 _DEFAULTS = ("value", "default")
 """Of an input of Azure ML that has a type."""
 
@@ -45,6 +47,8 @@ _MOST_LINES = 5_000
 _MOST_FLOW = 50
 """Lines of one list in brackets."""
 
+_LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
+"""Characters of an input that is filled in, and of all of them in one command."""
 _MOST_COMMANDS = 4
 """Of one manifest, whose variables are compared: a master and its workers have the same."""
 
@@ -204,10 +208,14 @@ def _with_inputs(command: str, key: _Key, lines: list[str]) -> str:
     if "inputs." not in command:
         return command
     own, outer = _inputs(lines, key.line, key.indent), _inputs(lines, len(lines) - 1, 0)
+    room = _MOST_FILLED
 
     def given(found: re.Match[str]) -> str:
+        nonlocal room
         value = (outer if found["of_parent"] else own).get(found["name"], found[0])
-        return _INPUT.sub(lambda one: outer.get(one["name"], one[0]), value)
+        value = _INPUT.sub(lambda one: outer.get(one["name"], one[0]), value) if room > 0 else found[0]
+        room -= len(value)
+        return value
 
     return _INPUT.sub(given, command)
 
@@ -229,7 +237,7 @@ def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
             name = pair["name"]
         elif pair is None or pair["name"] not in _DEFAULTS:
             continue
-        if value and value[0] not in "{[|>&*":
+        if value and value[0] not in "{[|>&*" and len(value) <= _LONGEST_INPUT:
             found[name] = value
     return found
 

@@ -1,5 +1,6 @@
 """The configuration of hydra: a file or a stored node, with what its list of defaults names of groups."""
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import classes, config_files
@@ -45,23 +46,56 @@ def store_config(it: "Interpreter", call: Call) -> Value:
 def composed_config(it: "Interpreter", call: Call) -> Value:
     """Return what hydra.main(config_path, config_name) passes to its function, Unknown where nothing is."""
     folder, name = text_of(call.get("config_path", 0)), text_of(call.get("config_name", 1))
-    return UNKNOWN if name is None else _config(it, call, folder or "", "", name, _MAX_DEPTH)
+    return UNKNOWN if name is None else _Composition(it, call, folder or "").config("", name, _MAX_DEPTH)
 
 
-def _config(it: "Interpreter", call: Call, folder: str, group: str, name: str, depth: int) -> Value:
-    stem = name.removesuffix(".yaml")
-    path = "/".join(part for part in (folder, group, f"{stem}.yaml") if part)
-    found = config_files.loaded(it, Const(path))
-    if found == UNKNOWN:
-        found = _stored(it, call, f"{group}/{stem}")
-    if isinstance(found, Map):
-        listed = found.get("defaults")
-    else:
-        thing = it.thing(found)
-        listed = thing.get("defaults") if thing is not None else NONE
-    for item in listed.items if isinstance(listed, Seq) and depth else ():
-        found = _with_default(it, call, folder, group, found, item, depth)
-    return found
+class _Composition:
+    """The configuration of one call, in which hydra takes each file or node once."""
+
+    def __init__(self, it: "Interpreter", call: Call, folder: str) -> None:
+        self._it, self._call, self._folder = it, call, folder
+        self._taken = set[str]()
+
+    def config(self, group: str, name: str, depth: int) -> Value:
+        """Return what a name of a group stands for, with its own list of defaults."""
+        key = f"{group}/{name.removesuffix('.yaml')}"
+        if key in self._taken:
+            return UNKNOWN
+        self._taken.add(key)
+        path = posixpath.join(self._folder, f"{key.removeprefix('/')}.yaml")
+        found = config_files.loaded(self._it, Const(path))
+        if found == UNKNOWN:
+            found = _stored(self._it, self._call, key)
+        if isinstance(found, Map):
+            listed = found.get("defaults")
+        else:
+            thing = self._it.thing(found)
+            listed = thing.get("defaults") if thing is not None else NONE
+        for item in listed.items if isinstance(listed, Seq) and depth else ():
+            found = self._with_default(group, found, item, depth - 1)
+        return found
+
+    def _with_default(self, group: str, whole: Value, item: Value, depth: int) -> Value:
+        """Return a configuration with one entry of its list of defaults: `base`, or `model: small`."""
+        name = text_of(item)
+        if name is not None:  # of the same group
+            under = self.config(group, name, depth) if name != "_self_" else UNKNOWN
+            return merged(under, whole) if isinstance(under, Map) and isinstance(whole, Map) else whole
+        key, chosen = _choice(item)
+        if not key or chosen is None:
+            return whole
+        inner = self.config(f"{group}/{key}" if group else key, chosen, depth)
+        if inner == UNKNOWN:
+            return whole
+        if isinstance(whole, Ref):
+            self._it.change(whole.id, **{key: inner})
+        elif isinstance(whole, Map):
+            own = whole.get(key)
+            if isinstance(own, Map) and isinstance(inner, Map):
+                inner = merged(inner, own)
+            others = ((word, value) for word, value in whole.items if word != key)
+            return Map((*others, (key, inner)), whole.open, whole.places)
+        return whole
 
 
 def _stored(it: "Interpreter", call: Call, key: str) -> Value:
@@ -70,34 +104,6 @@ def _stored(it: "Interpreter", call: Call, key: str) -> Value:
     if isinstance(node, Class):
         return classes.instantiate(it, node, unwrap_value(it, call.node, ()))
     return node if isinstance(node, (Map, Ref)) else UNKNOWN
-
-
-def _with_default(
-    it: "Interpreter", call: Call, folder: str, group: str, whole: Value, item: Value, depth: int
-) -> Value:
-    """Return a configuration with one entry of its list of defaults: `base`, or `model: small`."""
-    name = text_of(item)
-    if name is not None:  # of the same group
-        under = _config(it, call, folder, group, name, depth - 1) if name != "_self_" else UNKNOWN
-        return merged(under, whole) if isinstance(under, Map) and isinstance(whole, Map) else whole
-    key, chosen = _choice(item)
-    if not key or chosen is None:
-        return whole
-    inner = _config(it, call, folder, f"{group}/{key}" if group else key, chosen, depth - 1)
-    if inner == UNKNOWN:
-        return whole
-    if isinstance(whole, Ref):
-        it.change(whole.id, **{key: inner})
-    elif isinstance(whole, Map):
-        own = whole.get(key)
-        if isinstance(own, Map) and isinstance(inner, Map):
-            inner = merged(inner, own)
-        return Map(
-            (*((word, value) for word, value in whole.items if word != key), (key, inner)),
-            whole.open,
-            whole.places,
-        )
-    return whole
 
 
 def _choice(item: Value) -> tuple[str, str | None]:
