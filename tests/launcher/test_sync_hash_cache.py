@@ -203,3 +203,10 @@ def test_a_directory_that_cannot_be_made_comes_with_a_fix(number: int) -> None:
     refused = describe_os_error(OSError(number, os.strerror(number), "x"), "/proc/nope")
     assert refused.message == f"/proc/nope/x: {os.strerror(number)}"
     assert refused.fix == "set sync.to to a directory that can be made"
+
+
+@pytest.mark.parametrize(("number", "word"), [(errno.ENOSPC, "no space left"), (errno.EDQUOT, "your quota")])
+def test_a_quota_that_is_used_up_is_no_disk_that_is_full(number: int, word: str) -> None:
+    refused = describe_os_error(OSError(number, os.strerror(number), "x"), "/data")
+    assert refused.message.startswith(word)
+    assert "another disk" in refused.fix

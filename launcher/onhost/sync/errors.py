@@ -18,7 +18,12 @@ def describe_os_error(error: OSError, target: str) -> SyncRefused:
     """Return the meaning of a system error for a sync."""
     where = error.filename if isinstance(error.filename, str) else ""
     place = os.path.join(target, where) if where else target
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno == errno.EDQUOT:
+        return SyncRefused(
+            "your quota (of space or of files) for %s is used up" % target,
+            "make room on the host (quota -s shows the limits), or set sync.to to another disk",
+        )
+    if error.errno == errno.ENOSPC:
         return SyncRefused(
             "no space left (or no inodes) for %s" % target,
             "make room on the host, or set sync.to to another disk",
