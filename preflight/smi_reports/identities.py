@@ -18,7 +18,8 @@ _NAME = re.compile(
 _PART_OF_NAME = re.compile(
     r".*\b(?:GeF(?!orce\b)|Gen(?!eration\b)|Bla(?!ck(?:well)?\b)|Wor(?!kstation\b)|Edi(?!tion\b)|Lap(?!top\b)"
     r"|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d).*"
-    r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|\(.*|None|On|Off|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
+    r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|[(/].*|None|On|Off"
+    r"|NVIDIA [A-Za-z]{1,2}|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
     r"|(?!.*TITAN).*\b(?:GeForce|RTX|GTX|Quadro|Tesla|PRO)|.*GeForce (?:RTX \d{1,3}|GTX (?:\d{1,2}|1\d\d))"
 )
 """What no name has: a maker's word without its end or with a number at it, no number behind the line of a

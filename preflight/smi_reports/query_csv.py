@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -93,7 +94,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
                 tree["driver_version"] = value
             elif name in _COLUMNS:
                 _put(gpu, _COLUMNS[name], value)
-        _refuse_misplaced(dict(zip(names, map(str.strip, row), strict=True)), gpu, units)
+        _refuse_misplaced(zip(names, row, strict=True), gpu, units)
         if any(map(_NEEDS_RESET.fullmatch, row)):
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
@@ -117,12 +118,12 @@ def _repeats(row: list[str], names: list[str]) -> bool:
     return first and (shown[0] == names[0] or shown[1:] == names[1:])
 
 
-def _refuse_misplaced(row: dict[str, str], gpu: Tree, units: dict[str, str]) -> None:
+def _refuse_misplaced(row: Iterable[tuple[str, str]], gpu: Tree, units: dict[str, str]) -> None:
     """Raise ValueError where a value is one of another column: by its form, or by its unit."""
     if wrong := next((key for key, no in _MISPLACED.items() if no.fullmatch(gpu.get(key, ""))), ""):
         raise ValueError(f"a row of its CSV has {gpu[wrong]!r} under {wrong.removeprefix('product_')}")
-    for name, value in row.items() if units else ():
-        found = _MEASURED.fullmatch(value)
+    for name, value in row if units else ():
+        found = _MEASURED.fullmatch(value.strip()) if value[-1:] in ("B", "W", "%", "z") else None
         if found and name in _COLUMNS and found[1] != units.get(name, ""):
             raise ValueError(f"a row of its CSV has {value!r} under {name}")
 
