@@ -45,19 +45,21 @@ _MEASURED = re.compile(
 def exchanges_gradients(it: "Interpreter") -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not."""
     own = set(_own_names(it))
-    reducers = set(_reducers(it))
     files = [it.sources.parser.nodes(source.tree) for source in it.sources.files()]
     used = {name for nodes in files for name in names_in(nodes)}
+    kept = []
     for nodes in files:
         ignored = {*_ignored_ids(nodes), *_unused_ids(nodes, used), *_feature_ids(nodes)}
+        kept.append([node for node in nodes if id(node) not in ignored])
+        names = map(_used_name, kept[-1])
+        if any(name and name not in own and _NAMED.search(name) for name in names):
+            return True  # most scripts: their calls need not be looked at
+    reducers = set(_reducers(it))
+    for nodes, judged in zip(files, kept, strict=True):
         of_weights = set(_weight_ids(nodes))
-        for node in nodes:
-            name = _used_name(node)
-            if name and name not in own and id(node) not in ignored and _NAMED.search(name):
-                return True
-            call = node if isinstance(node, ast.Call) and id(node) not in ignored else None
-            if call is not None and _may_exchange(call, reducers, in_weights=id(node) in of_weights):
-                return True
+        calls = (node for node in judged if isinstance(node, ast.Call))
+        if any(_may_exchange(call, reducers, in_weights=id(call) in of_weights) for call in calls):
+            return True
     return False
 
 
