@@ -82,6 +82,9 @@ def _completion_line(words: Sequence[str]) -> str:
     return f'eval "$(_GPULAUNCH_COMPLETE={shell if shell == "zsh" else "bash"}_source gpulaunch)"'
 
 
+_CLUSH = 'gpulaunch ssh-config > ~/.ssh/gpulaunch.conf && clush -b -o "-F $HOME/.ssh/gpulaunch.conf"'
+
+
 def _login_line(words: Sequence[str]) -> str:
     """Return the ssh command that a host of hosts.yaml takes, "" for words that name none.
 
@@ -99,8 +102,9 @@ def _login_line(words: Sequence[str]) -> str:
         names = tuple(entry.name for entry in inventory.resolve((host,)))
         if len(names) > 1:
             fleet = shlex.quote(host_range(names))
-            line = shlex.join(command) if command else "COMMAND"
-            return f"gpulaunch ssh-config > hosts.conf && clush -b -o '-F hosts.conf' -w {fleet} {line}"
+            line = shlex.join(command) or "COMMAND"
+            line = line if line == " ".join(command or [line]) else shlex.quote(line)  # read by two shells
+            return f"{_CLUSH} -w {fleet} {line}"
         endpoint = build_endpoint(inventory.lookup(host), inventory)
     except GpulaunchError:
         return ""

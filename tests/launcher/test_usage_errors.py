@@ -1,6 +1,7 @@
 """A wrong command line is one line of what is wrong and one of what to type."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -106,11 +107,13 @@ def test_ssh_is_answered_with_the_command_that_reaches_the_host_of_hosts_yaml(
         "hosts: {box: {address: 192.0.2.7, port: 41022, user: root}, 'n[01-03]': {}}\n"
         "groups: {g: [n01, n02]}\n"
     )
-    clush = "fix: gpulaunch ssh-config > hosts.conf && clush -b -o '-F hosts.conf' -w"
+    file = "~/.ssh/gpulaunch.conf"
+    clush = f'fix: gpulaunch ssh-config > {file} && clush -b -o "-F $HOME/.ssh/gpulaunch.conf" -w'
     for words, fix in (
         (["ssh", "box"], "fix: ssh -p 41022 root@192.0.2.7\n"),
         (["exec", "box", "--", "nvidia-smi", "-L"], "fix: ssh -p 41022 root@192.0.2.7 nvidia-smi -L\n"),
-        (["exec", "@g", "--", "ls", "a b"], f"{clush} 'n[01-02]' ls 'a b'\n"),
+        (["exec", "@g", "--", "ls", "-l", "a"], f"{clush} 'n[01-02]' ls -l a\n"),
+        (["exec", "@g", "--", "ls", "a b"], f"{clush} 'n[01-02]' {shlex.quote(shlex.join(['ls', 'a b']))}\n"),
         (["ssh", "n[01-03]"], f"{clush} 'n[01-03]' COMMAND\n"),
     ):
         assert execute(words) == 2
