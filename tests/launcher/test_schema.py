@@ -53,6 +53,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {
         *("name", "rehearse_steps"),
         "subdirectory",  # of `command: cd DIR && ...`
+        "uses_torch",  # of what the script imports
         *("launcher_files", "launcher_notes", "deepspeed"),  # of accelerate_config, and files that it names
     }
     assert names(EXPECT_KEYS) == fields(Expect)
