@@ -92,14 +92,18 @@ def test_the_launcher_starts_as_from_a_shell_in_a_session_of_its_own(run: Driver
     assert (int(mask, 8), stdin.split()[-1], session) == (0o027, "/dev/null", pid)
 
 
-# As `mpirun` or `accelerate launch` of one rank: it waits, and reaps a rank the moment it has ended.
+# As `mpirun` or `accelerate launch` of one rank: it waits, and reaps a rank the moment it has ended. Then it reports as
+# torch does.
 REAPER = """
 import os, subprocess, sys
 ranks = [
     subprocess.Popen([sys.executable, *sys.argv[2:]], env=dict(os.environ, RANK=str(n), LOCAL_RANK=str(n)))
     for n in range(int(sys.argv[1]))
 ]
-sys.exit(any([rank.wait() for rank in ranks]))
+codes = [rank.wait() for rank in ranks]
+for n, code in enumerate(codes):
+    print("  rank      : %d (local_rank: %d)" % (n, n), "  exitcode  : %d (pid: 7)" % code, sep=chr(10))
+sys.exit(any(codes))
 """
 
 
@@ -127,15 +131,16 @@ class OomKills:
 """
 
 
+@pytest.mark.parametrize("launcher", [LAUNCHER, REAPER])
 def test_a_rank_that_ends_between_two_looks_with_its_launcher_is_the_cause(
-    run: Driver, tmp_path: Path
+    run: Driver, tmp_path: Path, launcher: str
 ) -> None:
     up, go = tmp_path / "up", tmp_path / "go"
     script = (
         f"import os, time; open('{up}', 'w')\nwhile not os.path.exists('{go}'): time.sleep(0.01)\nos._exit(7)"
     )
     cgroup = ["cgroup.py", SLOW_COUNT.format(up=up, go=go)]
-    run.start(script, files=[["launch.py", LAUNCHER], ["s/x.py", script], cgroup])
+    run.start(script, files=[["launch.py", launcher], ["s/x.py", script], cgroup])
     end = run.ended()["exit"]
     assert (end["ranks"], end["why"], end["cause"]) == ({"0": 7}, "rank 0 failed with exit code 7", "rank")
 

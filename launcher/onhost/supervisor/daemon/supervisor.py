@@ -32,6 +32,7 @@ from .wakeup import Wakeup
 IDLE_TICK_S = 1.0  # of the periodic records and the kernel's count of kills; the rest wakes the loop
 TICK_S = 0.2  # where the kernel does not report an end or a change, and while a hang or a deletion is handled
 ENDING_TICK_S = 0.05
+UNSUSPICIOUS_EXITS = (0, -signal.SIGTERM, 128 + signal.SIGTERM)  # launchers end the other ranks by SIGTERM
 
 
 class Supervisor:
@@ -143,8 +144,7 @@ class Supervisor:
         stopping = self._ending.started
         self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
-            words = "rank %d %s" % (ended.rank, describe_exit_code(ended.code))
-            self._ending.start(StopRequest(words, FAILURE_GRACE_S, RANK))
+            self._ending.start(_rank_failure(ended.rank, ended.code))
 
     def _child_ended(self, pid: int, code: int) -> None:
         if pid == self._launcher.pid:
@@ -165,7 +165,8 @@ class Supervisor:
             self._run.emit("rank_exit", rank=rank, code=its_code, stopping=self._ending.started)
         self._run.emit("launcher_exit", code=code)
         if not self._ending.started:
-            self._ending.start(StopRequest("", FAILURE_GRACE_S, EXIT))
+            failed = [_rank_failure(*each) for each in said.items() if each[1] not in UNSUSPICIOUS_EXITS]
+            self._ending.start((*failed, StopRequest("", FAILURE_GRACE_S, EXIT))[0])
 
     def _finish(self) -> None:
         for _ in reap():
@@ -201,6 +202,10 @@ class Supervisor:
         from .port import port_is_free  # the only user of sockets
 
         return port_is_free(port)
+
+
+def _rank_failure(rank: int, code: int) -> StopRequest:
+    return StopRequest("rank %d %s" % (rank, describe_exit_code(code)), FAILURE_GRACE_S, RANK)
 
 
 def describe_exit_code(code: int) -> str:
