@@ -92,8 +92,8 @@ def test_the_launcher_starts_as_from_a_shell_in_a_session_of_its_own(run: Driver
     assert (int(mask, 8), stdin.split()[-1], session) == (0o027, "/dev/null", pid)
 
 
-# As `mpirun` or `accelerate launch` of one rank: it waits, and reaps a rank the moment it has ended. Then it reports as
-# torch does.
+# As `mpirun` or `accelerate launch` of one rank: it waits, and reaps a rank the moment it has ended. Then it
+# reports as torch does.
 REAPER = """
 import os, subprocess, sys
 ranks = [
