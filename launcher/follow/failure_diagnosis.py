@@ -96,9 +96,8 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
         return everything
     codes = {cause.code for cause in first.causes}
     others = (*first.causes[1:], *(cause for cause in everything.causes if cause.code not in codes))
-    known = tuple(
-        cause for cause in others if cause.slug != UNKNOWN
-    )  # what says no cause adds nothing to one
+    # What says no cause adds nothing to one that is known.
+    known = tuple(cause for cause in others if cause.slug != UNKNOWN)
     return replace(everything, verdict=first.verdict, causes=(first.causes[0], *known))
 
 

@@ -1,5 +1,6 @@
 """Whether a script does without torch, by everything that it and its own modules import."""
 
+import re
 import sys
 
 from preflight.script.source import Sources
@@ -20,6 +21,10 @@ _WITHOUT_TORCH = frozenset(
 """Libraries that do all their work where torch is not installed."""
 _STARTS_OTHERS = frozenset({"imp", "importlib", "pkgutil", "runpy", "subprocess"})
 """Modules of Python itself by which a script reaches code that its imports do not name."""
+_REACHES_OTHERS = re.compile(
+    r"(?i:torch)|__import__|\b(?:exec|execv?l?p?e?|spawn[lv]p?e?|posix_spawnp?|system|popen)\("
+)
+"""Words with which it may use torch, or start what does."""
 
 
 def does_without_torch(sources: Sources) -> bool:
@@ -30,7 +35,7 @@ def does_without_torch(sources: Sources) -> bool:
     if sources.problems:
         return False
     for source in sources.files():
-        if "torch" in source.text.lower() or "__import__" in source.text:
+        if _REACHES_OTHERS.search(source.text):
             return False
         for name, level in sources.parser.imports(source.tree):
             root = name.partition(".")[0]
