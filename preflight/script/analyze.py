@@ -27,8 +27,8 @@ from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE, class_nam
 from preflight.script.libraries.lightning_size import lightning_size
 from preflight.script.libraries.model import LibraryModel
 from preflight.script.libraries.training_step import trainings
+from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
-from preflight.script.names import root_and_last
 from preflight.script.rules.registry import Level
 from preflight.script.source import Finder, Parser, Sources, class_names
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget

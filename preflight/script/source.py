@@ -10,7 +10,7 @@ from functools import lru_cache
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS, no_collections
-from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
+from preflight.script.library_names import KNOWN_ROOTS, QUIET_ROOTS
 
 Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""

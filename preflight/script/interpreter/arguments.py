@@ -25,7 +25,7 @@ from preflight.script.interpreter.values import (
     place_of,
     text_of,
 )
-from preflight.script.names import TRAINS
+from preflight.script.library_names import TRAINS
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -10,7 +10,7 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Func, OneOf, Value, join, truth
-from preflight.script.names import TRAINS
+from preflight.script.library_names import TRAINS
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter

@@ -38,7 +38,7 @@ from preflight.script.interpreter.values import (
     Value,
     float32_of_its_own,
 )
-from preflight.script.names import TRAINS, is_named_trainer
+from preflight.script.library_names import TRAINS, is_named_trainer
 from preflight.script.source import PLACE, Source, Sources, used_names, walk
 from preflight.script.target import RankTarget
 

@@ -26,7 +26,7 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.libraries.environment import launch_precision
-from preflight.script.names import is_arguments_class, is_trl_config, root_and_last
+from preflight.script.library_names import is_arguments_class, is_trl_config, root_and_last
 
 TRL_DEFAULT_SINCE = (0, 20)
 """trl from this version sets bf16 = not fp16 where bf16 is not given."""

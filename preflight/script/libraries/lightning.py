@@ -29,7 +29,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.callbacks import call_methods, instances
 from preflight.script.libraries.casts import cast
 from preflight.script.libraries.collectives import collective_method
-from preflight.script.names import root_and_last
+from preflight.script.library_names import root_and_last
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
 _KINDS = {"Trainer": "lightning trainer", "Fabric": "fabric", "LightningModule": "model"}

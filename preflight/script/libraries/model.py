@@ -58,7 +58,7 @@ from preflight.script.libraries import (
 )
 from preflight.script.libraries.absl_flags import FLAGS, flag_value
 from preflight.script.libraries.casts import EACH
-from preflight.script.names import (
+from preflight.script.library_names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
     TENSOR_TYPES,

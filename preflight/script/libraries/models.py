@@ -40,7 +40,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.files import note_saved_model
-from preflight.script.names import TORCH_DTYPES
+from preflight.script.library_names import TORCH_DTYPES
 
 TENSOR_DTYPE = "__tensor_dtype__"
 """Key of the Map that represents a tensor of known dtype."""

@@ -38,7 +38,7 @@ from preflight.script.libraries.models import (
     new_model,
     trained_dtype,
 )
-from preflight.script.names import root_and_last
+from preflight.script.library_names import root_and_last
 from preflight.script.source import DECORATOR
 
 MODULES = frozenset({"torch.nn.Module"})

@@ -5,7 +5,7 @@ from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import UNKNOWN, Class, Func, Value
-from preflight.script.names import TRAINS
+from preflight.script.library_names import TRAINS
 
 ROOTS = frozenset(
     {

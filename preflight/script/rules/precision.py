@@ -9,7 +9,7 @@ from preflight.script.interpreter.guards import UNCALLED
 from preflight.script.interpreter.hardware import before_ampere
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
 from preflight.script.libraries.training_step import TrainingStep, trainings
-from preflight.script.names import ADAM_LIKE
+from preflight.script.library_names import ADAM_LIKE
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import FALSE, NONE, Class, ExternalName
-from preflight.script.names import root_and_last
+from preflight.script.library_names import root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
