@@ -48,7 +48,14 @@ os.wait()
 print("up", flush=True)
 time.sleep(60)
 """
+# A rank with a worker, and a daemon that has left session, group and parent, and cleaned its environment.
+FAMILY = f"""
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+{RUNAWAY}
+"""
 PYTHON = sys.executable
+ALONE = [PYTHON, "{run_dir}/rank.py", "{run_dir}/s/x.py"]  # as the one rank of a world is started
 GONE_S = 30.0  # what is not ended sleeps for a minute: it is still there then
 PATIENCE_S = 60.0  # a machine that runs other tests too may need a while to start an interpreter
 

@@ -2,30 +2,17 @@
 
 import _socket
 import errno
-import fcntl
-import json
 import os
-import pty
 import resource
-import signal
 import socket
-import struct
-import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from preflight.probes import cgroup, claim_files, claims, limits, namespaces, ports
+from preflight.probes import cgroup, limits, ports
 from preflight.probes.fact import missing
-from preflight.probes.files import text_or
 from preflight.probes.kernel_lines import parse_kernel_log
-from preflight.probes.processes import table
-from preflight.probes.processes.proc_pid import ProcessStat, read_stat
-from preflight.probes.processes.row import process_row
-from preflight.probes.processes.table import _supervisors
-from preflight.probes.processes.walk import ProcessWalk
 from preflight.probes.request import read_request
 
 
@@ -147,104 +134,6 @@ def test_a_process_has_one_control_group(
     assert cgroup.cgroup(7) == (path or missing("the process has no cgroup", "not-found"))
 
 
-# --- claims ---
-
-
-def claim(**more: Any) -> dict[str, Any]:
-    known = {
-        "gpu": "GPU-1",
-        "run_id": "r-1",
-        "boot_id": text_or("/proc/sys/kernel/random/boot_id"),
-        "pid": 42,
-        "pid_namespace": namespaces.own_namespace("pid"),
-        "since": 5.0,
-    }
-    return {**known, **more}
-
-
-def put_claim(folder: Path, text: str, name: str = "gpulaunch-claim-GPU-1.a", *, locked: bool = True) -> int:
-    fd = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
-    os.write(fd, text.encode())
-    if locked:  # F_OFD_SETLK, as a run takes it
-        fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    return fd
-
-
-BAD_FIELDS: list[dict[str, Any]] = [
-    *({"pid": value} for value in (0, 1 << 32, 4.0, True)),
-    *({"since": value} for value in (-0.1, 1e11, 5)),
-    *({"run_id": value} for value in ("", "r" * 81, "a b", 7)),
-    *({name: None} for name in ("gpu", "boot_id", "pid_namespace")),
-]
-
-
-@pytest.mark.parametrize(
-    ("text", "run"),
-    [
-        (json.dumps(claim()), ("r-1", 42, 5.0)),
-        (json.dumps(claim(pid_namespace="1")), ("r-1", 0, 5.0)),
-        (json.dumps(claim(pid=1)), ("r-1", 1, 5.0)),
-        (json.dumps(claim(pid=(1 << 32) - 1)), ("r-1", (1 << 32) - 1, 5.0)),
-        (json.dumps(claim(since=0.0)), ("r-1", 42, 0.0)),
-        (json.dumps(claim(run_id="r" * 80)), ("r" * 80, 42, 5.0)),
-        (json.dumps(claim(boot_id="another")), None),
-        (json.dumps(claim(gpu="GPU-2")), None),
-        *((json.dumps(claim(**each)), ("", 0, None)) for each in BAD_FIELDS),
-        ("[]", ("", 0, None)),
-        ("no json", ("", 0, None)),
-        ("", ("", 0, None)),
-        (json.dumps(claim()).ljust(4096), ("r-1", 42, 5.0)),
-        (json.dumps(claim()).ljust(4097), ("", 0, None)),
-    ],
-)  # fmt: skip
-def test_a_claim_counts_while_its_lock_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, run: tuple[str, int, float | None] | None
-) -> None:
-    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
-    fd = put_claim(tmp_path, text)
-    try:
-        found = claims.gpu_claims()
-        since = os.fstat(fd).st_mtime
-    finally:
-        os.close(fd)
-    if run is None:
-        assert found == []
-        return
-    assert [(each["gpu_uuid"], each["uid"]) for each in found] == [("GPU-1", os.getuid())]
-    (row,) = found
-    assert (row["run_id"], row["pid"], row["since_unix"]) == (*run[:2], since if run[2] is None else run[2])
-    assert claims.gpu_claims() == []  # closed, and so no longer held
-
-
-def test_what_is_not_a_file_of_a_claim_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
-    fds = [
-        put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.free", locked=False),
-        put_claim(tmp_path, json.dumps(claim()), "gpulaunch-claim-GPU-1.UPPER"),
-        put_claim(tmp_path, json.dumps(claim()), "another"),
-    ]
-    (tmp_path / "gpulaunch-claim-GPU-1.link").symlink_to(tmp_path / "another")
-    (tmp_path / "gpulaunch-claim-GPU-1.folder").mkdir()
-    os.mkfifo(tmp_path / "gpulaunch-claim-GPU-1.fifo")
-    try:
-        assert claims.gpu_claims() == []
-    finally:
-        for fd in fds:
-            os.close(fd)
-
-
-def test_of_one_owner_the_newest_256_claims_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_CLAIMS_DIR", str(tmp_path))
-    for number in range(258):
-        path = tmp_path / f"gpulaunch-claim-GPU-{number}.a"
-        path.write_text("")
-        os.utime(path, (number, number))
-    found = {Path(each).name for each in claim_files.newest_by_owner(str(tmp_path), claims._CLAIM.fullmatch)}
-    assert found == {f"gpulaunch-claim-GPU-{number}.a" for number in range(2, 258)}
-
-
 # --- ports ---
 
 
@@ -359,79 +248,3 @@ def test_of_each_kind_the_newest_200_lines_are_kept(kind: str) -> None:
         "other": 0,
         kind: 200,
     }
-
-
-# --- processes ---
-
-
-def test_a_row_has_the_age_and_the_wait_of_a_process() -> None:
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(write_end)
-        os.read(read_end, 1)  # sleeps in the kernel until the test ends
-        os._exit(0)
-    try:
-        while read_stat(child).state != "S":
-            time.sleep(0.01)
-        time.sleep(0.05)
-        row = process_row(read_stat(child), [], None)
-        assert row is not None
-        assert 0.03 <= row["age_s"] < 60
-        assert isinstance(row["wchan"], str)
-        assert row["namespace_pids"][-1] > 0
-    finally:
-        os.close(write_end)
-        os.waitpid(child, 0)
-        os.close(read_end)
-    assert process_row(ProcessStat(child, "", "S", 1, 1, 1, False, False, 0, 1, 0), [], None) is None
-
-
-def test_the_age_of_a_process_is_given_in_hundredths_of_a_second() -> None:
-    own = read_stat(os.getpid())
-    rows = [process_row(own._replace(start_ticks=own.start_ticks - back), [], None) for back in range(12)]
-    assert all(row is not None and row["age_s"] == round(row["age_s"], 2) for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("pids", "start_ticks", "found"),
-    [([900, 7], 55, {900, 1}), ([900, 8], 55, set()), ([7], 55, set()), ([900, 7], 54, set())],
-)
-def test_a_supervisor_of_another_namespace_is_found_by_its_pid_and_start_there(
-    monkeypatch: pytest.MonkeyPatch, pids: list[int], start_ticks: int, found: set[int]
-) -> None:
-    walk = ProcessWalk(frozenset())
-    stat = read_stat(os.getpid())
-    walk.stats = {
-        900: stat._replace(pid=900, ppid=1, start_ticks=55),
-        1: stat._replace(pid=1, ppid=0, start_ticks=1),
-    }
-    monkeypatch.setattr(table, "namespace_pids", lambda _pid: pids)
-    mark = f"boot:1:2:7:{start_ticks}"
-    assert _supervisors(walk, [{"environ": {"GPULAUNCH_SUPERVISOR": mark}}, {"environ": {}}]) == found
-
-
-def test_a_process_has_a_terminal_or_none() -> None:
-    def terminal_of(child: int) -> bool:
-        try:
-            return read_stat(child).tty
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-
-    alone = os.fork()
-    if alone == 0:
-        os.setsid()
-        signal.pause()
-    while os.getsid(alone) != alone:
-        time.sleep(0.01)
-    assert terminal_of(alone) is False
-    child, terminal = pty.fork()
-    if child == 0:
-        os.write(1, b"x")
-        signal.pause()
-    try:
-        os.read(terminal, 1)  # it has its terminal by then
-        assert terminal_of(child) is True
-    finally:
-        os.close(terminal)

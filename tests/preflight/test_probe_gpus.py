@@ -11,8 +11,10 @@ from preflight.probes import gpus, peer_to_peer
 from preflight.probes.fact import missing
 from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi import command
+from preflight.probes.nvidia_smi.capability import capability
 from preflight.probes.nvml import gpus as by_nvml
 from preflight.probes.nvml import links
+from preflight.probes.pci import pci_bus_id
 from preflight.probes.request import read_request
 
 # --- what the driver's library says ---
@@ -155,3 +157,69 @@ def test_a_bridge_that_redirects_traffic_is_found(
     assert peer_to_peer.acs_enabled() == enabled
     monkeypatch.setattr(peer_to_peer, "pci_gpus", list)
     assert peer_to_peer.acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
+
+
+# --- names and numbers ---
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("00000000:65:00.0", "0000:65:00.0"),
+        ("65:0.1", "0000:65:00.1"),
+        ("0001:AB:1F", "0001:ab:1f.0"),
+        ("10000:01:00.0", "10000:01:00.0"),
+        (" Odd ", "odd"),
+    ],
+)
+def test_a_bus_id_is_written_in_one_way(text: str, known: str) -> None:
+    assert pci_bus_id(text) == known
+
+
+CAPABILITIES = {
+    (12, 1): ("NVIDIA GB10",),
+    (10, 3): ("NVIDIA B300", "NVIDIA GB300"),
+    (10, 0): ("NVIDIA B200", "NVIDIA GB200", "NVIDIA B100"),
+    (12, 0): ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "NVIDIA GeForce RTX 5090"),
+    (9, 0): ("NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA GH200 480GB", "NVIDIA H20"),
+    (8, 9): ("NVIDIA L40S", "NVIDIA L4", "NVIDIA GeForce RTX 4090", "NVIDIA RTX 6000 Ada Generation"),
+    (8, 0): ("NVIDIA A100-SXM4-80GB", "NVIDIA A30", "NVIDIA A800"),
+    (8, 6): ("NVIDIA A10G", "NVIDIA A40", "NVIDIA GeForce RTX 3090", "NVIDIA RTX A6000", "NVIDIA A2"),
+    (7, 5): ("Tesla T4", "NVIDIA TITAN RTX", "NVIDIA GeForce GTX 1660", "Quadro RTX 8000", "NVIDIA T1000"),
+    (7, 0): ("Tesla V100-SXM2-32GB", "NVIDIA TITAN V", "Quadro GV100"),
+    (6, 0): ("Tesla P100-PCIE-16GB", "Quadro GP100"),
+    (6, 1): ("Tesla P40", "NVIDIA TITAN Xp", "NVIDIA GeForce GTX 1080 Ti", "Quadro P5000", "Tesla P4"),
+    (5, 2): ("Tesla M60", "NVIDIA GeForce GTX 980", "GeForce GTX TITAN X", "Quadro M6000"),
+    (5, 0): ("NVIDIA GeForce GTX 750 Ti", "Quadro K620", "GeForce 940MX"),
+    (3, 7): ("Tesla K80",),
+    (3, 5): ("Tesla K40c", "Tesla K20Xm"),
+}
+
+
+@pytest.mark.parametrize(("known", "names"), CAPABILITIES.items())
+def test_the_name_of_a_gpu_gives_its_capability(known: tuple[int, int], names: tuple[str, ...]) -> None:
+    assert [capability({}, name) for name in names] == [list(known)] * len(names)
+
+
+@pytest.mark.parametrize(
+    ("tree", "name", "known"),
+    [
+        ({"compute_cap": "8.6"}, "Tesla T4", [8, 6]),
+        ({"compute_capability": "12.0"}, "Odd", [12, 0]),
+        ({"compute_cap": "x"}, "Tesla T4", [7, 5]),
+        ({"product_architecture": "Turing"}, "Odd", [7, 5]),
+        ({"product_architecture": "Hopper"}, "Odd", [9, 0]),
+        ({"product_architecture": "Ada Lovelace"}, "Odd", [8, 9]),
+        ({"product_architecture": "Turing"}, "Tesla P100 in a long nam...", [6, 0]),
+        ({"product_architecture": "Turing"}, "Quadro P4...", [7, 5]),  # P4000, say
+    ],
+)
+def test_what_is_printed_comes_before_the_name_and_that_before_the_architecture(
+    tree: dict[str, str], name: str, known: list[int]
+) -> None:
+    assert capability(tree, name) == known
+
+
+def test_a_gpu_of_unknown_name_has_no_capability() -> None:
+    assert capability({}, "Odd")["code"] == "not-asked"
+    assert capability({}, missing("lost", "gpu-lost"))["code"] == "not-asked"

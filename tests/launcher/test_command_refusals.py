@@ -1,0 +1,122 @@
+"""Texts that do not decide what runs: each is refused, with the reason and the way out."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.records import require_values
+from launcher.errors import CommandRefused
+
+LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        (f"if [ -d d ]; then {LAUNCH}; fi", "loop or condition (if)", "bash SCRIPT"),
+        (f"for X in 1 2; do {LAUNCH}; done", "2 commands, torchrun a.py with 1: 1; 2: 2", "--launch 1"),
+        (
+            "for L in 1 2; do for S in 3 4 5 6; do torchrun a.py --lr $L --s $S --x; done; done",
+            "8 commands, torchrun a.py with 1: --lr 1 --s 3; 2: --lr 1 --s 4; 3: --lr 1 --s 5; 4",
+            "--launch 1 (launch: 1 in a run config)",
+        ),
+        ("export A=1; python a.py; A=2; python a.py", "1: A=1 python a.py; 2: A=2 python a.py", "--launch 1"),
+        (
+            "python a.py; cd d; python a.py --eval",
+            "python a.py with 1: nothing more; 2: --eval",
+            "--launch 1",
+        ),
+        (
+            "make x; bash y.sh; torchrun a.py",
+            "3 commands, 1: make x; 2: bash y.sh; 3: torchrun",
+            "--launch 3",
+        ),
+        ("make x; make y", "2 commands, 1: make x; 2: make y", "paste the command that trains"),
+        ("torchrun a.py $((5 & 1 == 1))", "which has no value", "write a value"),
+        ("torchrun a.py $((1 << 70))", "which has no value", "write a value"),
+        ("torchrun a.py $((5 << 63))", "which has no value", "write a value"),
+        ("torchrun a.py $((! 3 < 7))", "which has no value", "write a value"),
+        ("torchrun a.py $((-2 ** 2))", "which has no value", "write a value"),
+        ("torchrun a.py $(( (1 +\n-2 ** 2) ))", "which has no value", "write a value"),
+        ("if ! { torchrun a.py; }; then torchrun b.py; fi", "loop or condition (if)", "bash SCRIPT"),
+        (
+            "make x; python a.py",
+            "1: make x; 2: python a.py",
+            "--launch 2 (launch: 2 in a run config); do what",
+        ),
+        (f"[ -d d ] && {LAUNCH}", "loop or condition ([)", "bash SCRIPT"),
+        (f"[[ -d d ]] && {{ {LAUNCH}; }}", "loop or condition ({)", "bash SCRIPT"),
+        (f"case $X in a) {LAUNCH};; esac", "loop or condition (case)", "bash SCRIPT"),
+        (f"X=1; if [ -d d ]; then X=2; fi; {LAUNCH}", "$X (set in a condition), which", "write the value"),
+        (
+            f"X=(1); if [ -d d ]; then X+=(2); fi; {LAUNCH}",
+            "$X (set in a condition), which",
+            "write the value",
+        ),
+        (f"if [ -d d ]; then cd d; fi; {LAUNCH}", "loop or condition (if)", "bash SCRIPT"),
+        (
+            f"if [ -d d ]; then export Y=2; fi; X=1; {LAUNCH}",
+            "variable Y has $Y (set in a condition)",
+            "write the value",
+        ),
+        ("torchrun a.py $1 ${2}", "$1, ${2}, arguments of a script", "SCRIPT ARGUMENTS"),
+        (
+            "until torchrun a.py; do sleep 9; done\ntorchrun b.py",
+            "launch again until it ends",
+            "--restarts N",
+        ),
+        ("if torchrun a.py && torchrun b.py; then echo; fi", "loop or condition (if)", "bash SCRIPT"),
+        ("if ! srun torchrun a.py; then exit 1; fi\ntorchrun b.py", "2 commands, 1: srun", "--launch 1"),
+        ("if x\n" * 20_000 + LAUNCH, "more than 100 conditions within each other", "launch alone"),
+        ("torchrun a.py <<EOF\ny\nEOF", "gives torchrun its input in place", "launch alone"),
+        (
+            "cat > c.yaml <<EOF\na: 1\nEOF\ntorchrun a.py --c=c.yaml",
+            "reads c.yaml, which the text writes, and it is not written yet",
+            "write it as the text does",
+        ),
+        (
+            "echo h slots=2 > hosts\ndeepspeed --hostfile hosts a.py",
+            "reads hosts, which the text writes",
+            "write it as the text does",
+        ),
+        ("python prepare.py | torchrun a.py", "pipes into torchrun", "leave the pipe out"),
+        ("curl URL | python a.py", "pipes into python", "leave the pipe out"),
+        ("while true; do echo a; done\nf() {\n f\n}\nf\ntorchrun a.py", "do not end soon", "bash SCRIPT"),
+        ("i=0; while [ $i -lt 1 ]; do N=1; done; torchrun a.py", "do not end soon", "bash SCRIPT"),
+        (
+            "for n in 1 2 3; do [ -d d ] && break; X=$n; done\ntorchrun a.py $X",
+            "$X (set in a condition)",
+            "value",
+        ),
+        ("if [ -d d ]; then source e.sh; fi\ntorchrun a.py", "loop or condition (if)", "bash SCRIPT"),
+        (
+            "if [ -d d ]; then uv run torchrun b.py; fi; torchrun a.py",
+            "loop or condition (if)",
+            "bash SCRIPT",
+        ),
+        ("n=0\nwhile [ $n -lt 2 ]; do\ntorchrun a.py $n\nn=$((n + 1))\ndone", "2 commands", "--launch 1"),
+        ("command -v gcc > /dev/null || (echo no; exit 1;)", "no command", "paste it"),
+        ("if [ -d d ]; then python b.py; fi; python a.py", "loop or condition (if)", "bash SCRIPT"),
+        ('if [ -z "$TOKEN" ]; then echo no; exit 1; fi\ntorchrun a.py', "ends with exit 1", "a value"),
+        ("torchrun $(which fit) x=1", "$(which fit), a path", "--no_python fit"),
+        ("python -m paddle.distributed.launch a.py", "not torch's", "bash SCRIPT"),
+        ("torchrun a.py [--args]", "[--args], which has no value", "write a value"),
+        (
+            "M=<Path to it (for example /m)>\ntorchrun a.py $M",
+            "<Path to it (for example /m)>",
+            "write a value",
+        ),
+        ("M=<PATH> (such as /m)\ntorchrun a.py $M", "<PATH>, which has no value", "write a value"),
+        ("source <(curl URL)\ntorchrun a.py", "source <(curl URL) sets what", "bash SCRIPT"),
+        (
+            "N=1; while (( N < M )); do (( N *= 2 )); done\ntorchrun a.py $N",
+            "$N (set in a condition)",
+            "value",
+        ),
+        ("torchrun a.py < data.txt", "reads data.txt as its input", "as an argument"),
+    ],
+)
+def test_what_the_text_does_not_decide_is_refused(text: str, message: str, fix: str) -> None:
+    with pytest.raises(CommandRefused) as caught:
+        require_values(parse_line(text))
+    assert message in caught.value.message
+    assert fix in caught.value.fix
