@@ -76,7 +76,12 @@ def last_lines(output: bytes, count: int = 3) -> str:
 
 def supports_color(stream: TextIO) -> bool:
     """Whether colours may go to a stream: a terminal that can, and no NO_COLOR."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return can_redraw(stream) and not os.environ.get("NO_COLOR")
+
+
+def can_redraw(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that obeys escape sequences: TERM names it, and not as `dumb`."""
+    return stream.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}
 
 
 def open_console(stream: TextIO) -> "Console":

@@ -13,7 +13,7 @@ from launcher.commands._argv import is_text
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._param_types import launch_option
-from launcher.config.host_access_words import complete_commands
+from launcher.config.host_access_words import complete_commands, without_key
 from launcher.config.host_sets import fold_hosts, host_range
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
@@ -27,6 +27,7 @@ from launcher.errors import BadInput, GpulaunchError, HostError, HostsUnusable, 
 from launcher.local.atomic_write import write_atomic
 from launcher.local.home import from_home
 from launcher.local.project import FOLDER
+from launcher.local.source_files import read_source
 from launcher.scaffold.files import (
     HostDraft,
     name_hosts,
@@ -103,6 +104,8 @@ def command(
         for note in run.batch.notes if run.batch is not None else ():
             answer.say(f"{config}: {note}")
     access = ways.inventory.access_words
+    if files[0]["written"]:
+        access = without_key(access)  # the file names it
     steps = [
         complete_commands(step, access)
         for step in _next_steps(rows, place, run, is_edited=bool(files[0]["missing_lines"]))
@@ -178,6 +181,8 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_
 
 def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
     lacking = [row.name for row in rows if choose_interpreter(row.environments) is None]
+    if lacking and run is not None and run.script and _does_without_torch(run.script):
+        lacking = []  # the dry run says what such a script lacks
     install = f"install torch on {fold_hosts(tuple(lacking))}, or set python: in {place}" if lacking else ""
     first = [install] if install and not is_edited else []
     if run is None:
@@ -190,6 +195,12 @@ def _checks(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edit
     if lacking:
         return [*first, f"gpulaunch preflight --config {config}"]
     return [f"gpulaunch run --config {config} --dry-run"]
+
+
+def _does_without_torch(script: str) -> bool:
+    from preflight.script.analyze import analyze_script  # noqa: PLC0415 - only where no host has torch
+
+    return analyze_script(_head(script), script, find=read_source).without_torch
 
 
 def _encode_host(row: HostDraft) -> dict[str, Any]:

@@ -27,6 +27,12 @@ def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
+def without_key(words: Sequence[str]) -> tuple[str, ...]:
+    """Return these options without the one that names a private key."""
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return tuple(word for pair in pairs if pair[0] != "--identity-file" for word in pair)
+
+
 def complete_commands(text: str, words: Iterable[str]) -> str:
     """Return a message whose commands about hosts have these words.
 

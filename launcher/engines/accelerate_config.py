@@ -71,8 +71,4 @@ def with_deepspeed_file(config: Mapping[str, Any], path: str) -> dict[str, Any]:
 def yaml_lines(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a config file, keys by name. Every string is quoted: a bare `no` is a boolean."""
     for name, value in sorted(config.items()):
-        if isinstance(value, Mapping):
-            yield f"{name}:"
-            yield from (f"  {key}: {json.dumps(inner)}" for key, inner in sorted(value.items()))
-        else:
-            yield f"{name}: {json.dumps(value)}"
+        yield f"{name}: {json.dumps(value, sort_keys=True)}"

@@ -76,13 +76,13 @@ class CheckedLaunch:
             return None
         codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
         found = f"nothing was started: preflight found what stops this launch ({codes})"
-        in_spite = f", or launch in spite of it with --ignore {codes}"
+        in_spite = f", or launch in spite of that with --ignore {codes}"
         use = self.result.would_use
         if use is not None and use.problem:
             in_spite = "; --ignore does not help, no ranks can be placed"
         if all(is_busy(finding) for finding in stopping):
             return GpusBusy(found, f"add --wait 2h: the run starts once the GPUs are free{in_spite}")
-        return LaunchRefused(found, f"fix it{in_spite}")
+        return LaunchRefused(found, f"do what the findings say{in_spite}")
 
     def raise_if_blocked(self) -> None:
         """Raise LaunchRefused when findings stop the launch."""

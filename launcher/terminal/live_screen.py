@@ -1,6 +1,5 @@
 """A run on a terminal: lines scroll, and below them rank 0's bars and a status line are redrawn in place."""
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import LEADING, Screen
 from launcher.terminal.status_line import StatusValues, StepAge, render_status
-from launcher.text import sanitize
+from launcher.text import can_redraw, sanitize
 
 FRAME_S = 0.1
 """At most ten times a second: a rank that prints at full speed must not be slowed by what is drawn."""
@@ -153,6 +152,6 @@ class LiveScreen(Screen):
 
 def screen_on(stream: TextIO, *, plain: bool = False, all_ranks: bool = False) -> Screen:
     """Return the screen for a stream: a live one where it is a terminal, unless `plain` is set."""
-    if plain or not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+    if plain or not can_redraw(stream):
         return Screen(stream)
     return LiveScreen(stream, folds=not all_ranks)

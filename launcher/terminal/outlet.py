@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from launcher.terminal.output import echo
+from launcher.text import can_redraw
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TURN_MS = 50
@@ -35,7 +36,7 @@ class Outlet:
         self._broken = False
         self.is_closed = False  # a terminal: what is written from now on is lost
         self.is_full = False  # a disk, and what was written to it is not complete
-        self._end = "\x1b[0m\n" if stream.isatty() else "\n"
+        self._end = "\x1b[0m\n" if can_redraw(stream) else "\n"
 
     def write(self, text: str) -> bool:
         """Write it; return False where the rest of it was given up."""

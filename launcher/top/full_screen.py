@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from launcher.terminal.bottom_area import read_size
 from launcher.terminal.cell_width import Painted, paint_line
 from launcher.terminal.outlet import Outlet
-from launcher.text import supports_color
+from launcher.text import can_redraw, supports_color
 from launcher.top.key_decoder import decode_keys
 from launcher.top.table import Line
 
@@ -145,7 +145,7 @@ class FullScreen:
 
 def can_take_terminal() -> bool:
     """Return whether a person sits at a terminal that can show a whole screen."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return sys.stdin.isatty() and can_redraw(sys.stdout)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from preflight.checks.environment import lacking_packages
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.registry import cluster_check
@@ -114,11 +115,12 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
     lacking: dict[str, list[str]] = {}
     imports = []
     for host, facts in hosts.items():
-        absent = facts.python if isinstance(facts.python, Missing) else facts.python.absent_modules
-        if isinstance(absent, Missing):
+        python = facts.python
+        if isinstance(python, Missing) or isinstance(python.absent_modules, Missing):
             continue  # ENV001 reports an interpreter that does not answer
         imports.append(host)
-        for name in (one for one in absent if one != "torch"):  # ENV002 reports that one
+        reported = {"torch", *lacking_packages(python, job)}  # by ENV002
+        for name in (one for one in python.absent_modules if one not in reported):
             lacking.setdefault(name, []).append(host)
     severity = Severity.WARNING if _looks_elsewhere(hosts, job) else None
     for names, where in _alike(lacking):

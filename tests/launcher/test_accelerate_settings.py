@@ -154,7 +154,7 @@ def test_deepspeed_runs_under_torch_s_launcher(tmp_path: Path) -> None:
     assert "deepspeed_hostfile" in theirs.pop(fields)
     assert "deepspeed_hostfile" not in ours.pop(fields)
     assert ours == theirs
-    assert '  deepspeed_multinode_launcher: "standard"' in merged(one_host)
+    assert '"deepspeed_multinode_launcher": "standard"' in merged(one_host)
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_without_an_environment_no_run_is_recommended(
     monkeypatch.setattr(
         "launcher.commands.init.list_interpreters", lambda entries, *_, **__: [(bare,) for _ in entries]
     )
-    Path("train.py").write_text("print(1)\n")
+    Path("train.py").write_text("import torch\n")
     result = CliRunner().invoke(command, ["train.py"])
     assert result.exit_code == 0, result.output
     assert f"localhost: {said}\n" in result.output
@@ -175,6 +175,34 @@ def test_without_an_environment_no_run_is_recommended(
     )
     another = CliRunner().invoke(command, ["train.py", "--hosts", "ada@titan"])
     assert "exists, and is left as it is; under hosts:\n  titan:\n    user: ada\n" in another.output
+
+
+@pytest.mark.parametrize(
+    ("imported", "steps"),
+    [
+        ("jax", "next: gpulaunch run --config train --dry-run\n"),
+        ("torch", "next: install torch on titan, or set python: in hosts.yaml\n"),
+    ],
+)
+def test_torch_is_to_be_installed_for_scripts_that_use_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, imported: str, steps: str
+) -> None:
+    bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
+    monkeypatch.setattr("launcher.commands.init.list_interpreters", lambda *_, **__: [(bare,)])
+    Path("train.py").write_text("import layers\n")
+    Path("layers.py").write_text(f"import {imported}\n")
+    result = CliRunner().invoke(command, ["train.py", "--hosts", "titan"])
+    assert result.output.partition("gpulaunch/train.yaml: written\n")[2].startswith(steps)
+
+
+def test_a_key_that_hosts_yaml_names_is_not_typed_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
+    monkeypatch.setattr("launcher.commands.init.list_interpreters", lambda *_, **__: [(bare,)])
+    (home / "box.pem").touch()
+    words = ["--hosts", "ada@titan", "--identity-file", str(home / "box.pem")]
+    first, again = (CliRunner().invoke(command, words) for _ in range(2))
+    assert first.output.endswith("then: gpulaunch preflight titan\n")
+    assert again.output.endswith("then: gpulaunch preflight --identity-file ~/box.pem titan\n")
 
 
 def test_a_listed_host_without_an_environment_is_to_get_one_before_its_preflight(

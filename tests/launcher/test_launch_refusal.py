@@ -22,7 +22,7 @@ def open_nothing(entry: HostEntry) -> Connection:
     raise AssertionError(entry.name)
 
 
-IN_SPITE = "or launch in spite of it with --ignore"
+IN_SPITE = "do what the findings say, or launch in spite of that with --ignore"
 BUSY = next(case for case in all_cases() if str(case) == "PROC005/bad").data["facts"]
 NO_USE = "--ignore does not help, no ranks can be placed"
 
@@ -33,7 +33,7 @@ NO_USE = "--ignore does not help, no ranks can be placed"
         ({"python.packages": {}}, Job(), IN_SPITE),
         ({}, Job(gpus=(17,)), NO_USE),
         ({"python.packages": {}}, Job(gpus=64), NO_USE),
-        (BUSY, Job(), "add --wait 2h: the run starts once the GPUs are free, or launch in spite of it"),
+        (BUSY, Job(), "add --wait 2h: the run starts once the GPUs are free, or launch in spite of that"),
     ],
 )
 def test_ignore_is_offered_only_where_a_launch_is_possible(

@@ -71,3 +71,19 @@ def test_a_pipe_gets_plain_wide_text() -> None:
     assert not supports_color(stream)
     open_console(stream).print("[bold]x[/bold] " + "y" * 120, style="red")
     assert stream.getvalue() == "[bold]x[/bold] " + "y" * 120 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("term", "no_color", "coloured"),
+    [("xterm", "", True), ("xterm", "1", False), ("dumb", "", False), ("", "", False), (None, "", False)],
+)
+def test_a_terminal_that_names_no_abilities_gets_no_colours(
+    monkeypatch: pytest.MonkeyPatch, *, term: str | None, no_color: str, coloured: bool
+) -> None:
+    monkeypatch.delenv("TERM")
+    if term is not None:
+        monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]
+    assert supports_color(stream) == coloured
