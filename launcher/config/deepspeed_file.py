@@ -1,17 +1,19 @@
 """The DeepSpeed config of a launch: named by arguments or accelerate's file, or held by the script itself."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from launcher.local.home import at_home
-from preflight.decide.deepspeed_in_script import find_script_config
 from preflight.decide.script_args import read_option_values
 from preflight.job import DeepSpeedConfig
 
 _OPTIONS = ("--deepspeed", "--deepspeed_config", "--deepspeed-config", "--ds_config", "--ds-config")
 _LARGEST = 1_000_000
+_GIVES_CONFIG = re.compile(r"\b(?:initialize|DeepSpeedPlugin|HfDeepSpeedConfig)\(|\bdeepspeed *=")
+"""How a script gives DeepSpeed its config: to read one is to import and run the reader of scripts."""
 
 
 def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | None:
@@ -27,10 +29,14 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
     return None
 
 
-def script_config(script: Path, name: str) -> DeepSpeedConfig | None:
+def script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedConfig | None:
     """Return the config that a local script holds or names itself, None where reading it shows none."""
-    text = _text(script)
-    found = find_script_config(text, name) if text is not None else None
+    text = _text(script) or ""
+    if not _GIVES_CONFIG.search(text):
+        return None
+    from preflight.script.deepspeed_config import find_script_config  # noqa: PLC0415 - a third of our modules
+
+    found = find_script_config(text, name, args)
     if found is None or not found.file:
         return None if found is None else found.config
     content = _text(at_home(found.file))

@@ -206,7 +206,7 @@ def _job(
     )
     data.setdefault("deepspeed", argument_config(data["args"], folder))
     if data["deepspeed"] is None and data.get("script"):
-        data["deepspeed"] = script_config(here or folder / data["script"], data["script"])
+        data["deepspeed"] = script_config(here or folder / data["script"], data["script"], data["args"])
     return Job(name=name, **data)
 
 

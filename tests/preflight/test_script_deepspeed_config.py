@@ -4,13 +4,21 @@ import json
 
 import pytest
 
-from preflight.decide.deepspeed_in_script import find_script_config
+from preflight.script.deepspeed_config import find_script_config
 
+IMPORTS = """
+import argparse
+import os
+import deepspeed
+import torch
+from transformers import TrainingArguments
+from transformers.integrations import HfDeepSpeedConfig
+"""
 GIVEN = "deepspeed.initialize(config=c)"
 
 
 def said(text: str) -> object:
-    found = find_script_config(f"import deepspeed\n{text}", "train.py")
+    found = find_script_config(IMPORTS + text, "train.py", ("--stage", "3"))
     if found is None:
         return None
     return found.file or (found.config is not None and json.loads(found.config.text))
@@ -39,21 +47,34 @@ def said(text: str) -> object:
             "c = {'fp16': {'enabled': args.fp16, 'loss_scale': 0}}\ndeepspeed.initialize(config=c)",
             {"fp16": {"loss_scale": 0}},
         ),
-        ("c = {'a': {'b': 1}, 'd': 2}\nc['a']['b'] = x\ndeepspeed.initialize(config=c)", {"d": 2}),
+        ("c = {'a': {'b': 1}, 'd': 2}\nc['a']['b'] = x\ndeepspeed.initialize(config=c)", {"a": {}, "d": 2}),
         ("c = {'a': 1}\nc[k] = 2\ndeepspeed.initialize(config=c)", None),
         ("c = {'a': 1}\nc.update(more)\ndeepspeed.initialize(config=c)", None),
-        ("c = {'a': 1}\nc = {'a': 2}\ndeepspeed.initialize(config=c)", None),
+        ("c = {'a': 1}\nc = {'a': 2}\ndeepspeed.initialize(config=c)", {"a": 2}),
         ("c = {**base, 'a': 2}\ndeepspeed.initialize(config=c)", None),
         ("def f(c):\n    deepspeed.initialize(config=c)\nc = {'a': 1}", None),
         (
             "c = {'a': [1, 2], 'b': (3, x), 'd': -x, 'e': -2.5, 'f': not 1}\n" + GIVEN,
-            {"a": [1, 2], "e": -2.5},
+            {"a": [1, 2], "e": -2.5, "f": False},
         ),
-        ("c = {'a': 2 * 3, 'b': 2 * 3.0, 'd': 2 + 3, 'e': 2 * x}\n" + GIVEN, {"a": 6}),
+        ("c = {'a': 2 * 3, 'b': 2 * 3.0, 'd': 2 + 3, 'e': 2 * x}\n" + GIVEN, {"a": 6, "b": 6.0, "d": 5}),
         ("c = c\n" + GIVEN, None),
         ("b = 7\nc = {'a': b}\n" + GIVEN, {"a": 7}),
-        ("b = 7\nb += 1\nc = {'a': b, 'd': 1}\n" + GIVEN, {"d": 1}),
-        ("b, c = 7, {'a': 1}\n" + GIVEN, None),
+        ("b = 7\nb += 1\nc = {'a': b, 'd': 1}\n" + GIVEN, {"a": 8, "d": 1}),
+        ("b, c = 7, {'a': 1}\n" + GIVEN, {"a": 1}),
+        ("c = {'a': 1, 'b': 2, 'd': {}}\nif x:\n    c['a'], c['e'] = 2, 3\n" + GIVEN, {"b": 2, "d": {}}),
+        ("c = {'a': 1}\nc = 'ds.json' if x else c\n" + GIVEN, None),
+        ("c = {7: 1}\n" + GIVEN, None),
+        ("c = {'a': b'7'}\n" + GIVEN, None),
+        (
+            "p = argparse.ArgumentParser()\np.add_argument('--stage', type=int)\n"
+            "c = {'zero_optimization': {'stage': p.parse_args().stage}}\n" + GIVEN,
+            {"zero_optimization": {"stage": 3}},
+        ),
+        ("def f(c):\n    deepspeed.initialize(config=c)\nf({'a': 1})", {"a": 1}),
+        ("c = {'a': {'b': os.environ['WORLD_SIZE'], 'd': 1}}\n" + GIVEN, {"a": {"d": 1}}),
+        ("c = {'a': 4 * torch.distributed.get_world_size(), 'd': 1}\n" + GIVEN, {"d": 1}),
+        ("c = {'bf16': {'enabled': torch.cuda.is_bf16_supported()}, 'd': 1}\n" + GIVEN, {"bf16": {}, "d": 1}),
         ("deepspeed.initialize(args=args)", None),
         ("wandb.initialize(config={'lr': 1})", None),
         ("wandb.init(config={'lr': 1})", None),
