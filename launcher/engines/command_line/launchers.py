@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -98,7 +99,8 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
         return _read_tune(line, start)
     _refuse_no_program(name, [word.text for word in line.words[start + 1 :]])
     record = _record(line, "opaque", "executable", start)
-    return replace(record, remarks=(*_unchanged_counts(record), *_repeated_program(record)))
+    said = (*_unchanged_counts(record), *_inner_launcher(record), *_repeated_program(record))
+    return replace(record, remarks=said)
 
 
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
@@ -145,14 +147,23 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
     if kind == "script" and posixpath.basename(line.words[at].text) in _LAUNCHER_FILES:
         return replace(read_launcher(line, at), python=python)  # `python $(which torchrun) ...`
     if kind == "module":
-        _refuse_module(line.words[at].text)
+        _refuse_module([word.text for word in line.words[at:]])
         match = _longest(_MODULES, tuple(word.text for word in line.words[at : at + 2]))
         if match is not None:
             return replace(_read_table(line, at + len(match), *_MODULES[match]), python=python)
     return replace(_record(line, "python", kind, at), python=python)
 
 
-def _refuse_module(module: str) -> None:
+def _refuse_module(words: Sequence[str]) -> None:
+    module = words[0]
+    if module.startswith("determined.launch."):
+        own = next((at for at, word in enumerate(words) if at and not word.startswith("-")), len(words))
+        own += own + 1 < len(words) and _PYTHON.fullmatch(words[own]) is not None
+        raise CommandRefused(
+            f"{module} asks the master of Determined for its hosts",
+            "launch what it starts: gpulaunch run --hosts A,B -- torchrun "
+            f"{shlex.join(words[own:]) or 'SCRIPT'}",
+        )
     if module == "deepspeed.launcher.launch":
         raise CommandRefused(
             f"{module} is what deepspeed starts on each host", "write deepspeed SCRIPT, with its options"
@@ -257,6 +268,18 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
         for name in dict.fromkeys(names)
         if name.startswith("--") and name in known and (known[name].sets in _WORLD or name == "--standalone")
     )
+
+
+def _inner_launcher(record: ParsedCommand) -> Iterator[str]:
+    """Yield what is said of a launcher among the words of a program, which does not read PET_NNODES."""
+    pairs = zip(record.args, (*record.args[1:], ""), strict=False)
+    inner = next((each for each in pairs if each == ("accelerate", "launch") or each[0] == "deepspeed"), None)
+    if inner is not None and not record.program.endswith(("/bash", "/sh")):
+        shown = " ".join(inner) if inner[0] == "accelerate" else inner[0]
+        yield (
+            f"{shown} is started by {record.program}, and gpulaunch cannot change its options: each host"
+            f" trains alone unless {record.program} gives it NNODES, NODE_RANK and MASTER_ADDR"
+        )
 
 
 def _repeated_program(record: ParsedCommand) -> Iterator[str]:

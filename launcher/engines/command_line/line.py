@@ -1,12 +1,15 @@
 """A line while it is read: what has been found so far."""
 
 import posixpath
+import re
 from collections.abc import Iterable
 
 from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.records import Environment, MissingValue, OptionUse
+from launcher.engines.command_line.refusals import unseen_settings
+from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.words import Word, without_itself, without_values
 from launcher.errors import CommandRefused
 
@@ -35,6 +38,15 @@ VARIABLES: dict[str, LauncherOption] = {
     **_owned("ACCELERATE_USE_CPU", "CUDA_DEVICE_ORDER", why="the plan decides it from the GPUs"),
 }
 """Environment variables in front of a command that the plan replaces."""
+
+_SETTING = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*"
+    r"(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<plain>(?:[^#\n]|(?<=\S)#)*))",
+    re.ASCII | re.MULTILINE,
+)
+"""A line of a file of variables: `NAME=VALUE`, in quotes or plain."""
+
+_VARIABLE = re.compile(r"\$(?:\w+|\{[^{}\n]*\})")
 
 
 class CommandLine:
@@ -72,6 +84,24 @@ class CommandLine:
         if not value.is_known:
             self.lack(without_values((value,), f"the variable {name}"))
         self.env[name] = value.text
+
+    def read_settings(self, name: Word, files: Files | None) -> None:
+        """Take the variables of a file, where they are not set already; lack what may not be read."""
+        text = (
+            files(posixpath.join(self.directory, name.text)) if files is not None and name.is_known else None
+        )
+        if text is None:
+            self.lack(unseen_settings((Word("--env-file"), name)))
+            return
+        self.dropped.append(f"--env-file {name.text}: read as it is on this machine")
+        for found in _SETTING.finditer(text):
+            value = found["double"] if found["double"] is not None else found["single"]
+            value = found["plain"].strip() if value is None else value
+            if found["name"] not in self.env:
+                lacking = (
+                    tuple(part[0] for part in _VARIABLE.finditer(value)) if found["single"] is None else ()
+                )
+                self.assign(-1, found["name"], Word(value, lacking))
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the line does not say."""

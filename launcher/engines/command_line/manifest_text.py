@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from launcher.engines.command_line.manifest_counts import count_variables
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -31,6 +32,12 @@ _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
 _BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s][^,\]\"]*?)[ \t]*(?=[,\]])")
 _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"
+_BEFORE_COMMENT = {
+    **dict.fromkeys("\"'", re.compile(rf"(?P<value>{_QUOTED})[ \t]+#.*")),
+    **dict.fromkeys("[{", re.compile(rf"(?P<value>(?:{_QUOTED}|[^\"'#]|(?<![ \t])#)*?)[ \t]+#.*")),
+}
+_PLAIN_COMMENT = re.compile(r"[ \t]+#.*")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "environment", "environment_variables")
 """`envs` of SkyPilot, `environment_variables` of Azure ML."""
@@ -80,7 +87,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         if command is not None and launch.search(command):
             commands.setdefault(command, []).append(key)
     found = {
-        "".join((*_environment(keys, key, lines), _with_inputs(command, key, lines)))
+        "".join((*_surroundings(keys, key, lines), _with_inputs(command, key, lines)))
         for command, places in list(commands.items())[:_MOST_COMMANDS]
         for key in places[:_MOST_COMMANDS]
     }
@@ -128,10 +135,10 @@ def _keys(lines: list[str]) -> Iterator[_Key]:
         if block is not None:
             body, end = _block(lines, at + 1, indent)
             yield _Key(found["key"], indent, at, end, _joined(body, block["kind"]))
-        elif value:
-            end = at + 1
+        elif value and not value.startswith("#"):
+            end, value = at + 1, _without_comment(value)
             while value.startswith("[") and "]" not in value and end < min(len(lines), at + _MOST_FLOW):
-                value, end = f"{value} {lines[end].strip()}", end + 1
+                value, end = f"{value} {_without_comment(lines[end].strip(), '[')}", end + 1
             listed = _flow(value)
             yield _Key(found["key"], indent, at, end, None if listed else _scalar(value), listed)
         else:
@@ -186,16 +193,27 @@ def _flow(value: str) -> tuple[str, ...]:
     return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
 
 
+def _without_comment(value: str, kind: str = "") -> str:
+    """Return a value without the comment behind it; `kind` is the first character of what it is a part of."""
+    pattern = _BEFORE_COMMENT.get(kind or value[:1])
+    if pattern is None:
+        return _PLAIN_COMMENT.sub("", value)
+    found = pattern.fullmatch(value)
+    return value if found is None else found["value"]
+
+
 def _scalar(value: str) -> str:
+    value = _without_comment(value)
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         inner = value[1:-1]
         return inner.replace("''", "'") if value[0] == "'" else re.sub(r"\\([\"\\])", r"\1", inner)
     return value
 
 
-def _environment(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[str]:
-    """Yield the variables that are set beside a command, as assignments of a shell."""
+def _surroundings(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[str]:
+    """Yield what counts nodes around a command, and the variables that are set beside it."""
     beside = _beside(lines, command.line, command.indent)
+    yield from count_variables(lines, beside)
     for key in keys:
         is_beside = key.indent == command.indent and beside.start - 1 <= key.line < beside.stop
         if key.name in _VARIABLES and is_beside:
@@ -253,16 +271,18 @@ def _beside(lines: list[str], line: int, indent: int) -> range:
 
 
 def _is_outside(line: str, indent: int) -> bool:
-    """Whether a line is of another mapping than the keys at `indent`."""
+    """Whether a line is of another mapping than the keys at `indent`, or between two documents."""
     return bool(line.strip()) and (
-        _indent(line) < indent or (line.lstrip(" ").startswith("- ") and _indent(line) == indent)
+        _indent(line) < indent
+        or line.startswith("---")
+        or (line.lstrip(" ").startswith("- ") and _indent(line) == indent)
     )
 
 
 def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
     at = key.line + 1
     named = ""
-    while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) >= key.indent):
+    while at < len(lines) and not _is_behind(lines[at], key.indent):
         line, at = lines[at], at + 1
         name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
         both = _FLOW_PAIR.fullmatch(line)
@@ -278,6 +298,13 @@ def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
             named = ""
         elif pair is not None and pair["value"] not in ("", *_NO_VALUE) and pair["name"].isupper():
             yield pair["name"], pair["value"]
+
+
+def _is_behind(line: str, indent: int) -> bool:
+    """Whether a line is behind the value of a key at an indent: of another key, as its items are not."""
+    return bool(line.strip()) and (
+        _indent(line) < indent or (_indent(line) == indent and not line.lstrip(" ").startswith(("- ", "#")))
+    )
 
 
 def _indent(line: str) -> int:

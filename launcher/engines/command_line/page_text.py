@@ -15,6 +15,7 @@ from launcher.engines.command_line.expansions import with_quotes
 from launcher.engines.command_line.manifest_text import command_of_manifest
 from launcher.engines.command_line.notebook_cell import shell_of_cell
 from launcher.engines.command_line.other_shells import with_posix_syntax
+from launcher.engines.command_line.python_text import refuse_python
 
 _PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
 _LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
@@ -91,6 +92,7 @@ _MAGICS = (
 def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = text.translate(_INVISIBLE)
+    refuse_python(text, _LAUNCH_INSIDE)
     document = _document(text)
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))

@@ -23,6 +23,9 @@ _PARAMETER = re.compile(
     r"(?:(?P<mark>:?[-=+?])(?P<word>.*))?",
     re.ASCII | re.DOTALL,
 )
+SUBMITTED = "SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_SUBCWD|PJM_O_WORKDIR"
+"""The directory that a batch script is submitted in: set in every job, whatever default it is given."""
+
 _ARGUMENTS = re.compile(r"[@*](?::(?P<first>\d{1,4})(?::(?P<count>\d{1,4}))?)?")
 _COUNT = re.compile(r"#(?P<name>[A-Za-z_]\w*)\[[@*]\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -150,6 +153,8 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
         text, lacking = join_tokens(place.split(match["word"], place.depth + 1))
+        if not text and name in SUBMITTED.split("|"):
+            return place.unresolved()
         if (
             mark.endswith("=")
             and name

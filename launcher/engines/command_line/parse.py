@@ -15,6 +15,7 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
 from launcher.engines.command_line.preparations import has_launcher, is_python
 from launcher.engines.command_line.records import ParsedCommand
+from launcher.engines.command_line.refusals import is_early_end
 from launcher.engines.command_line.shell_line import split_line
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
@@ -66,7 +67,14 @@ def parse_line(
     text with several commands of which `number`, from 1, chooses none.
     """
     inside = _Inside(environ or {}, files, number)
-    return _parse(split_line(text, inside.environ, files, number=number), inside)
+    shell = split_line(text, inside.environ, files, number=number)
+    try:
+        return _parse(shell, inside)
+    except CommandRefused as error:
+        early = next((one for one in shell.unknown if is_early_end(one.message)), None)
+        if early is None:
+            raise
+        raise CommandRefused(early.message, early.fix) from error
 
 
 def names_program(name: str) -> bool:
@@ -91,6 +99,8 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
             for position, name, value in around.assignments:
                 line.assign(position, name, value)
             line.unset += around.unset
+            if around.settings is not None:
+                line.read_settings(around.settings, inside.files)
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue

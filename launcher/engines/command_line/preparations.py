@@ -71,10 +71,14 @@ _SETUP = frozenset(
         *("tail", "less"),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
         *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
-        *("reboot", "ds_report"),
+        *("reboot", "ds_report", "ldconfig", "mktemp"),
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""
+
+_BUILDERS = ("make", "ninja", "gmake")
+_BUILD_WORD = re.compile(r"-[jkBs]\w*|\d+|[A-Z_]+=.*|all|build|install|clean|deps|requirements|setup")
+"""Of `make`: a target by another name may be the launch."""
 
 _SETUP_PARTS = {
     "uv": ("pip", "sync", "venv", "add", "lock", "python", "init", "remove"),
@@ -224,7 +228,7 @@ def is_setup(words: Sequence[Word]) -> bool:
     words = _without_assignments(words)
     name = posixpath.basename(words[0].text) if words else ""
     rest = tuple(word.text for word in words[1:])
-    if name in _SETUP:
+    if name in _SETUP or (name in _BUILDERS and all(map(_BUILD_WORD.fullmatch, rest))):
         return True
     if name.startswith("python") and rest[:1] == ("-m",):
         return rest[1:2] in _SETUP_MODULES or rest[1:3] in _SETUP_COMMANDS

@@ -7,6 +7,7 @@ _WITHOUT_FILE = (
     "write its variables in front of the command (NAME=VALUE torchrun ...), or launch the whole"
     " script: gpulaunch run ... -- bash SCRIPT"
 )
+_ENDS = "the text ends with"
 
 
 def unseen_settings(words: tuple[Word, ...]) -> CommandRefused:
@@ -28,9 +29,14 @@ def early_end(words: tuple[Word, ...]) -> CommandRefused:
     """Return the error for a text that ends in front of its launch."""
     shown = " ".join(word.text for word in words)
     return CommandRefused(
-        f"the text ends with {shown} before it launches something",
+        f"{_ENDS} {shown} before it launches something",
         "give the variables that it asks for a value, or paste the launch alone",
     )
+
+
+def is_early_end(message: str) -> bool:
+    """Whether an error is one that `early_end` returns."""
+    return message.startswith(_ENDS)
 
 
 def cut_command(before: str) -> CommandRefused:

@@ -18,6 +18,23 @@ _EXECUTES = ("docker", "podman", "kubectl")
 _SHELLS = ("bash", "sh", "zsh")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
 _SHOWN = 200
+_CONDITIONAL = re.compile(r" \([a-z ]+\)$")
+"""Behind a variable that the text sets where a condition holds."""
+
+_VERBS = {
+    **dict.fromkeys(("docker", "podman", "nerdctl", "nvidia-docker"), ("run", "exec")),
+    **dict.fromkeys(("apptainer", "singularity"), ("run", "exec")),
+}
+_FLAG = re.compile(
+    r"-[itdPq]+|--(?:rm|init|privileged|read-only|tty|interactive|detach|publish-all|no-healthcheck|quiet|nv|rocm"
+    r"|cleanenv|contain|containall|no-home|writable|writable-tmpfs|compat|fakeroot|userns|no-mount)"
+)
+"""An option of them without a value."""
+
+_NO_INNER_COMMAND = (
+    "start the container on each host, name it in hosts.yaml (via:), and launch the command that trains in"
+    " it: gpulaunch run --hosts A,B -- torchrun SCRIPT"
+)
 
 
 def typed_fix(name: str, words: Sequence[Word]) -> str:
@@ -31,36 +48,63 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
         return f"leave it out, and name {user}@HOST with --hosts" if user else ""
     if name in tables.CONTAINERS:
         return _container_fix(name, words)
+    if name in tables.SCHEDULERS:
+        return _scheduler_fix(words)
     return _batch_script_fix(texts) if name == "sbatch" else ""
 
 
 def _container_fix(name: str, words: Sequence[Word]) -> str:
     """Return the launch that a line of docker or its like holds, and where its container is named."""
-    command = _inner_command(words)
+    command = _inner_command(name, words)
     if not command:
-        return ""
+        return _NO_INNER_COMMAND if name in _VERBS else ""
     running = _running_container(words) if name in _EXECUTES else ""
     start = "" if running else "start the container on each host, "
     via = f"via: {{{name}: {running or 'NAME'}}}" if name in _EXECUTES else "via:"
     return f"{start}name it in hosts.yaml ({via}), and launch: gpulaunch run --hosts A,B -- {command}"
 
 
-def _inner_command(words: Sequence[Word]) -> str:
-    """Return the command that a container would run, as it is typed; "" where none trains."""
+def _inner_command(name: str, words: Sequence[Word]) -> str:
+    """Return the command that a container or a scheduler would run, as it is typed; "" where none is seen."""
     texts = [word.text for word in words]
     if any(text in _SHELLS for text in texts) and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
         return "" if "\n" in text else _short(shlex.quote(text))
     named = (at for at, text in enumerate(texts) if _PROGRAM.fullmatch(text))
     starts = (at for at in named if is_python(words[at]) or has_launcher(words[at : at + 1]))
-    at = next((at for at in starts if is_launch(words[at : at + 3])), None)
-    return _short(" ".join(map(_typed, words[at:]))) if at is not None else ""
+    at = next((at for at in starts if is_launch(words[at : at + 3])), len(words))
+    return _shown(words[min(at, _behind_image(name, texts)) :])
+
+
+def _behind_image(name: str, texts: Sequence[str]) -> int:
+    """Return where the command behind the image of `docker run` or `apptainer exec` starts."""
+    verb = next((at for at, text in enumerate(texts) if text in _VERBS.get(name, ())), len(texts))
+    at = verb + 1
+    while at < len(texts) and texts[at].startswith("-"):
+        at += 1 if "=" in texts[at] or _FLAG.fullmatch(texts[at]) else 2
+    return at if " ".join(texts[at : at + 1]) in _SHELLS else at + 1
+
+
+def _scheduler_fix(words: Sequence[Word]) -> str:
+    """Return the launch that a line of a scheduler holds: behind `--`, or from its launcher on."""
+    texts = [word.text for word in words]
+    behind = words[texts.index("--") + 1 :] if "--" in texts else ()
+    command = _shown(behind) or _inner_command("", words)
+    return (
+        f"leave it and its options out, and launch: gpulaunch run --hosts A,B -- {command}" if command else ""
+    )
+
+
+def _shown(words: Sequence[Word]) -> str:
+    return _short(" ".join(map(_typed, words)))
 
 
 def _typed(word: Word) -> str:
     """Return a word as it is typed; a variable without a value stays one."""
     if word.is_known:
         return shlex.quote(word.text)
+    if any(_CONDITIONAL.search(part) for part in word.unresolved):
+        return "..."
     return f'"{word.text}"' if any(map(str.isspace, word.text)) else word.text
 
 

@@ -84,6 +84,7 @@ class _Block:
         self.subject: str | None = None  # what `case` compares
         self.awaits_pattern = kind == "case"
         self.is_negated = False  # `! {`
+        self.is_left = False  # `exit` in parentheses
         self.of_arguments = around.of_arguments  # its condition asks for arguments
 
 
@@ -195,6 +196,13 @@ class ShellBlocks:
         block.runs = None
         self.open.insert(at, block)
 
+    def leave_group(self, at: int, code: str) -> None:
+        """Take `exit CODE` in parentheses, which ends their commands alone; `at` blocks are around them."""
+        if at < len(self.open):
+            block = self.open[at]
+            block.is_left, block.runs = True, False
+            block.value = code == "0" if code.isdecimal() else None if code else self.last
+
     def inside(self) -> Callable[[], None]:
         """Start the commands of a loop, a function or a file; return what leaves them again."""
         opened, around, asked = len(self.open), self.list, self.asked
@@ -231,7 +239,7 @@ class ShellBlocks:
 
     def _end(self, block: _Block, end: str) -> None:
         self.list = block.around
-        value = self.last if block.kind == "{" else None
+        value = block.value if block.is_left else self.last if block.kind == "{" else None
         value = opposite(value) if block.is_negated else value
         if self.in_condition:
             self._condition(value, end)

@@ -88,7 +88,7 @@ class CommandReader:
                 yield from self._operator(token.text)
             if self.shell.left:
                 if self.groups:  # of a function in parentheses
-                    self.shell.restore(self.groups[0])
+                    self.shell.restore(self.groups[0], len(self.groups))
                 return
         if self.words or self.is_behind_loop:
             yield from self._finish("")
@@ -149,7 +149,7 @@ class CommandReader:
         """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
         words, shell = self.words, self.shell
         if operator == "(" and words in ([], [Word("!")]):
-            self.groups.append(shell.surroundings())
+            self.groups.append(shell.enter_group())
             yield (*self._taken(), Word("{")), ";"
             return
         if operator in "()" and not (operator == ")" and self.groups):

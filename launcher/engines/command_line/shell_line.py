@@ -151,6 +151,8 @@ class _Launches:
             shell.left = name if shell.returns else ""
         elif name != "exit":
             shell.left = name if shell.loops else ""
+        elif shell.groups and not shell.blocks.of_arguments:
+            shell.blocks.leave_group(shell.groups[-1], words[1].text if len(words) > 1 else "")
         elif self.is_behind:
             shell.left = "exit"
         elif not shell.blocks.of_arguments:

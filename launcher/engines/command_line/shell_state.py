@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.parameter_expansion import SUBMITTED
 from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
@@ -25,7 +26,7 @@ _ELEMENT = re.compile(
 )
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _SUBMITTED = re.compile(
-    r"\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_SUBCWD|PJM_O_WORKDIR)\}?(?:/+(?P<inside>.*))?"
+    rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/+(?P<inside>.*))?"
 )
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _LOCAL = ("local", "declare", "typeset")
@@ -71,6 +72,7 @@ class ShellState:
         self.body: Word | None = None  # the text in place of that command
         self.loops = 0  # around the next command
         self.returns = 0  # functions and files around it
+        self.groups: list[int] = []  # in parentheses around it: how many blocks are around each
         self.left = ""  # "break", "continue", "return" or "exit", until what it leaves is left
         self.doubts = False  # a condition that the text does not decide may have left something
         self.is_piped = False  # the next command reads what commands in parentheses print
@@ -82,14 +84,16 @@ class ShellState:
             name = posixpath.join(home, name[2:])
         return self.files(posixpath.join(self.directory, name)) if self.files is not None and name else None
 
-    def surroundings(self) -> Surroundings:
-        """Return what a group in parentheses must not change."""
+    def enter_group(self) -> Surroundings:
+        """Start a group in parentheses; return what it must not change."""
+        self.groups.append(len(self.blocks.open))
         return Surroundings(
             dict(self.values), self.directory, dict(self.exports), frozenset(self.visible), self.environment
         )
 
-    def restore(self, before: Surroundings) -> None:
-        """Take back what a group in parentheses has changed."""
+    def restore(self, before: Surroundings, count: int = 1) -> None:
+        """Take back what groups in parentheses have changed; `count` of them end."""
+        del self.groups[len(self.groups) - count :]
         self.values.clear()
         self.values.update(before.values)
         self.directory, self.environment = before.directory, before.environment

@@ -27,6 +27,7 @@ class Around:
     directory: str = ""
     dropped: tuple[str, ...] = ()
     end: int | None = None  # of the command, where words behind it belong to the wrapper
+    settings: Word | None = None  # a file of variables
 
 
 def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
@@ -138,6 +139,7 @@ def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:
         _variables(words[start:at], start) if is_conda else (),
         environment=Environment(tool, name, path),
         directory=_first(given, "--directory", "--cwd"),
+        settings=Word(given["--env-file"]) if given.get("--env-file") else None,
         dropped=(f"{tool} run: {INTERPRETER}", *_task(words, at, tool)),
     )
 
@@ -172,10 +174,6 @@ def _read_flags(words: Sequence[Word], at: int, kind: str, given: dict[str, str]
             raise CommandRefused(
                 f"uv run {name} installs packages for one command",
                 "install them in the environment of each host",
-            )
-        if name == "--env-file":
-            raise CommandRefused(
-                f"{kind} run {name} reads variables from a file", "write them into env: of a run config"
             )
         if name not in flags and name not in with_value:
             raise CommandRefused(f"gpulaunch does not know {name} of {kind} run", "leave it out")

@@ -3,6 +3,7 @@
 CONTAINERS = (
     *("docker", "podman", "nvidia-docker", "singularity", "apptainer", "enroot", "shifter", "ch-run"),
     *("kubectl", "oc", "nerdctl", "udocker", "docker-compose", "podman-compose"),
+    *("apptainer_wrapper", "singularity_wrapper"),  # of CSC, around the container of a module
 )
 _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
@@ -10,7 +11,7 @@ _CONTAINER = (
 )
 _TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "parallel", "xargs", "dsh")
 _HOSTS = ("would start the command on hosts of its own", "leave it out, and write --hosts A,B")
-_SCHEDULERS = (
+SCHEDULERS = (
     *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
     *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc"),
 )
@@ -63,7 +64,16 @@ FLAGS = {
 VALUES = {
     "uv": {
         *("--extra", "--group", "--only-group", "--no-group", "--package", "--project", "--directory", "-p"),
-        *("--python", "--index-url", "--default-index", "--index", "--no-extra", "-i", "--cache-dir"),
+        *(
+            "--env-file",
+            "--python",
+            "--index-url",
+            "--default-index",
+            "--index",
+            "--no-extra",
+            "-i",
+            "--cache-dir",
+        ),
     },
     "conda": {
         *("-n", "--name", "-p", "--prefix", "--cwd", "-r", "--root-prefix", "-a", "--attach", "-e"),
@@ -71,7 +81,7 @@ VALUES = {
     },
     "poetry": {"-C", "--directory", "-P", "--project"},
     "pixi": {"-e", "--environment", "--manifest-path"},
-    "pdm": {"-p", "--project"},
+    "pdm": {"-p", "--project", "--env-file"},
     "hatch": {"-e", "--env"},
 }
 """Options of these tools with one value; `-e A=1` of micromamba sets a variable."""
@@ -135,6 +145,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "tmux": ("tmux keeps a terminal for the command", "leave it out: --detach lets the run continue"),
     "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run continue"),
     "script": ("script keeps a terminal for the command", "leave it out: every rank has a log of its own"),
+    **dict.fromkeys(("debugpy-run", "debugpy"), ("it waits for a debugger in every rank", "leave it out")),
     "ipython": ("ipython is for a person at a terminal", "write python in place of it"),
     "systemd-run": (
         "it starts the command outside of the run",
@@ -147,7 +158,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
-    **dict.fromkeys(_SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
+    **dict.fromkeys(SCHEDULERS, (f"it {_SCHEDULER[0]}", _SCHEDULER[1])),
     **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
 }
 """Programs whose work gpulaunch does itself, or cannot honour: why, and what to do."""

@@ -1,0 +1,124 @@
+"""Manifests of clusters: what their keys say beside the command, and where a key's value ends."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.records import Request
+
+_PYTORCHJOB = """\
+kind: PyTorchJob
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template: {}
+    Worker:
+      replicas: 3  # and the master
+      template:
+        spec:
+          containers:
+          - name: pytorch
+            command:
+            - torchrun
+            - "--nproc_per_node=4"  # GPUs of a node
+            - a.py
+"""
+_MPIJOB = """\
+kind: "MPIJob"
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      template:
+        spec:
+          containers:
+          - command: ["mpirun", "-np", "16",  # of both
+                      "python", "a.py"]
+    Worker:
+      replicas: 2
+"""
+_SKY = """\
+num_nodes: 2
+resources:
+  accelerators: {H100: 8}
+envs:
+  LR: 0.1
+setup: |
+  A=1 hf download x
+  B=2 pip install y
+run: |
+  torchrun --nnodes=$SKYPILOT_NUM_NODES --nproc_per_node=$SKYPILOT_NUM_GPUS_PER_NODE a.py
+"""
+_AZURE = """\
+command: python a.py
+distribution:
+  type: pytorch
+  process_count_per_instance: 4
+resources: # of the cluster
+  instance_count: 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "request_of_it"),
+    [
+        (_PYTORCHJOB, Request(nodes=4, per_node=4)),
+        (_PYTORCHJOB.replace('"--nproc_per_node=4"', '"--nnodes=1"'), Request(nodes=1)),
+        (_MPIJOB, Request(nodes=2, total=16)),
+        (_SKY, Request(nodes=2, per_node=8)),
+        (_SKY.replace("{H100: 8}", "'H100:4'"), Request(nodes=2, per_node=4)),
+        (_SKY.replace("num_nodes: 2\n", "num_nodes: 2  # or 1\n"), Request(nodes=2, per_node=8)),
+        (_AZURE, Request(nodes=2, per_node=4)),
+        (_AZURE + "---\ncommand: ls\nresources:\n  instance_count: 7\n", Request(nodes=2, per_node=4)),
+        ("trainer:\n  command:\n    - torchrun a.py\n  numNodes: 5\n", Request(nodes=5)),
+        ("command: torchrun a.py\nx: {}\nnum_nodes: two\n", Request()),
+        (
+            "jobs:\n  a:\n    command: torchrun a.py\n  b:\n    num_nodes: 2\n  c:\n    num_nodes: 3\n",
+            Request(),
+        ),
+    ],
+)
+def test_the_counts_of_a_manifest_are_those_of_the_launch(text: str, request_of_it: Request) -> None:
+    assert parse_line(text).request == request_of_it
+
+
+def test_variables_end_with_their_key() -> None:
+    assert parse_line(_SKY).env == {"LR": "0.1"}
+    below = (
+        "containers:\n- env:\n  - name: A\n    value: '1'  # one\n  # none\n  args: ['torchrun', 'a.py']\n"
+    )
+    assert parse_line(below).env == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "args"),
+    [
+        ('"--lr"  # of Adam', ["--lr"]),
+        ('"#a # b"', ["#a # b"]),
+        ("--a=b#c # d", ["--a=b#c"]),
+        ("it's # that", ["it's"]),
+        ("'it''s # that' # this", ["it's # that"]),
+    ],
+)
+def test_a_comment_behind_a_word_of_a_manifest_is_none_of_it(value: str, args: list[str]) -> None:
+    assert list(parse_line(f"command:\n- torchrun\n- a.py\n- {value}\n").args) == args
+
+
+def test_a_file_of_variables_is_read_where_the_text_may_read_files() -> None:
+    said = "export A=1\nB='$x'  # c\n# C=2\nD=\"a b\"\nE=$A\nMASTER_PORT=1234\n"
+    parsed = parse_line("A=0 uv run --env-file .env torchrun a.py", files={".env": said}.get)
+    assert parsed.env == {"A": "0", "B": "$x", "D": "a b", "E": "$A"}
+    assert parsed.request == Request(main_port=1234)
+    assert [one.message for one in parsed.unknown] == ["the variable E has $A, which has no value"]
+    (unknown,) = parse_line("uv run --env-file .env torchrun a.py").unknown
+    assert unknown.message == "--env-file .env sets what gpulaunch cannot see"
+
+
+@pytest.mark.parametrize("to", ['${PBS_O_WORKDIR:-""}', "${SLURM_SUBMIT_DIR:-}", "$PBS_O_WORKDIR"])
+def test_a_job_stays_in_the_directory_that_it_was_submitted_in(to: str) -> None:
+    assert parse_line(f"cd {to}\ntorchrun a.py", {"HOME": "/home/ana"}).directory == "."
+
+
+def test_a_launcher_within_a_program_is_remarked() -> None:
+    (remark,) = parse_line("fit distributed accelerate launch -m pkg").remarks
+    assert remark.startswith("accelerate launch is started by fit, and gpulaunch cannot change its options")
