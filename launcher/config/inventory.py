@@ -126,9 +126,10 @@ class Inventory:
         ]
         return fit[0] if len(fit) == 1 else None
 
-    def suggest(self, name: str) -> str:
-        """Return the listed host or group whose name is most like `name`, or an empty string."""
-        names = [each for each in (*self.hosts, *self.groups) if not _numbered_alike(each, name)]
+    def suggest(self, name: str, others: Iterable[str] = ()) -> str:
+        """Return the listed host or group, or one of `others`, whose name is most like `name`, "" for none."""
+        every = dict.fromkeys((*self.hosts, *self.groups, *others))
+        names = [each for each in every if not _numbered_alike(each, name)]
         begun = [each for each in names if each.startswith(name)]
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
@@ -140,7 +141,9 @@ class Inventory:
             return (word,)
         if word == ALL:
             if not self.hosts:
-                raise BadInput("all: hosts.yaml lists no hosts", f"write {FILE_NAME}, or name hosts")
+                lack = "lists no hosts" if self.path else "was not found"
+                fix = "gpulaunch init --hosts WORDS writes it; or name hosts as for ssh"
+                raise BadInput(f"all: {FILE_NAME} {lack}", fix)
             return tuple(self.hosts)
         if word.removeprefix("@") in self.groups:
             return self.groups[word.removeprefix("@")]

@@ -176,7 +176,9 @@ def age(host: HostView) -> str:
 
 
 def _retry(host: HostView) -> str:
-    return "" if host.retry_s is None else f"; next attempt in {host.retry_s:.0f} s"
+    if host.retry_s is None:
+        return ""
+    return f"; next attempt in {host.retry_s:.0f} s" if host.retry_s else "; connecting again"
 
 
 def run_cells(run: RunView) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ def test_a_port_on_which_nothing_listens_is_refused_with_the_reason(run_dir: Pat
         free = sock.getsockname()[1]
     with pytest.raises(RequestDenied, match=f"here: nothing accepts connections on port {free}") as caught:
         opened(free)
-    assert caught.value.fix.startswith("start a program that listens on it, or name another port: gpulaunch")
+    assert caught.value.fix.startswith("start a program that listens on it, or name another port; --tensorboard")
 
 
 @pytest.mark.slow
@@ -191,6 +191,7 @@ def test_tensorboard_is_started_over_the_output_and_ends_with_the_client(
     with pytest.raises(RequestRefused, match="did not say where its script writes") as unsaid:
         TensorBoard({"launch": {}}, str(run_dir))
     assert unsaid.value.fix.startswith("for the next run: output: DIR in its run config; for this one: start")
+    assert unsaid.value.fix.endswith(f"on the host, then: gpulaunch forward {run_dir.name}")
     (run_dir.parents[3] / "out").rename(run_dir.parents[3] / "gone")
     with pytest.raises(RequestDenied, match="TensorBoard ended at once: no directory "):
         opened(6006, tensorboard=True)

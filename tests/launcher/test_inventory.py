@@ -187,8 +187,10 @@ def test_a_word_that_names_no_host_is_refused(cluster: Inventory, word: str) -> 
 def test_no_words_and_an_empty_all_are_refused() -> None:
     with pytest.raises(BadInput, match="no host is named"):
         Inventory().resolve([])
-    with pytest.raises(BadInput, match=r"hosts\.yaml lists no hosts"):
+    with pytest.raises(BadInput, match=r"hosts\.yaml was not found"):
         Inventory().resolve(["all"])
+    with pytest.raises(BadInput, match=r"hosts\.yaml lists no hosts"):
+        Inventory(path=Path("hosts.yaml")).resolve(["all"])
 
 
 def test_an_unknown_group_is_named_with_the_nearest(cluster: Inventory) -> None:

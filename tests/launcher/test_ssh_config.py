@@ -101,13 +101,22 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
     assert (got.user, got.port) == ("ada", 2)
 
 
-def test_a_name_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("")
-    inventory = Inventory(hosts={"titan": HostEntry("titan", "127.0.0.1")})
+@pytest.mark.parametrize(
+    ("typed", "fix"),
+    [
+        ("titann.invalid", 'did you mean "titan.invalid" of hosts.yaml?'),
+        ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
+    ],
+)
+def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
+    typed: str, fix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text("Host bastio*.invalid other bastion.invalid\n Port 2\n")
+    inventory = Inventory(hosts={"titan.invalid": HostEntry("titan.invalid", "127.0.0.1")})
     opener = opener_for(inventory, OpenOptions(), tmp_path / "config")
     with pytest.raises(NameNotResolved) as caught:
-        opener(inventory.lookup("titann"))
-    assert caught.value.fix == 'did you mean "titan" of hosts.yaml?'
+        opener(inventory.lookup(typed))
+    assert caught.value.fix == fix
 
 
 def test_a_jump_host_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path: Path) -> None:

@@ -39,6 +39,12 @@ def test_idle_hosts_fold_and_unfold_and_a_lost_host_says_so_above_its_grey_gpus(
     assert shown[7] == "  bare   no GPU"
 
 
+def test_a_lost_host_says_when_gpulaunch_connects_to_it_again() -> None:
+    rows = build_rows(fleet(host("a", phase="lost", note="no route to host", retry_s=0.0)), RowOptions())
+    shown = text(render_gpu_table(rows, 120))
+    assert shown[1] == "  a  lost for 1 s: no route to host; connecting again"
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [

@@ -44,6 +44,7 @@ class _Block:
     names: frozenset[str] | None  # of a Host line without patterns: all that it matches, in lower case
 
 
+_PATTERN = frozenset("*?!")
 _HEADS = frozenset({"host", "match", "<include>", "</include>"})
 _reading = threading.Lock()
 
@@ -91,10 +92,19 @@ def is_named(path: Path | None, name: str) -> bool:
 
     Raises ConfigError.
     """
+    return any(name.lower() in map(str.lower, head.words) for head in _host_lines(path))
+
+
+def named_hosts(path: Path | None) -> Iterator[str]:
+    """Yield the names of Host lines that are no patterns. Raises ConfigError."""
+    for head in _host_lines(path):
+        yield from (word for word in head.words if not _PATTERN.intersection(word))
+
+
+def _host_lines(path: Path | None) -> list[ConfigLine]:
     with _reading:
         found = _files(at_home(USER_FILE if path is None else path), path is None)
-    heads = (block.head for blocks in found for block in blocks)
-    return any(head.key == "host" and name.lower() in map(str.lower, head.words) for head in heads)
+    return [block.head for blocks in found for block in blocks if block.head.key == "host"]
 
 
 @lru_cache(maxsize=4)
@@ -204,7 +214,7 @@ def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_
 
 
 def _plain_names(head: ConfigLine) -> frozenset[str] | None:
-    if head.key != "host" or any(char in word for word in head.words for char in "*?!"):
+    if head.key != "host" or any(_PATTERN.intersection(word) for word in head.words):
         return None
     return frozenset(word.lower() for word in head.words)
 

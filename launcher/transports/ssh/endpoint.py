@@ -17,7 +17,7 @@ from launcher.local.user import login_name
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.command_consent import is_users_own
-from launcher.transports.ssh.config_parser import ConfigLine, lookup
+from launcher.transports.ssh.config_parser import ConfigLine, lookup, named_hosts
 from launcher.transports.ssh.config_values import Tokens, seconds
 from launcher.transports.ssh.ssh_command import ssh_words
 
@@ -51,10 +51,14 @@ def opener_for(
             return open_endpoint(build_endpoint(entry, inventory, ssh_config), options)
         except NameNotResolved as error:
             name = _unlisted_name(entry, inventory, error)
-            near = inventory.suggest(name) if name and next(unresolved) < _MOST_GUESSES else ""
+            if not name or next(unresolved) >= _MOST_GUESSES:
+                raise
+            near = inventory.suggest(name, named_hosts(ssh_config))
             if not near:
                 raise
-            raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
+            is_listed = near in inventory.hosts or near in inventory.groups
+            place = "hosts.yaml" if is_listed else "your ssh_config"
+            raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of {place}?') from None
         except (OSError, RuntimeError) as error:
             if not is_exhausted(error):
                 raise

@@ -24,7 +24,7 @@ LOOK_S = 0.1
 SAID = 300
 FIX = (
     "for the next run: output: DIR in its run config; for this one: start tensorboard --logdir DIR on the"
-    " host, then gpulaunch forward RUN"
+    " host, then: gpulaunch forward %s"
 )
 LOCAL = "127.0.0.1"
 LISTEN = "0A"
@@ -38,7 +38,7 @@ class TensorBoard:
         self._python = os.path.expanduser(str((spec.get("argv") or ["python3"])[0]))
         self._logs = run_places(spec, run_dir).get(OUTPUT, "")
         if not self._logs:
-            raise RequestRefused("the run did not say where its script writes", FIX)
+            raise RequestRefused("the run did not say where its script writes", FIX % os.path.basename(run_dir))
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0

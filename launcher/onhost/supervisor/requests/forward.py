@@ -60,8 +60,7 @@ def connect(port: int) -> socket.socket:
             why = why or (error.strerror or str(error))
     raise RequestRefused(
         "nothing accepts connections on port %d of its loopback: %s" % (port, why),
-        "start a program that listens on it, or name another port: gpulaunch forward RUN PORT;"
-        " --tensorboard starts TensorBoard",
+        "start a program that listens on it, or name another port; --tensorboard starts TensorBoard",
     )
 
 
