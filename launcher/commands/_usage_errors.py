@@ -45,6 +45,16 @@ OTHER_NAMES = {
 }
 """What other tools call these commands."""
 
+_OTHER_OPTIONS = {
+    ("logs", "--tail"): "the last lines: -n N",
+    ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",
+    ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
+    ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
+    ("ps", "--watch"): "gpulaunch top shows runs live",
+    ("ps", "-w"): "gpulaunch top shows runs live",
+}
+"""What other tools have options for, by our command."""
+
 
 class WrongUsage(click.UsageError):
     """What is wrong with a command line, and what to type instead of the help of the command."""
@@ -147,6 +157,9 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
             return f"gpulaunch has no option {error.option_name}", fix
         if error.option_name == "-V":
             return f"{path} has no option -V", "gpulaunch --version"
+        meant = _OTHER_OPTIONS.get((path.rpartition(" ")[2], error.option_name))
+        if meant:
+            return f"{path} has no option {error.option_name}", meant
         close = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
         name = one_line(error.option_name, _SHOWN)
         return f"{path} has no option {name}", f"did you mean {close[0]}?" if close else help_line

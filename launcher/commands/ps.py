@@ -13,7 +13,10 @@ from launcher.commands._host_options import HostOptions, host_access_options, ho
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end_notice import deliver_due
 from launcher.config.host_access_words import complete_commands
+from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
+from launcher.rundir.run_id import is_run_id
+from launcher.runs.remote_run import LAST
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.search import format_hosts, search, search_hosts, unanswered_lines
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -34,6 +37,10 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     The id of a Slurm job means its nodes, in this command and wherever a command takes RUN.
     Exit code 3: a host that was named did not answer.
     """
+    for word in hosts:
+        if word == LAST or is_run_id(word):
+            fix = f"gpulaunch ps --all lists all runs; gpulaunch report {word} shows this one"
+            raise BadInput(f"{word} is a run, expected hosts", fix)
     ways = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
     entries = ways.nodes or ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
     found = search(

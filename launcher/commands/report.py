@@ -38,7 +38,7 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     file with everything in it: no network, no script. What a detached run has printed since is on its hosts:
     `gpulaunch fetch RUN` first.
     """
-    found = read_run(find_local_run(run, runs))
+    found = read_run(find_local_run(run, runs, takes_logs=False))
     if target is not None:
         _write(found, target)
     if as_json:

@@ -127,7 +127,7 @@ class Inventory:
         return fit[0] if len(fit) == 1 else None
 
     def suggest(self, name: str, others: Iterable[str] = ()) -> str:
-        """Return the listed host or group, or one of `others`, whose name is most like `name`, "" for none."""
+        """Return the host or group, listed or of `others`, whose name is most like `name`, or ""."""
         every = dict.fromkeys((*self.hosts, *self.groups, *others))
         names = [each for each in every if not _numbered_alike(each, name)]
         begun = [each for each in names if each.startswith(name)]

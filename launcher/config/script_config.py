@@ -42,7 +42,7 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
     """
     if not words or not words[0]:
         raise BadInput(
-            "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"
+            "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"
         )
     script, *args = words
     config = build_config_from_script(script, replace(overrides, extra_args=tuple(args)))

@@ -64,12 +64,14 @@ def list_run_directories(words: Sequence[str], runs: Path) -> list[Path]:
     return [path for path in found if path is not None and is_run(path)]
 
 
-def find_local_run(word: str, runs: Path) -> Path:
+def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
     """Return the directory of the run that a word means, as `names_run` has it.
+
+    `takes_logs`: the command reads a log file in place of a run, too.
 
     "last" was started last, and so was the run meant of several that have a name. Raises BadInput.
     """
-    if not word or "/" in word:
+    if takes_logs and (not word or "/" in word):
         raise BadInput(f"{word or '(nothing)'}: no such log", "name a log file, a run id, or - for stdin")
     kept = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
     if word == LAST and kept:
@@ -93,6 +95,8 @@ def find_local_run(word: str, runs: Path) -> Path:
         if kept
         else f"; no run is kept in {runs}: gpulaunch fetch RUN brings one"
     )
+    if not takes_logs:
+        raise BadInput(f"{word}: no such run locally", f"name a run{latest}")
     raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")
 
 

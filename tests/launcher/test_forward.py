@@ -167,7 +167,9 @@ def test_a_port_on_which_nothing_listens_is_refused_with_the_reason(run_dir: Pat
         free = sock.getsockname()[1]
     with pytest.raises(RequestDenied, match=f"here: nothing accepts connections on port {free}") as caught:
         opened(free)
-    assert caught.value.fix.startswith("start a program that listens on it, or name another port; --tensorboard")
+    assert caught.value.fix.startswith(
+        "start a program that listens on it, or name another port; --tensorboard"
+    )
 
 
 @pytest.mark.slow

@@ -62,8 +62,8 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
 @pytest.mark.parametrize(
     ("words", "message", "fix"),
     [
-        ((), "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"),
-        (("", "x"), "nothing to run", "gpulaunch run train.py"),
+        ((), "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"),
+        (("", "x"), "nothing to run", "name a local script"),
         (("paper_r64", "x"), "paper_r64 is a run config, not a script", "gpulaunch run --config paper_r64"),
         (("mine.yaml",), "mine.yaml is a run config, not a script", "gpulaunch run --config mine.yaml"),
         (

@@ -83,7 +83,17 @@ from launcher.cli import execute
         ("exec a/b", 'gpulaunch has no command "exec"', "did you mean ssh-config?"),
         ("completion bash", 'gpulaunch has no command "completion"', 'eval "$(_GPULAUNCH_COMPLETE='),
         ("ssh ada@titan:2222", 'gpulaunch has no command "ssh"', "ssh -p 2222 ada@titan"),
-        ("run  x", "nothing to run", "gpulaunch run train.py"),
+        ("run  x", "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"),
+        ("rehearse", "nothing to run", "name a local script"),
+        ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),
+        ("stop --all", "gpulaunch stop has no option --all", "name the run; gpulaunch ps lists"),
+        (
+            "ps last",
+            "last is a run, expected hosts",
+            "gpulaunch ps --all lists all runs; gpulaunch report last",
+        ),
+        ("ps a-20261126-130504-dcbc55", "a-20261126-130504-dcbc55 is a run", "gpulaunch ps --all"),
+        ("report --logs . nothing", "nothing: no such run locally", "name a run"),
         ("ps \x1b[2J", None, None),
     ],
 )

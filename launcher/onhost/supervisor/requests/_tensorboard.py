@@ -38,7 +38,9 @@ class TensorBoard:
         self._python = os.path.expanduser(str((spec.get("argv") or ["python3"])[0]))
         self._logs = run_places(spec, run_dir).get(OUTPUT, "")
         if not self._logs:
-            raise RequestRefused("the run did not say where its script writes", FIX % os.path.basename(run_dir))
+            raise RequestRefused(
+                "the run did not say where its script writes", FIX % os.path.basename(run_dir)
+            )
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
