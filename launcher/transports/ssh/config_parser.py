@@ -96,7 +96,7 @@ def is_named(path: Path | None, name: str) -> bool:
 
 
 def named_hosts(path: Path | None) -> Iterator[str]:
-    """Yield the names of Host lines that are no patterns. Raises ConfigError."""
+    """Yield the names of Host lines that are not patterns. Raises ConfigError."""
     for head in _host_lines(path):
         yield from (word for word in head.words if not _PATTERN.intersection(word))
 
