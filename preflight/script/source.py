@@ -6,12 +6,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import TypeVar, cast
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS, no_collections
 from preflight.script.library_names import KNOWN_ROOTS, QUIET_ROOTS
 
+T = TypeVar("T")
 Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""
 
@@ -86,13 +88,11 @@ class Parser:
         self._trees: dict[tuple[str, str], ast.Module] = {}
         self._most_words = 0  # never too few
         self._uncounted: list[str] = []
-        self._programs: dict[int, frozenset[str] | None] = {}
         self._nodes: dict[int, list[ast.AST]] = {}
         self._imports: dict[int, list[tuple[str, int]]] = {}
+        self._found: dict[tuple[int, Callable[..., object]], object] = {}
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
-        self.newer: dict[
-            str, SyntaxError
-        ] = {}  # files that only a newer Python reads, with what stops this one
+        self.newer: dict[str, SyntaxError] = {}  # files for a newer Python, with what stops this one
 
     def parse(self, path: str, text: str) -> ast.Module:
         """Return the tree of a text. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
@@ -131,12 +131,6 @@ class Parser:
         if self._most_words > MAX_WORDS:
             raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
 
-    def used_by_program(self, tree: ast.Module) -> frozenset[str] | None:
-        """Return the names that a file reads, None where it has no part for when it is the program."""
-        if id(tree) not in self._programs:
-            self._programs[id(tree)] = used_names(self.nodes(tree)) if has_main(tree) else None
-        return self._programs[id(tree)]
-
     def imports(self, tree: ast.Module) -> list[tuple[str, int]]:
         """Return what a file imports, each with its number of dots."""
         if id(tree) not in self._imports:
@@ -144,10 +138,16 @@ class Parser:
         return self._imports[id(tree)]
 
     def nodes(self, tree: ast.Module) -> list[ast.AST]:
-        """Return all nodes of a file."""
+        """Return all nodes of a file, itself first."""
         if id(tree) not in self._nodes:
             self._nodes[id(tree)] = walk(tree)
         return self._nodes[id(tree)]
+
+    def find(self, what: Callable[[list[ast.AST]], T], tree: ast.Module) -> T:
+        """Return what a function finds among the nodes of a file: one search serves every reading."""
+        if (id(tree), what) not in self._found:
+            self._found[id(tree), what] = what(self.nodes(tree))
+        return cast("T", self._found[id(tree), what])
 
 
 def _most_words(text: str) -> int:
@@ -340,11 +340,13 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 blocks += [getattr(node, name) for name in _BLOCKS if hasattr(node, name)]
 
 
-def has_main(tree: ast.Module) -> bool:
-    """Whether a script has a part that runs only when it is the program, and calls a function in it."""
-    own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    guards = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.dump(node.test)]
-    return any(own & used_names(walk(ast.Module(guard.body, []))) for guard in guards)
+def used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:
+    """Return the names that a file reads, None where no part of it runs and calls only as the program."""
+    body = cast("ast.Module", nodes[0]).body
+    own = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    guards = [node for node in body if isinstance(node, ast.If) and "__name__" in ast.dump(node.test)]
+    has_main = any(own & used_names(walk(ast.Module(guard.body, []))) for guard in guards)
+    return used_names(nodes) if has_main else None
 
 
 def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:

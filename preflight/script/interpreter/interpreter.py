@@ -39,7 +39,7 @@ from preflight.script.interpreter.values import (
     float32_of_its_own,
 )
 from preflight.script.library_names import TRAINS, is_named_trainer
-from preflight.script.source import PLACE, Source, Sources, used_names, walk
+from preflight.script.source import PLACE, Source, Sources, used_by_program, used_names, walk
 from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Interpreter:
         frame = self.modules[source.path]
         names = self.state.frames[frame].items()
         mine = [(name, it) for name, it in names if isinstance(it, Func) and it.key not in self.called]
-        used = self.sources.parser.used_by_program(source.tree) if mine else None
+        used = self.sources.parser.find(used_by_program, source.tree) if mine else None
         if used is None and mine and self._has_trained(source):
             used = used_names(self.sources.parser.nodes(source.tree))
         for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):

@@ -27,8 +27,6 @@ from preflight.script.source import walk
 _PROCESSES = ("multiprocessing.Process", "torch.multiprocessing.Process", "multiprocessing.context.Process")
 _OF_PROCESSES = frozenset(map(Const, _PROCESSES))
 _LOOPS = (ast.For, ast.ListComp, ast.GeneratorExp)
-_COUNTS = "gpulaunch_counts"
-"""Where a file's tree keeps the names that its loops give: each process that is made asks for them."""
 _QUEUES = frozenset({"put", "put_nowait", "append"})
 
 
@@ -54,22 +52,21 @@ def _written(call: Call) -> list[ast.expr]:
 
 def _counted(it: Interpreter, call: Call) -> Iterator[str]:
     """Yield the names that the loops around a call give what they go over."""
-    of_tree, line = it.source.tree.__dict__, call.node.lineno
-    if _COUNTS not in of_tree:
-        of_tree[_COUNTS] = list(_counts(it.sources.parser.nodes(it.source.tree)))
-    counts: list[tuple[int, int, str]] = of_tree[_COUNTS]
+    counts, line = it.sources.parser.find(_counts, it.source.tree), call.node.lineno
     yield from (name for first, last, name in counts if first <= line <= last)
 
 
-def _counts(nodes: list[ast.AST]) -> Iterator[tuple[int, int, str]]:
-    """Yield the first and last line of each loop with each name that it gives what it goes over."""
+def _counts(nodes: list[ast.AST]) -> list[tuple[int, int, str]]:
+    """Return the first and last line of each loop with each name that it gives what it goes over."""
+    found = []
     for node in nodes:
-        if not isinstance(node, _LOOPS):
-            continue
-        targets = [node.target] if isinstance(node, ast.For) else [item.target for item in node.generators]
-        for each in (name for target in targets for name in walk(target)):
-            if isinstance(each, ast.Name):
-                yield node.lineno, node.end_lineno or node.lineno, each.id
+        if isinstance(node, _LOOPS):
+            targets = (
+                [node.target] if isinstance(node, ast.For) else [item.target for item in node.generators]
+            )
+            names = [name for target in targets for name in walk(target) if isinstance(name, ast.Name)]
+            found += [(node.lineno, node.end_lineno or node.lineno, name.id) for name in names]
+    return found
 
 
 def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
