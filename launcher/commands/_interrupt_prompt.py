@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from launcher.launch.signals import InterruptChoice
+from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.screen import Screen
 
 _TURN_S = 0.1
@@ -26,8 +27,8 @@ def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
         f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"
     )
     screen.clear()
-    if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question
-        return again
+    if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question, or its end
+        return "detach" if has_hung_up() else again
     before = signal.getsignal(signal.SIGINT)
 
     def raise_once(*_: object) -> None:

@@ -167,9 +167,10 @@ class Attempt(FollowedRun):
         return is_port_conflict([*lines, *(cause.last_lines if cause else ())])
 
     def _loop(self, interrupts: SignalCounter) -> None:
+        is_asked = self._launch.follow.choose not in _CTRL_C
         while not self._state.done and not self._left and not self._stop_deadline.leaves(time.monotonic()):
             try:
-                if by := interrupts.pop():
+                if by := interrupts.pop(asks=is_asked):
                     self._interrupted(by, asks=not interrupts.waiting)
                 self._hear_of_job()
                 event = self._ticking.get()

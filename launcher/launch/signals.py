@@ -42,10 +42,15 @@ class SignalCounter:
         """Whether one waits."""
         return bool(self._noted)
 
-    def pop(self) -> str:
-        """Take the one that has waited longest; return its name, "" when none is waiting."""
+    def pop(self, *, asks: bool = False) -> str:
+        """Take the one that has waited longest; return its name, "" when none is waiting.
+
+        `asks`: Ctrl-C is a question at the terminal. Where that was closed since, no user is left to answer.
+        """
         if not self._noted:
             return ""
+        if asks and self._noted[:2] == [signal.SIGINT, signal.SIGHUP]:
+            del self._noted[0]
         return _signal_name(self._noted.pop(0))
 
 

@@ -19,7 +19,7 @@ _SHARED = ("answer", "event_reader", "nvml", "procfs")
 
 _SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)
 
-_PROBE_IMPORT = re.compile(r"^from preflight\.probes\.(claim_files) import ", re.MULTILINE)
+_PROBE_IMPORT = re.compile(r"^from preflight\.probes\.(claim_files|commands) import ", re.MULTILINE)
 """A module of the agent that travels with every program whose modules import it."""
 
 _DOCSTRING = re.compile(r'^( *)r?"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""$', re.MULTILINE)

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import select
-import selectors
 import signal
 import subprocess
 import threading
@@ -80,7 +79,7 @@ class LocalStream:
         left = memoryview(data)
         while left:
             try:
-                if self._stdin.closed or not _ready(self._stdin, selectors.EVENT_WRITE, _STALLED_S):
+                if self._stdin.closed or not _poll((self._stdin,), select.POLLOUT, _STALLED_S):
                     raise ConnectionLost(self.host, "the command takes no input")
                 with self._write_lock:
                     left = left[os.write(self._stdin.fileno(), left[:_CHUNK]) :]
@@ -91,7 +90,7 @@ class LocalStream:
 
     def can_write(self, data: bytes) -> bool:
         """Say whether `data` can be written without waiting for the command to read."""
-        return len(data) <= select.PIPE_BUF and _ready(self._stdin, selectors.EVENT_WRITE, 0.0)
+        return len(data) <= select.PIPE_BUF and bool(_poll((self._stdin,), select.POLLOUT, 0.0))
 
     def close_stdin(self) -> None:
         """Send EOF."""
@@ -143,12 +142,10 @@ class LocalStream:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _await_output(self, deadline: float) -> set[object]:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._stdout, selectors.EVENT_READ)
-            if not self._stderr.closed and len(self._held) < _STDERR_HELD:
-                selector.register(self._stderr, selectors.EVENT_READ)
-            return {key.fileobj for key, _ in selector.select(max(0.0, deadline - time.monotonic()))}
+    def _await_output(self, deadline: float) -> list[IO[bytes]]:
+        takes_more = not self._stderr.closed and len(self._held) < _STDERR_HELD
+        pipes = (self._stdout, self._stderr) if takes_more else (self._stdout,)
+        return _poll(pipes, select.POLLIN, deadline - time.monotonic())
 
     def _hold_stderr(self) -> None:
         with self._lock, contextlib.suppress(BlockingIOError):
@@ -165,7 +162,10 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def _ready(pipe: IO[bytes], event: int, timeout_s: float) -> bool:
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, event)
-        return bool(selector.select(timeout_s))
+def _poll(pipes: Iterable[IO[bytes]], event: int, timeout_s: float) -> list[IO[bytes]]:
+    """Return the pipes that are ready, or whose other end is gone, once there is one or the time is over."""
+    poller = select.poll()  # a system call for each look; a selector makes four
+    watched = {pipe.fileno(): pipe for pipe in pipes}
+    for fd in watched:
+        poller.register(fd, event)
+    return [watched[fd] for fd, _ in poller.poll(1000 * max(0.0, timeout_s))]

@@ -1,12 +1,11 @@
-"""Running the host's own programs, which may hang."""
+"""Running the host's own programs, which may hang. Imports nothing of ours: the supervisor has it too."""
 
 import errno
 import os
+import select
 import signal
 import time
 from typing import NamedTuple
-
-from .files import readable
 
 _MORE_FOLDERS = ":/usr/sbin:/sbin:/usr/lib/wsl/lib"
 
@@ -21,6 +20,8 @@ class ToolOutput(NamedTuple):
 def run_command(argv: list[str], timeout_s: float) -> ToolOutput:
     """Run a program of the host and return its output; a program that hangs is killed and not waited for.
 
+    With it goes what it has started: nvidia-smi and the like are wrapped by scripts.
+
     Raises FileNotFoundError where there is no such program. subprocess is avoided: it waits after a kill.
     """
     program = _program(argv[0])
@@ -31,24 +32,26 @@ def run_command(argv: list[str], timeout_s: float) -> ToolOutput:
         (os.POSIX_SPAWN_DUP2, write_fd, 2),
     ]
     environ = {**os.environ, "LC_ALL": "C"}
-    pid = os.posix_spawn(program, argv, environ, file_actions=actions)
+    pid = os.posix_spawn(program, argv, environ, file_actions=actions, setpgroup=0)
     os.close(write_fd)
     data, ended = _drain(read_fd, time.monotonic() + timeout_s)
     os.close(read_fd)
     if not ended:
-        os.kill(pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
         return ToolOutput(None, data.decode("utf-8", "replace"))
     _, status = os.waitpid(pid, 0)
     return ToolOutput(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, data.decode("utf-8", "replace"))
 
 
-def _drain(fd: int, deadline: float) -> tuple[bytes, bool]:
-    data = b""
+def _drain(fd: int, deadline: float) -> tuple[bytearray, bool]:
+    data = bytearray()
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or len(data) > 64 << 20:
             return data, False
-        if not readable([fd], left):
+        if not poller.poll(left * 1000 + 1):
             continue
         part = os.read(fd, 1 << 20)
         if not part:

@@ -1,6 +1,7 @@
 """A client that is gone, asleep or back: what it asks of its hosts, what it judges, and by which clock."""
 
 import queue
+import signal
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -28,6 +29,7 @@ from launcher.follow.events import (
 from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
+from launcher.launch.signals import SignalCounter
 from launcher.restart.decision import NoRestart, classify_failure
 from tests.launcher.run_events import CPU, ended, host_report, replay, said, stops
 from tests.launcher.run_plans import NOWHERE, plan
@@ -115,6 +117,25 @@ def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> Non
         START_TIMEOUT_S,
     )
     assert (ends["on_disconnect"], ends["disconnect_timeout_s"], ends["grace_s"]) == ("stop", 60.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("came", "asks", "heard"),
+    [
+        ((signal.SIGINT, signal.SIGHUP), True, ("SIGHUP",)),
+        ((signal.SIGINT, signal.SIGHUP), False, ("Ctrl-C", "SIGHUP")),
+        ((signal.SIGINT, signal.SIGINT, signal.SIGHUP), True, ("Ctrl-C", "SIGHUP")),
+        ((signal.SIGINT, signal.SIGTERM), True, ("Ctrl-C", "SIGTERM")),
+        ((signal.SIGHUP, signal.SIGINT), True, ("SIGHUP", "Ctrl-C")),
+    ],
+)
+def test_a_closed_terminal_takes_the_question_of_ctrl_c_with_it(
+    *, came: tuple[signal.Signals, ...], asks: bool, heard: tuple[str, ...]
+) -> None:
+    counter = SignalCounter()
+    for number in came:
+        counter.record(number, None)
+    assert tuple(iter(lambda: counter.pop(asks=asks), "")) == heard
 
 
 # the promise that makes a run need no client

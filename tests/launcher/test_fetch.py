@@ -15,6 +15,7 @@ from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.onhost.procfs import read_stat
 from launcher.onhost.supervisor.requests._fetch_paths import find_chosen, run_places
+from launcher.onhost.supervisor.requests._gpu_use import gpu_use
 from launcher.onhost.supervisor.requests._logs import offsets_since
 from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.onhost.supervisor.run_dir import CLIENT
@@ -179,19 +180,28 @@ def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> 
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.parametrize("age_s", [0.0, 100.0])
-def test_a_stopped_supervisor_is_listed_as_such_once_its_heartbeat_is_old(run: Driver, age_s: float) -> None:
+@pytest.mark.parametrize(
+    ("file_age_s", "text_age_s"),
+    [(0.0, 0.0), (100.0, 100.0), (0.0, 100.0), (3600.0, 0.0)],
+    ids=["fresh", "old", "a-full-disk-keeps-the-text", "a-clock-was-set-or-the-host-slept"],
+)
+def test_a_stopped_supervisor_is_listed_as_such_once_its_heartbeat_is_old(
+    run: Driver, file_age_s: float, text_age_s: float
+) -> None:
     start(run, WAIT)
-    run.until((run.run_dir / "heartbeat").exists)
+    heartbeat = run.run_dir / "heartbeat"
+    run.until(lambda: bool(heartbeat.read_text()))
     pid = run.answer["state"]["supervisor"][0]
     os.kill(pid, signal.SIGSTOP)
     run.until(lambda: (found := read_stat(pid)) is not None and found.state == "T")
-    at = time.time() - age_s
-    os.utime(run.run_dir / "heartbeat", (at, at))
+    heartbeat.write_text(f"{time.monotonic() - text_age_s:.3f}")
+    at = time.time() - file_age_s
+    os.utime(heartbeat, (at, at))
     (listed,) = question(run, "list")["runs"]
     os.kill(pid, signal.SIGCONT)
     stall = listed["stall"]
-    assert (stall and (stall["pid"], stall["stopped"])) == ((pid, True) if age_s else None)
+    is_old = file_age_s and text_age_s
+    assert (stall and (stall["pid"], stall["stopped"])) == ((pid, True) if is_old else None)
     assert validate_runs({"runs": [{**listed, "run_id": make_run_id("r")}]})[1] == ""
     run.say("stop 5 enough")
     assert run.ended()["phase"] == "ended"
@@ -226,6 +236,14 @@ def test_a_living_run_is_listed_with_what_was_measured_last_unless_that_is_old(r
     path.write_text(json.dumps({**sample, "t": time.time() - 3600}) + "\n")
     answer = question(run, "list", gpu_use=True)
     assert (answer["runs"][0]["usage"], answer["gpu_use"]) == (None, {})
+
+
+def test_use_of_gpus_is_what_lines_of_nvidia_smi_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU-a, 91, 1024'; echo 'GPU-b, [N/A], 3'; echo slow driver >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_use() == {"GPU-a": [91, 1024]}
 
 
 def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -> None:

@@ -122,7 +122,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
     others = {module: f"launcher/onhost/{module}.py" for module in SHARED}
     if name != "agent":
-        others["claim_files"] = "preflight/probes/claim_files.py"
+        others |= {module: f"preflight/probes/{module}.py" for module in ("claim_files", "commands")}
     for module in others.keys() & parts.keys():
         assert program(parts.pop(module)) == program((root / others[module]).read_text())
     for module, text in {name: main, **parts}.items():

@@ -1,5 +1,6 @@
 """Reaching hosts by SSH: every way it can fail is told apart, and no key is trusted unseen."""
 
+import os
 import signal
 import socket
 import threading
@@ -206,3 +207,14 @@ def test_an_endpoint_without_a_key_says_so(sshd: Sshd, tmp_path: Path) -> None:
     assert raised.value.fix.startswith(f"is {endpoint.user} the right user? ")
     assert "ssh-copy-id" not in raised.value.fix  # which would be refused as well: no password counts
     assert raised.value.fix.endswith(f"added to ~{endpoint.user}/.ssh/authorized_keys on the host")
+
+
+def test_a_command_is_given_up_in_its_own_time_where_the_host_opens_no_session(sshd: Sshd) -> None:
+    with sshd.open(connect_timeout_s=60.0) as connection:
+        session = int(connection.run(["sh", "-c", "echo $PPID"]).stdout)
+        os.kill(session, signal.SIGSTOP)
+        try:
+            with pytest.raises(ConnectionTimedOut, match=r"it opened no session within 0\S* s"):
+                connection.run(["true"], timeout_s=0.5)
+        finally:
+            os.kill(session, signal.SIGCONT)

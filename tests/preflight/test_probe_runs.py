@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ def test_a_program_has_its_output_and_status() -> None:
     assert run_command(["/bin/sleep", "60"], 0.0).status is None
     with pytest.raises(FileNotFoundError):
         run_command(["no-such-program"], 1.0)
+
+
+def test_what_a_wrapper_has_started_goes_with_it_when_it_is_given_up() -> None:
+    ran = run_command(["sh", "-c", "sleep 600 & echo $!; exec cat /dev/zero"], 60.0)  # far more than is taken
+    assert ran.status is None
+    child = Path("/proc", ran.text.partition("\n")[0], "stat")
+    deadline = time.monotonic() + 60.0
+    while child.exists() and child.read_text().rpartition(")")[2].split()[0] not in "ZX":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_text_has_at_most_its_limit(tmp_path: Path) -> None:

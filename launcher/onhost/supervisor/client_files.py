@@ -4,12 +4,11 @@ import contextlib
 import json
 import os
 import signal
-import time
 from typing import Any, Mapping, NamedTuple
 
 from .end_causes import HANG, REQUEST, SIGNAL
 from .events import write_event
-from .files import read_json, write_file
+from .files import read_json, seconds_since, write_file, write_time
 from .node import is_on_this_node
 from .processes import is_same, send_signal
 from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
@@ -32,25 +31,17 @@ class StopRequest(NamedTuple):
 
 
 def record_heartbeat(run_dir: str) -> None:
-    """Record that a client was heard just now, in the host's monotonic time: no clock jump can end a run."""
-    path = os.path.join(run_dir, CLIENT)
-    try:
-        fresh = "%s.%d" % (path, os.getpid())
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "w") as file:
-            file.write("%.3f" % time.monotonic())
-        os.rename(fresh, path)
-    except OSError:
-        pass
+    """Record that a client was heard just now, in the host's monotonic time: no clock jump can end a run.
+
+    Neither can a full disk.
+    """
+    with contextlib.suppress(OSError):
+        write_time(os.path.join(run_dir, CLIENT))
 
 
 def seconds_since_heartbeat(run_dir: str) -> float | None:
     """Return the seconds since a client was last heard, None when unknown."""
-    try:
-        with open(os.path.join(run_dir, CLIENT)) as file:
-            return time.monotonic() - float(file.read())
-    except (OSError, ValueError):
-        return None
+    return seconds_since(os.path.join(run_dir, CLIENT))
 
 
 def is_detached(run_dir: str) -> bool:
@@ -78,15 +69,27 @@ def request_stop(run_dir: str, request: StopRequest, known: Mapping[str, Any] | 
     state = read_state(run_dir) or known or {}
     if not is_on_this_node(state) or not state.get("supervisor"):
         return False
-    with contextlib.suppress(OSError):  # the signal alone means: stop with the default grace
-        said = {"grace_s": request.grace_s, "why": request.why, "stacks": request.stacks}
-        write_file(os.path.join(run_dir, STOP), json.dumps(said))
+    said = {"grace_s": request.grace_s, "why": request.why, "stacks": request.stacks}
+    write_stop(run_dir, said)
     pid, ticks = state["supervisor"]
     if not is_same(pid, ticks):
         return False
     send_signal(pid, ticks, signal.SIGTERM)
     send_signal(pid, ticks, signal.SIGCONT)
     return True
+
+
+def write_stop(run_dir: str, said: Mapping[str, Any]) -> None:
+    """Write stop.json; on a full disk an empty one: a person asked, so that no restart follows.
+
+    The signal that comes with it means: stop with the default grace.
+    """
+    path = os.path.join(run_dir, STOP)
+    with contextlib.suppress(OSError):
+        try:
+            write_file(path, json.dumps(said))
+        except OSError:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def read_stop_request(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest:

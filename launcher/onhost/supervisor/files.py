@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from typing import Any
 
 CHUNK = 256 << 10
@@ -14,16 +15,50 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_file(path: str, data: str) -> None:
-    """Replace a file atomically: after a crash it has the old content or the new, never half of it."""
+def write_file(path: str, data: str, *, lasts: bool = True) -> None:
+    """Replace a file atomically: after a crash it has the old content or the new, never half of it.
+
+    `lasts`: after a crash of the host, too. Raises OSError.
+    """
     fresh = "%s.%d.new" % (path, os.getpid())
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        write_all(fd, data.encode("utf-8", "surrogateescape"))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(fresh, path)
+        try:
+            write_all(fd, data.encode("utf-8", "surrogateescape"))
+            if lasts:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(fresh, path)
+    except OSError:  # a full disk keeps no half of it
+        os.unlink(fresh)
+        raise
+
+
+def write_time(path: str) -> None:
+    """Replace a file by the host's monotonic time; where a full disk has no room, write it in place.
+
+    The file has its block already. A reader that meets one in place may be wrong by parts of a second:
+    eight digits before the point are one word of memory. Raises OSError.
+    """
+    now = "%012.3f" % time.monotonic()
+    try:
+        write_file(path, now, lasts=False)
+    except OSError:
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, now.encode(), 0)
+        finally:
+            os.close(fd)
+
+
+def seconds_since(path: str) -> float | None:
+    """Return the seconds since `write_time`, None when unknown."""
+    try:
+        with open(path) as file:
+            return time.monotonic() - float(file.read())
+    except (OSError, ValueError):
+        return None
 
 
 def read_json(path: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import signal
 import time
 from typing import Any
 
-from .client_files import is_detached
+from .client_files import is_detached, write_stop
 from .end_causes import SIGNAL
 from .files import read_json, write_file
 from .node import is_on_this_node, node_location
@@ -113,8 +113,7 @@ def stop_keeper(run_dir: str, why: str) -> bool:
     document = read_next(run_dir)
     if not is_kept(document):
         return False
-    with contextlib.suppress(OSError):
-        write_file(os.path.join(run_dir, STOP), json.dumps({"why": why}))
+    write_stop(run_dir, {"why": why})
     pid, ticks = document["keeper"]
     send_signal(pid, ticks, signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S

@@ -101,20 +101,22 @@ def file_system_time(directory: str) -> float:
 
 
 class Heartbeat:
-    """Heartbeat of a run, for nodes that cannot see its processes."""
+    """Heartbeat of a run: the file's time for nodes that cannot see its processes, its text for this one."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._next = 0.0
 
     def beat(self) -> None:
-        """Touch the file, if that is due."""
+        """Write the file, if that is due; a full disk keeps it only touched."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + HEARTBEAT_S
         with contextlib.suppress(OSError):
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
+                with contextlib.suppress(OSError):
+                    os.pwrite(fd, b"%012.3f" % time.monotonic(), 0)
                 os.utime(fd)
             finally:
                 os.close(fd)

@@ -19,7 +19,8 @@ lifeline              the FIFO by which the ranks end with guardian and supervis
 reserve               space for the final state of the run on a full disk
 next.json             whether another start follows one that has failed, and who makes it
 client.pack           the client of the launch, for a restart that the host makes itself
-heartbeat             touched while the supervisor lives, for nodes that cannot see its process
+heartbeat             written while the supervisor lives: its monotonic time, and by its time of change the
+                      same for nodes that cannot see its process
 """
 
 import contextlib
@@ -29,7 +30,7 @@ import stat
 import time
 from typing import Any
 
-from .files import read_json
+from .files import read_json, seconds_since
 from .node import (
     HEARTBEAT_LOST_S,
     MAX_TWINS,
@@ -207,13 +208,28 @@ def stall_of(run_dir: str, state: dict[str, Any]) -> dict[str, Any] | None:
     supervisor = state.get("supervisor")
     if state.get("phase") == "ended" or not supervisor or not is_same(*supervisor):
         return None
+    silent_s = silence_of(run_dir)
+    if silent_s <= HEARTBEAT_LOST_S:
+        return None
+    return {"pid": supervisor[0], "silent_s": silent_s, "stopped": is_stopped(supervisor[0])}
+
+
+def silence_of(run_dir: str) -> float:
+    """Return the seconds since the heartbeat of a run on this node, 0.0 where that is not known.
+
+    A clock that was set and a host that slept make the file look old, a full disk its text: both must be.
+    """
+    path = os.path.join(run_dir, HEARTBEAT)
+    said_s = seconds_since(path)
+    if said_s is not None and said_s <= HEARTBEAT_LOST_S:
+        return said_s
     with contextlib.suppress(OSError):
-        beat = os.stat(os.path.join(run_dir, HEARTBEAT)).st_mtime
-        if time.time() - beat > HEARTBEAT_LOST_S:
+        beat = os.stat(path).st_mtime
+        silent_s = time.time() - beat
+        if silent_s > HEARTBEAT_LOST_S:
             silent_s = file_system_time(run_dir) - beat  # our clock is not that of a file server
-            if silent_s > HEARTBEAT_LOST_S:
-                return {"pid": supervisor[0], "silent_s": silent_s, "stopped": is_stopped(supervisor[0])}
-    return None
+        return silent_s if said_s is None else min(silent_s, said_s)
+    return 0.0
 
 
 def loss_of(state: dict[str, Any]) -> str | None:

@@ -2,18 +2,20 @@
 
 import contextlib
 import logging
+import math
 import socket
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 import paramiko
 
-from launcher.errors import ConnectionTimedOut, HostError
+from launcher.errors import CommandTimedOut, ConnectionTimedOut, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.fanout_patience import SESSION, released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, IsWhole, OpenOptions
-from launcher.transports.command import run_to_completion
+from launcher.transports.command import run_to_completion, timed_out
 from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
@@ -56,10 +58,15 @@ class SshConnection(Closing):
         is_whole: IsWhole | None = None,
     ) -> CommandResult:
         """Run to the end; see the contract."""
-        with contextlib.closing(self._exec(argv)) as stream:
-            return run_to_completion(
-                stream, self.name, stdin, timeout_s=timeout_s, max_output=max_output, is_whole=is_whole
-            )
+        deadline = time.monotonic() + timeout_s
+        with contextlib.closing(self._exec(argv, deadline)) as stream:
+            left_s = deadline - time.monotonic()
+            try:
+                return run_to_completion(
+                    stream, self.name, stdin, timeout_s=left_s, max_output=max_output, is_whole=is_whole
+                )
+            except CommandTimedOut:
+                raise timed_out(self.name, timeout_s) from None
 
     def start(self, argv: Iterable[str]) -> SshStream:
         """Start and stream; see the contract."""
@@ -71,19 +78,20 @@ class SshConnection(Closing):
         release, self._release = self._release, do_nothing
         release()
 
-    def _exec(self, argv: Iterable[str]) -> SshStream:
+    def _exec(self, argv: Iterable[str], deadline: float = math.inf) -> SshStream:
         command = quote_argv(argv)
         if "\0" in command:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
-        limit_s = self._endpoint.connect_timeout_s
+        limit_s = min(self._endpoint.connect_timeout_s, max(0.0, deadline - time.monotonic()))
         try:
             with released_place(SESSION) as wait:
                 channel = self._wire.open_channel("session", timeout=limit_s)
                 wait.note_answer()
-            self._wire.execute(channel, command.encode("utf-8", "surrogateescape"), limit_s)
+            left_s = min(limit_s, max(0.0, deadline - time.monotonic()))
+            self._wire.execute(channel, command.encode("utf-8", "surrogateescape"), left_s)
         except (paramiko.SSHException, OSError, EOFError) as failure:
             if "timeout" in str(failure).lower():
-                message = f"it opened no session within {limit_s:g} s"
+                message = f"it opened no session within {limit_s:.3g} s"
                 raise ConnectionTimedOut(self.name, message, "is its sshd overloaded?") from None
             raise connection_lost(self.name, "it opened no session", failure) from None
         return SshStream(self.name, channel)

@@ -2,9 +2,10 @@
 
 import contextlib
 import os
-import subprocess
 import time
 from typing import Any
+
+from preflight.probes.commands import run_command
 
 from ...event_reader import MALFORMED, parse_event
 from ..files import read_tail
@@ -12,7 +13,8 @@ from ..run_dir import USAGE
 
 SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
 FRESH_S = 30.0
-SMI = ("nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits")
+SMI = ["nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
+SMI_S = 5.0
 
 
 def last_sample(run_dir: str) -> dict[str, Any] | None:
@@ -37,9 +39,8 @@ def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
 def gpu_use() -> dict[str, list[float]]:
     """Return {GPU UUID: [percent busy, MiB used]} from nvidia-smi; empty if it reports none."""
     found: dict[str, list[float]] = {}
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(SMI, stdin=subprocess.DEVNULL, capture_output=True, timeout=5.0, check=False)
-        for line in done.stdout.decode("utf-8", "replace").splitlines():
+    with contextlib.suppress(OSError):
+        for line in run_command(SMI, SMI_S).text.splitlines():
             with contextlib.suppress(ValueError):
                 uuid, percent, memory = (word.strip() for word in line.split(","))
                 found[uuid] = [int(percent), int(memory)]
