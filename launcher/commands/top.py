@@ -17,6 +17,7 @@ from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import clean_hosts, interactive_options
 from launcher.commands.stacks import show_stacks
+from launcher.config.host_sets import fold_hosts
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.runs.search import search_hosts
@@ -107,9 +108,12 @@ def _print_table(view: FleetView) -> None:
     echo_lines(render_gpu_table(build_rows(view, RowOptions()), width))
     echo_lines([[], *render_run_table(view.runs, width)] if view.runs else [])
     echo(summary(count_totals(view.hosts)))
+    names_by_fix: dict[str, list[str]] = {}
     for host in view.hosts:
         if host.fix:
-            echo(f"{host.name}: fix: {host.fix}", err=True)
+            names_by_fix.setdefault(host.fix, []).append(host.name)
+    for fix, names in names_by_fix.items():
+        echo(f"{fold_hosts(tuple(names))}: fix: {fix}", err=True)
 
 
 def _show(hosts: tuple[str, ...], options: TopOptions) -> int:

@@ -156,9 +156,9 @@ class Inventory:
 
 
 def _numbered_alike(name: str, other: str) -> bool:
-    """Whether only the numbers in two names differ: `l40s-02` is not a misspelling of `l40s-04`."""
+    """Whether only numbers differ that both names have: `l40s-02` is not a misspelling of `l40s-04`."""
     numbers = [[number.lstrip("0") for number in _NUMBER.findall(each)] for each in (name, other)]
-    return numbers[0] != numbers[1] and _NUMBER.sub("", name) == _NUMBER.sub("", other)
+    return all(numbers) and numbers[0] != numbers[1] and _NUMBER.sub("", name) == _NUMBER.sub("", other)
 
 
 def check_entry(entry: HostEntry, *, sent: bool = False) -> str:

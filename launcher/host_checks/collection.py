@@ -163,11 +163,10 @@ class Collection:
         facts: Mapping[str, HostFacts],
         waiting: AgentSessions,
     ) -> tuple[Reach, ...]:
-        main = self._hosts[0].name
-        if probe is None or len(facts) < 2 or main not in facts:
-            return ()
         order = [entry for entry in self._hosts if entry.name in facts]
-        return probe(order, facts, find_port(facts[main]), waiting.start_program)
+        if probe is None or len(order) < 2:
+            return ()
+        return probe(order, facts, find_port(facts[order[0].name]), waiting.start_program)
 
     def _note(
         self, entry: HostEntry, result: HostFacts | GpulaunchError, answered_unix: float | None = None

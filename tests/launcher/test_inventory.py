@@ -1,6 +1,7 @@
 """hosts.yaml and the words that name hosts."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -257,10 +258,13 @@ def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:
 
 def test_the_beginning_of_a_name_brings_the_name_to_mind() -> None:
     inventory = Inventory(hosts={name: HostEntry(name) for name in ("titan", "l40s-01", "l40s-02")})
-    assert [inventory.suggest(word) for word in ("l40s", "tit", "titam", "p100")] == [
+    inventory = replace(inventory, groups={"rack1": ("titan",)})
+    assert [inventory.suggest(word) for word in ("l40s", "tit", "titam", "p100", "rack", "rack2")] == [
         "l40s-01",
         "titan",
         "titan",
+        "",
+        "rack1",
         "",
     ]
 

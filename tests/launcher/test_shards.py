@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from launcher.remote.shards.frames import FrameWriter, ShardRequest
 from launcher.remote.shards.terminal_questions import CLIENT, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
-from preflight.facts.host import HostFacts
+from preflight.facts.host import HostFacts, Reach
 from tests.environment import first_lines
 
 ROOT = Path(__file__).parents[2]
@@ -188,6 +188,24 @@ def test_the_main_host_listens_while_shards_ask(python: str) -> None:
     ]
     assert sorted(answered) == ["a", "main", "refuses"]
     assert set(collection.clocks) == {"main", "a"}
+
+
+def test_where_the_main_host_does_not_answer_the_others_connect_to_the_first_that_does(python: str) -> None:
+    entries = [HostEntry(name, python=python) for name in ("refuses", "a", "b")]
+
+    def opener(entry: HostEntry) -> Connection:
+        if entry.name == "refuses":
+            raise ConnectionRefused(entry.name, "no")
+        return LocalConnection(Endpoint(entry.name, "local", ""))
+
+    def probe(order: Sequence[HostEntry], *_: object) -> tuple[Reach, ...]:
+        main, other = (entry.name for entry in order)
+        return (Reach(other, main, "", 29501, ok=True, error="", ms=0.0),)
+
+    collection = Collection(entries, _request, opener, 64, lambda *_: None)
+    gathered, reach = collection.collect(probe, lambda _facts: 29501)
+    assert list(gathered.errors) == ["refuses"]
+    assert [(each.from_host, each.to_host) for each in reach] == [("b", "a")]
 
 
 def test_a_shard_ends_with_its_client() -> None:

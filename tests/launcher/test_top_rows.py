@@ -1,9 +1,12 @@
 """The table of `gpulaunch top`: folded, filtered, sorted, moved through, in any window; no name steers it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from launcher.cli import execute
+from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import paint_line, text_width
 from launcher.top.frame import calculate_table_height, render_frame, render_text_page
 from launcher.top.key_actions import Position, press, settle
@@ -216,3 +219,15 @@ def test_bytes_of_a_terminal_become_keys() -> None:
     ]
     assert decode_keys(b"\x1b") == ["escape"]
     assert decode_keys(b"\x1b[200~q\x1b[1;5C\xff\x00") == ["q"]
+
+
+def test_one_fix_of_several_lost_hosts_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text(
+        "defaults: {address: 127.0.0.1, user: ada}\nhosts: {n1: {port: 1}, n2: {port: 2}, n3: {port: 3}}\n"
+    )
+    assert execute(["top", "--once", "n[1-3]"]) == ExitCode.UNREACHABLE
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" fix: ")[0] for line in lines] == ["n[1-3]:"]
