@@ -128,7 +128,7 @@ def set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node
     if setter is not None:
         calls.call_function(it, setter, unwrap_value(it, node, (value,)))
         return
-    if isinstance(owner, (Ref, Element)):
+    if isinstance(owner, (Ref, Element, ExternalName)):
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
         it.change(owner.id, **{own_attribute(name) if it.kind(owner) == "model" else name: value})

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import switches
+from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.by_rank import PARTED, forget_choice
 from preflight.script.interpreter.guards import (
     BY_RANK,
@@ -18,7 +19,16 @@ from preflight.script.interpreter.guards import (
 )
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import NONE, RankValue, Value, alternatives, join, may_be_rank, truth
+from preflight.script.interpreter.values import (
+    NONE,
+    Const,
+    RankValue,
+    Value,
+    alternatives,
+    join,
+    may_be_rank,
+    truth,
+)
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -136,7 +146,16 @@ def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     it.guard = outer_guard
     if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
         it.state = before
+        _give_asked(it, node.test, known=known)
         it.execute(other)
+
+
+def _give_asked(it: "Interpreter", test: ast.expr, *, known: bool) -> None:
+    """Give the switch that a condition asks for the other value: with its default the script does not run."""
+    asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+    value = it.evaluate(asked) if isinstance(asked, (ast.Name, ast.Attribute)) else NONE
+    if isinstance(value, Const) and isinstance(value.value, bool):
+        assign(it, asked, Const(known is not (asked is test)))
 
 
 def _known_places(it: "Interpreter", node: ast.If | ast.IfExp) -> tuple[str, str]:

@@ -10,9 +10,12 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
     Func,
+    OneOf,
     RankValue,
     Value,
+    alternatives,
     is_by_rank,
+    join,
 )
 from preflight.script.source import walk
 
@@ -30,6 +33,13 @@ _RANKS = frozenset(
     }
 )
 """Names of a rank, of which a value that is not known is one."""
+_FIRSTS = frozenset(
+    {
+        *("is_main_process", "is_local_main_process", "is_world_process_zero", "is_local_process_zero"),
+        *("is_global_zero", "is_rank_zero", "is_rank_0", "is_master", "is_master_process"),
+    }
+)
+"""Names of what is true on the first rank only."""
 _OF_DEVICES = frozenset(
     {"device", "devices", "device_id", "device_ids", "map_location", "output_device", "gpu", "gpu_id"}
 )
@@ -40,8 +50,12 @@ _GENERATORS = frozenset({"default_rng", "Random", "RandomState"})
 
 def named(it: "Interpreter", name: str, value: Value) -> Value:
     """Return a value; one that is not known, and is named as a rank, is a rank."""
-    known = value is not UNKNOWN or name not in _RANKS or it.target.world == 1
-    return value if known else RankValue()
+    if it.target.world == 1 or not (value is UNKNOWN or type(value) is OneOf):
+        return value
+    if name in _FIRSTS:
+        made = RankValue(first=True)
+        return join([made if item == UNKNOWN else item for item in alternatives(value)])
+    return RankValue() if value is UNKNOWN and name in _RANKS else value
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
@@ -55,8 +69,8 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)
     if seeded or ("device_specific" in call.kwargs and call.kwargs["device_specific"] == TRUE):
         it.notes.setdefault(SEEDED, []).append(call.place)
-    if name in _RANKS and it.target.world > 1:
-        return RankValue()
+    if (name in _RANKS or name in _FIRSTS) and it.target.world > 1:
+        return RankValue(first=True if name in _FIRSTS else None)
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result
 
 

@@ -153,8 +153,9 @@ def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
     for part in node.values:
         value = it.evaluate(part)
         known = truth(value)
-        if known is stops_at:
-            return join((*seen, value)) if seen else value
+        if known is stops_at:  # of a condition the answer is known, whatever the parts before it were
+            answers = isinstance(value, Const) and isinstance(value.value, bool)
+            return value if answers or not seen else join((*seen, value))
         if known is None:
             seen.append(value)
     firsts = (item for item in seen if isinstance(item, RankValue) and item.first is not stops_at)

@@ -48,7 +48,7 @@ _OTHERS = re.compile(
     rf"{_RANK} (?:!=|>) '?0'?|{_RANK} >= 1|{_RANK} not in [\[(](?:-1, 0|0, -1)[\])]|not {_FIRST_WORD}",
     re.IGNORECASE,
 )
-_ONE = re.compile(rf"{_COUNT} (?:==|<=) 1|{_COUNT} < 2|{_OF_ACCELERATE} == {_NO}", re.IGNORECASE)
+_ONE = re.compile(rf"{_COUNT} (?:==|<=) [01]|{_COUNT} < [12]|{_OF_ACCELERATE} == {_NO}", re.IGNORECASE)
 _SEVERAL = re.compile(
     rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2|{_OF_ACCELERATE} (?:!= {_NO}|== {_MULTI})", re.IGNORECASE
 )
@@ -151,9 +151,9 @@ def _places(text: str) -> tuple[str, str]:
     for pattern, places in (
         (_OTHERS, (OTHER_RANKS, RANK_0)),
         (_FIRST, (RANK_0, OTHER_RANKS)),
+        (_NO_CUDA, (CPU, "")),
         (_ONE, (ONE_PROCESS, "")),
         (_SEVERAL, ("", ONE_PROCESS)),
-        (_NO_CUDA, (CPU, "")),
     ):
         if pattern.fullmatch(text):
             return places

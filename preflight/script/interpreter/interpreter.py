@@ -71,10 +71,8 @@ class Library(Protocol):
     def attribute(self, it: "Interpreter", owner: Ref | Element, name: str) -> Value:
         """Return an attribute of a known object."""
 
-    def assign(
-        self, it: "Interpreter", owner: Ref | Element, name: str, value: Value, place: CodeLocation
-    ) -> None:
-        """Note that an attribute of a known object was set."""
+    def assign(self, it: "Interpreter", owner: Value, name: str, value: Value, place: CodeLocation) -> None:
+        """Note that an attribute of a known object, or of a library's name, was set."""
 
     def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
         """Return an item of a library's mapping, as of os.environ."""

@@ -6,19 +6,44 @@ from preflight.script.interpreter.arguments import DeclaredOption, option_value
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, UNKNOWN, Const, Func, HeapObject, Value, text_of
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    ExternalName,
+    Func,
+    HeapObject,
+    RankValue,
+    Value,
+    text_of,
+)
 
 FLAGS = "absl.flags.FLAGS."
 _KINDS = {"string": "str", "integer": "int", "float": "float", "enum": "str", "bool": "", "boolean": ""}
 
 
 def flag_value(it: Interpreter, name: str) -> Value:
-    """Return what FLAGS.name has: what the launch gives, or its default."""
-    declared = next((item for item in it.declared.values() if item.dest == name), None)
-    if declared is None:
+    """Return what FLAGS.name has: what the script sets, else what the launch gives, or its default."""
+    entry = _entry(it, name)
+    if entry is None:
         return UNKNOWN
+    thing, declared = it.thing(entry), it.declared[entry]
+    if thing is not None and "value" in thing.attrs:
+        return thing.get("value")
     given = list(it.target.args) if it.target.args is not None else None
     return option_value(declared, declared.default, given, it.target.switches)
+
+
+def _entry(it: Interpreter, name: str) -> int | None:
+    return next((entry for entry, item in it.declared.items() if item.dest == name), None)
+
+
+def set_flag(it: Interpreter, owner: ExternalName, name: str, value: Value) -> None:
+    """Note that a script gives a flag another value: FLAGS.distributed = world_size > 1."""
+    entry = _entry(it, name) if f"{owner.name}." == FLAGS else None
+    if entry is not None:
+        it.change(entry, value=value)
 
 
 def _define(it: Interpreter, call: Call, kind: str) -> Value:
@@ -32,7 +57,10 @@ def _define(it: Interpreter, call: Call, kind: str) -> Value:
     it.declared[entry.id] = DeclaredOption(flags, name, default, TRUE if switch else None, kind)
     if isinstance(default, Const) and default.place is not None:
         it.option_places[default.place] = flags[0]
-    return it.new(HeapObject("namespace", call.place, {"value": flag_value(it, name)}))
+    of_rank = it.declared[entry.id].is_local_rank() and it.target.args is None and it.target.world > 1
+    value = RankValue() if of_rank else flag_value(it, name)
+    it.change(entry.id, value=value)
+    return it.new(HeapObject("namespace", call.place, {"value": value}))
 
 
 def _config_file(it: Interpreter, call: Call) -> Value:
@@ -46,6 +74,7 @@ def _config_file(it: Interpreter, call: Call) -> Value:
         return made
     value = invoke(it, function, Call(call.node, call.place, (), {}, {}, open=False))
     entry = next(key for key, item in it.declared.items() if item.dest == text_of(call.get("name", 0)))
+    it.change(entry, value=value)
     it.declared[entry] = DeclaredOption((), it.declared[entry].dest, value, None, "")
     return it.new(HeapObject("namespace", call.place, {"value": value}))
 

@@ -42,7 +42,7 @@ def _loader(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
 
 
 def is_of_validation(node: ast.AST) -> bool:
-    """Whether a call makes a loader of validation data, by the names in it."""
+    """Whether a call makes a loader or a sampler of validation data, by the names in it."""
     names = (getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node))
     return any(_VALIDATES.search(name) for name in names if isinstance(name, str))
 
@@ -56,7 +56,8 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         return
     rank = call.get("rank", 2) or (UNKNOWN if call.open else NONE)
     shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)
-    it.change(ref.id, divides=TRUE, reshuffles=shuffle, rank=rank)
+    reshuffles = FALSE if is_of_validation(call.node) else shuffle  # the order of no training
+    it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank)
 
 
 def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:

@@ -232,11 +232,11 @@ class LibraryModel:
             return handler(it, thing)
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
-    def assign(
-        self, it: Interpreter, owner: Ref | Element, name: str, value: Value, place: CodeLocation
-    ) -> None:
+    def assign(self, it: Interpreter, owner: Value, name: str, value: Value, place: CodeLocation) -> None:
         """Note that an attribute was set."""
-        if isinstance(owner, Element):
+        if isinstance(owner, ExternalName):
+            absl_flags.set_flag(it, owner, name, value)
+        elif isinstance(owner, Element):
             models.parameter_assigned(it, owner, name, value, place)
         elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
             node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
@@ -245,7 +245,7 @@ class LibraryModel:
                     "attention", place, None, Call(node, place, (), {name: value}, {name: place}, open=False)
                 )
             )
-        elif it.kind(owner) == "arguments":
+        elif isinstance(owner, Ref) and it.kind(owner) == "arguments":
             it.emit(ScriptEvent("argument set", place, owner.id, None, name, {"value": value}))
 
     def subscript(self, it: Interpreter, name: str, key: Value) -> Value:

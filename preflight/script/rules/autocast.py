@@ -35,6 +35,8 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
     """
     if event.name in ("accelerator", "lightning", "arguments"):
         it.notes.setdefault("decides", []).append(event.place)
+        if event.name == "lightning":
+            it.notes.setdefault("decides in lightning", []).append(event.place)
         if event.name == "arguments":
             it.notes.setdefault("decides in a trainer", []).append(event.place)
         thing = it.thing(event.ref)
@@ -65,8 +67,9 @@ def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterato
         words = {text_of(item) for item in alternatives(requested)}
         for place, name in it.autocasts.items():
             mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
-            if mine in words or mine == "no":
-                continue
+            of_lightning = mine == "bf16" and where in it.notes.get("decides in lightning", ())
+            if mine in words or mine == "no" or (of_lightning and words == {"no"}):
+                continue  # which takes no precision from the launch: a part in bf16 beside float32 is right
             known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
             message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
             yield RuleHit(
