@@ -1,5 +1,6 @@
 """What the options of `run` and `rehearse` ask for."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from launcher.config.script_config import (
 )
 from launcher.errors import BadInput
 from launcher.slurm.jobs import Allocation
+from launcher.terminal.output import echo
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -92,6 +94,9 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S
         ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
+        if config is not None and run_config.slurm is not None and not run_config.names_hosts:
+            hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
+            echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
         entries = resolve_local_entries(ways.resolve(run_config.hosts), job, run_config.base)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None

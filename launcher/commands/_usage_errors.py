@@ -45,6 +45,7 @@ OTHER_NAMES = {
 }
 """What other tools call these commands."""
 
+_JOB_KEYS = ("nodes", "time", "partition", "account", "qos", "requeue")
 _OTHER_OPTIONS = {
     ("logs", "--tail"): "the last lines: -n N",
     ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",
@@ -52,6 +53,10 @@ _OTHER_OPTIONS = {
     ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
     ("ps", "--watch"): "gpulaunch top shows runs live",
     ("ps", "-w"): "gpulaunch top shows runs live",
+    **{
+        ("submit", f"--{key}"): f"--set slurm.{key}=VALUE, or {key}: in slurm: of the run config"
+        for key in _JOB_KEYS
+    },
 }
 """What other tools have options for, by our command."""
 

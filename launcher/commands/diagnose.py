@@ -17,7 +17,7 @@ from launcher.rundir.log_files import LAST, find_local_run, list_run_directories
 from launcher.rundir.run_id import is_run_name, run_name
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
-from preflight.diagnosis.result import BENIGN
+from preflight.diagnosis.result import BENIGN, UNKNOWN
 
 _EXAMPLES = """\b
 Examples:
@@ -67,7 +67,7 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         echo(f"failed first: {failure.summary}")
     elif end is not None and end["why"]:  # stopped, a host was lost, the ranks were not as planned
         echo(f"{end['verdict']}: {end['why']}")
-        if found.verdict == BENIGN:
+        if found.verdict == BENIGN or (found.verdict == UNKNOWN and end["verdict"] == "interrupted"):
             echo("its logs show no failure")
             return
     echo_lines(render_diagnosis(found))

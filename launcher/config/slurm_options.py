@@ -1,12 +1,18 @@
 """`slurm:` of a run config: the job that `gpulaunch submit` asks for."""
 
+import re
+from collections.abc import Callable
 from dataclasses import field
 
 from launcher.config.value_types import Duration, Field, Integer, MapOf, Record, Scalar, Text
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
+from launcher.durations import format_duration, parse_duration
 from preflight.frozen import dataclass
 
 DEFAULT_WARN_S = 300.0
+_WARN_SHARE = 0.1
+_SHORTEST_WARNED_S = 300.0
+"""Slurm may warn up to a minute early (man sbatch, --signal), most of the time of a shorter job."""
 MAX_NODES = 4096
 PLAIN_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*"
 TIME = r"\d+(?::\d{1,2}){0,2}|\d+-\d{1,2}(?::\d{1,2}){0,2}"
@@ -41,13 +47,38 @@ class SlurmSpec:
     account: str = ""
     qos: str = ""
     requeue: int = 0
-    warn: float = DEFAULT_WARN_S
+    warn: float | None = None
     sbatch: dict[str, str] = field(default_factory=dict)
 
     @property
     def all_nodes(self) -> int:
         """How many nodes the job requests."""
         return self.nodes + self.spare_nodes
+
+    @property
+    def warn_s(self) -> float:
+        """How long before the time limit Slurm warns; without `warn` a tenth of a short job's time."""
+        if self.warn is not None:
+            return self.warn
+        limit_s = parse_time_limit(self.time)
+        if limit_s is None:
+            return DEFAULT_WARN_S
+        return min(DEFAULT_WARN_S, _WARN_SHARE * limit_s) if limit_s >= _SHORTEST_WARNED_S else 0.0
+
+
+def parse_time_limit(text: str) -> float | None:
+    """Return the seconds of a time as sbatch takes it (TIME), None where it is empty or has another form."""
+    if re.fullmatch(TIME, text) is None:
+        return None
+    days, dash, rest = text.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:  # days-hours[:minutes[:seconds]]
+        hours, minutes, seconds = [*parts, 0, 0][:3]
+    elif len(parts) < 3:  # minutes[:seconds]
+        hours, minutes, seconds = 0, *[*parts, 0][:2]
+    else:
+        hours, minutes, seconds = parts
+    return int(days or 0) * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
 
 
 SLURM_KEYS: tuple[Field, ...] = (
@@ -62,7 +93,8 @@ SLURM_KEYS: tuple[Field, ...] = (
     Field(
         "warn",
         Duration(),
-        "How long before the time limit the run is ended, with `before_stop`; 0: no warning.",
+        "How long before the time limit the run is ended, with `before_stop`; without it at most a tenth of"
+        " `time`, of less than 5 minutes nothing; 0: no warning.",
         "10m",
         f"{DEFAULT_WARN_S:g}",
     ),
@@ -90,9 +122,24 @@ def _refuse_options(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> Non
             mistakes.add(part, "expected a value without line breaks, quotes and backslashes")
 
 
+def _refuse_long_warning(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
+    """Find a warning that would come with the start of the job."""
+    warn = entries.get("warn")
+    warn_s = _seconds(warn, parse_duration)
+    limit_s = _seconds(entries.get("time"), parse_time_limit)
+    if warn is not None and warn_s is not None and limit_s is not None and warn_s >= limit_s:
+        mistakes.add(warn, f"expected less than the time limit ({format_duration(limit_s)})")
+
+
+def _seconds(node: YamlNode | None, read: Callable[[str], float | None]) -> float | None:
+    return read(str(node.value)) if node is not None else None
+
+
+def _check(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
+    _refuse_options(entries, mistakes)
+    _refuse_long_warning(entries, mistakes)
+
+
 SLURM = Record(
-    SLURM_KEYS,
-    SlurmSpec,
-    "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on",
-    _refuse_options,
+    SLURM_KEYS, SlurmSpec, "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on", _check
 )

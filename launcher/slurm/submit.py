@@ -120,8 +120,8 @@ def _options(name: str, spec: SlurmSpec, workdir: str) -> Iterator[str]:
     yield "--requeue" if spec.requeue else "--no-requeue"
     if spec.spare_nodes:
         yield "--no-kill"  # the job continues without a node that fails
-    if spec.warn:
-        yield f"--signal=B:{WARN_SIGNAL}@{spec.warn:.0f}"
+    if spec.warn_s:
+        yield f"--signal=B:{WARN_SIGNAL}@{spec.warn_s:.0f}"
     yield "--open-mode=append"  # a job that is started again writes on
     if "output" not in theirs:
         yield f"--output={OUTPUT}"

@@ -101,19 +101,24 @@ def test_what_says_no_cause_does_not_follow_a_known_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "printed"),
-    [("step 7\n", "its logs show no failure"), (OOM, "cuda-oom (S20, certain, titan, rank 3): ")],
+    ("verdict", "log", "printed"),
+    [
+        ("aborted", "step 7\n", "its logs show no failure"),
+        ("aborted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
+        ("interrupted", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
+        ("interrupted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
+    ],
 )
 def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
-    tmp_path: Path, log: str, printed: str
+    tmp_path: Path, verdict: str, log: str, printed: str
 ) -> None:
     run = a_run(tmp_path) / RUN
     (run / "titan" / "rank-3.log").write_text(log)
     (run / "plan.json").write_text("{}")
-    end = {"verdict": "aborted", "why": "l40s-02 was lost: no answer"}
+    end = {"verdict": verdict, "why": "l40s-02 was lost: no answer"}
     (run / "outcome.json").write_text(json.dumps({**end, "root_cause": None}))
     lines = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
-    assert lines[0] == "aborted: l40s-02 was lost: no answer"
+    assert lines[0] == f"{verdict}: l40s-02 was lost: no answer"
     assert lines[1].startswith(printed)
     assert json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"] == end
 

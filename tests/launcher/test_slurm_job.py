@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli import execute
 from launcher.commands._job_end import keep_first_start
 from launcher.commands._job_hosts import step_python
 from launcher.config.inventory import HostEntry, find_local_python
-from launcher.config.run_config import load_run_config
+from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import BadInput, ConfigError, SlurmError
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
@@ -69,6 +70,48 @@ def test_a_batch_script_holds_all_that_is_asked_for_and_becomes_one_command(tmp_
         "\n"
         "exec '/opt/py thon' -m gpulaunch run -c paper -- '$x' 'it'\"'\"'s'\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "warn_s"),
+    [
+        ("", 300),
+        ("12:00:00", 300),
+        ("1-0", 300),
+        ("60", 300),
+        ("20", 120),
+        ("5:00", 30),
+        ("0:04:59", 0),
+        ("1", 0),
+        ("0-00:30", 180),
+    ],
+)
+def test_the_warning_leaves_a_short_job_most_of_its_time(limit: str, warn_s: int) -> None:
+    assert SlurmSpec(time=limit).warn_s == warn_s
+    assert SlurmSpec(time=limit, warn=7.0).warn_s == 7
+
+
+def test_a_warning_that_comes_with_the_start_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "paper.yaml"
+    path.write_text('script: train.py\nslurm: {time: "00:05:00", warn: 5m}\n')
+    with pytest.raises(ConfigError, match=r"slurm\.warn: expected less than the time limit \(5m\)"):
+        load_run_config(str(path))
+    assert load_run_config(str(path), Overrides(key_values=("slurm.warn=4m",))).slurm == SlurmSpec(
+        time="00:05:00", warn=240.0
+    )
+
+
+def test_a_launch_outside_of_a_job_names_the_command_that_takes_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print(1)\n")
+    Path("job.yaml").write_text("script: train.py\ngpus: none\nslurm: {nodes: 2}\n")
+    hint = "this launch takes localhost; gpulaunch submit -c ./job.yaml takes nodes of Slurm\n"
+    execute(["run", "-c", "./job.yaml", "-n"])
+    assert hint in capsys.readouterr().err
+    execute(["run", "-c", "./job.yaml", "-n", "--hosts", "localhost"])
+    assert hint not in capsys.readouterr().err
 
 
 def test_a_small_job_asks_for_no_more_than_it_says() -> None:

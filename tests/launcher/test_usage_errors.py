@@ -84,6 +84,7 @@ from launcher.cli import execute
         ("completion bash", 'gpulaunch has no command "completion"', 'eval "$(_GPULAUNCH_COMPLETE='),
         ("ssh ada@titan:2222", 'gpulaunch has no command "ssh"', "ssh -p 2222 ada@titan"),
         ("run  x", "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"),
+        ("submit -c x --nodes 2", "gpulaunch submit has no option --nodes", "--set slurm.nodes=VALUE"),
         ("rehearse", "nothing to run", "name a local script"),
         ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),
         ("stop --all", "gpulaunch stop has no option --all", "name the run; gpulaunch ps lists"),
