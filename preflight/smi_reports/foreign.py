@@ -23,7 +23,8 @@ _OTHERS = (
     ),
     (
         (
-            r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD Instinct|\bgfx\d{3,4}\b"
+            r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
+            r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"
             r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
         ),
         "the file is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
@@ -62,6 +63,11 @@ _OTHERS = (
     (
         r"^\|[^\n]{0,200}\d+Mi?B / +\d+Mi?B|^\|[^\n]{0,200} \d+MiB \|[^\S\n]*$",
         "the file holds rows of a table without those that number and name the GPUs",
+        "",
+    ),
+    (
+        r"^(?:[a-z_]+, )*gpu_utilization \[%\], (?:[a-z_]+(?: \[[%\w]+\])?(?:, )?)*[^\S\n]*$",
+        "the file lists what accounting has recorded of processes, and not the GPUs of the host",
         "",
     ),
     (

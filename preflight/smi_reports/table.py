@@ -1,6 +1,7 @@
 """The plain table of `nvidia-smi` -> the tree of its XML, for the dozen values that it shows."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
@@ -44,6 +45,7 @@ NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
 _UNREACHABLE = re.compile(
     r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?(?:\d+: )?([0-9A-Fa-f:.]+)"
 )
+_SHORT_BUS = len("03:00.0")
 MAX_GPUS = 64
 _CELLS = 3
 
@@ -78,16 +80,20 @@ def table_tree(text: str) -> Tree:
                 tree["gpu"].append(row)
             add_readings(row, cells)
     if tree["gpu"]:
-        unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
+        unseen = unreachable(text, tree["gpu"]) - sum(LOST in str(gpu) for gpu in tree["gpu"])
         tree["gpu"] += [absent_gpu(text) for _ in range(min(unseen, MAX_GPUS))]
     if processes:
         _processes(tree["gpu"], processes)
     return tree
 
 
-def unreachable(text: str) -> int:
-    """Return how many GPUs the driver names and cannot reach."""
-    return len(set(_UNREACHABLE.findall(text)))
+def unreachable(text: str, gpus: Iterable[Tree] = ()) -> int:
+    """Return how many GPUs the driver names and cannot reach, but for those of `gpus`.
+
+    What it says of one that is listed is of another moment: of one before the reboot that brought it back.
+    """
+    listed = {str(gpu.get("@id", "")).lower()[-_SHORT_BUS:] for gpu in gpus}
+    return len({bus.rstrip(":.").lower()[-_SHORT_BUS:] for bus in _UNREACHABLE.findall(text)} - listed)
 
 
 def absent_gpu(text: str) -> Tree:

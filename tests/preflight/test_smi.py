@@ -325,6 +325,13 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ('{\n "schema": "gpulaunch.record/1"}', "recording of gpulaunch"),
         ("timestamp, power.draw [W]\n2025/04/24 16:02:12.560, 21.76 W\n", "names no GPU"),
         ("===== ROCm System Management Interface =====\nGPU  Temp\n0    38.0c\n", "AMD"),
+        (
+            "GPU  Temp  AvgPwr  SCLK    MCLK  Fan    Perf\n0    48c   N/A  1114Mhz 2100Mhz 60.7%  auto\n",
+            "AMD",
+        ),
+        ('{"card0": {"Temperature (Sensor edge) (C)": "31.0", "GPU use (%)": "19"}}\n', "AMD"),
+        ('[{"device_name": "AMD Radeon RX 7900 XTX", "gpu_util": "73%"}]\n', "AMD"),
+        ("timestamp, gpu_name, pid, gpu_utilization [%], max_memory_usage [MiB]\n", "accounting"),
         ("# gpu   pwr\n# Idx     W\n", "no values"),
         ("        GPU1    GPU0    CPU Affinity\nGPU1 X SYS 0-7\n", "unrecognised"),
     ],

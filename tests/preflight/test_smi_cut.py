@@ -172,7 +172,7 @@ _LATER = _WIDE.format(1, 2, 2).replace(":0F:", ":1F:").replace("00000000:07", "0
     [
         (_UNREACHABLE.format(0) + _WIDE.format(1, 2, 2), 0, 2),
         (_WIDE.format(0, 2, 2) + _UNREACHABLE.format(1), 1, 2),
-        (_UNREACHABLE.format(2) + _WIDE.format(0, 1, 1), 2, 1),
+        (_UNREACHABLE.format(2).replace(":07:", ":9A:") + _WIDE.format(0, 1, 1), 2, 1),
         (_WIDE.format(0, 1, 0) + _UNREACHABLE.format(0) + _LATER, 0, 2),
     ],
     ids=["before the others", "between them", "behind them", "lost between two tables"],
@@ -187,6 +187,18 @@ def test_a_gpu_without_a_row_is_lost_and_the_others_keep_their_numbers(
     assert name.code == "gpu-lost"
     held = [[] if isinstance(gpu.processes, Missing) else [p.pid for p in gpu.processes] for gpu in found]
     assert held == [[1032] if index == holder else [] for index in range(3)]
+
+
+def test_a_gpu_that_was_lost_before_the_table_that_lists_it_is_counted_once() -> None:
+    lost = "Unable to determine the device handle for GPU 0000:0F:00.0: GPU is lost.  Reboot\n the system\n"
+    found = gpus_of(parse_smi(lost + _WIDE.format(0, 1, 1), "host"))
+    assert [gpu.pci_bus_id for gpu in found] == ["0000:07:00.0", "0000:0f:00.0"]
+
+
+def test_a_list_on_one_line_has_every_gpu() -> None:
+    uuid = "GPU-0a1b2c3d-0000-1111-2222-33334444555"
+    text = " ".join(f"GPU {at}: NVIDIA H100 (UUID: {uuid}{at})" for at in range(3))
+    assert [gpu.uuid for gpu in gpus_of(parse_smi(text, "host"))] == [f"{uuid}{at}" for at in range(3)]
 
 
 def test_a_gpu_that_was_not_asked_for_is_unknown_and_not_lost() -> None:
