@@ -1,14 +1,25 @@
 """How far each log of a node has been read on its host, and where its bytes belong in the local file."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 
 from launcher.follow.protocol import ProtocolError
 from launcher.text import one_line
+from preflight.frozen import dataclass
 
 MAX_LOGS = 8192
 """Of one node, whatever its script calls .log: each is a local file."""
 AddCut = Callable[[str, int, int], int]
 """Takes a log, where its bytes start locally and where they end; returns where they start after a cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """A run that exists already: how much of its logs we have (`starts`: from where on in a local file)."""
+
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)  # of protocol.follow_request
+    starts: Mapping[str, int] = field(default_factory=dict)
 
 
 class LogOffsets:

@@ -6,10 +6,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
 from typing import Any
 
 from launcher import safe_json
+from launcher.config.disconnect_options import START_TIMEOUT_S
 from launcher.errors import (
     AuthenticationFailed,
     ContainerStopped,
@@ -37,7 +37,7 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
-from launcher.follow.log_offsets import LogOffsets
+from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall
@@ -45,7 +45,6 @@ from launcher.rundir.event_schema import validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Connection, Stream
-from preflight.frozen import dataclass
 
 EVENTS = "events.jsonl"
 LINES = (EVENTS, "usage.jsonl")
@@ -79,15 +78,6 @@ QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
 """How long a client that leaves waits for its words to be sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResumePoint:
-    """A run that exists already: how much of its logs we have (`starts`: from where on in a local file)."""
-
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)  # of protocol.follow_request
-    starts: Mapping[str, int] = field(default_factory=dict)
 
 
 def poll_interval(nodes: int) -> float:
@@ -135,6 +125,8 @@ class NodeClient(threading.Thread):
         self._awake = awake or AwakeClock()
         self._heard = self._awake.now()
         self._running_there = self._is_stalled = False
+        self._may_run = False  # it was asked to start, and nothing says that it did not
+        self._refused: StartRefused | None = None  # unless it runs all the same
         self._done = False
         self._left = False  # events are no longer read
         self._give_up_at = float("inf")
@@ -206,10 +198,14 @@ class NodeClient(threading.Thread):
             with self._open_way() as connection:
                 self._converse(connection, argv, self._start_request(), self._on_start)
         except HostError as error:
-            if not self._running_there:
-                self._finish(StartRefused(self.host, error.detail, error.fix))
+            if self._running_there:
+                self._put(Disconnected(self.host, error.detail))
                 return
-            self._put(Disconnected(self.host, error.detail))
+            self._refused = StartRefused(self.host, error.detail, error.fix)
+            if not self._may_run:
+                self._finish(self._refused)
+            # Where it runs, and no client comes, it has ended after this time.
+            self._give_up_at = min(self._give_up_at, self._awake.now() + START_TIMEOUT_S)
 
     def _again(self) -> None:
         """Reconnect with growing pauses until it works or patience ends; it is tried before it is judged."""
@@ -238,7 +234,8 @@ class NodeClient(threading.Thread):
                     return
                 self._put(Disconnected(self.host, error.message))
             except GpulaunchError as error:
-                self._put(Disconnected(self.host, error.message))
+                if self._refused is None or self._running_there:
+                    self._put(Disconnected(self.host, error.message))
                 if attempt and self._silent_s() < 1.0:
                     return  # it was back for a while: start the pauses anew
 
@@ -260,6 +257,7 @@ class NodeClient(threading.Thread):
         stream = connection.start(argv)
         try:
             stream.write(body)
+            self._may_run = True
             self._carry(stream, on_answer)
         except protocol.ProtocolError as error:
             raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
@@ -312,6 +310,7 @@ class NodeClient(threading.Thread):
         if noise is not None:
             refusal = explain_no_answer(self.host, self._node.python, status, stderr=stderr, noise=noise)
             if refusal is not None:
+                self._may_run = False
                 return refusal
         said = last_lines(stderr or noise or b"")
         return HostError(self.host, "the supervisor's channel ended" + (f": {said}" if said else ""))
@@ -327,7 +326,7 @@ class NodeClient(threading.Thread):
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
-            self._finish(HostLost(self.host, str(answer["refused"])))
+            self._finish(self._refused or HostLost(self.host, str(answer["refused"])))
             return
         _demand(validate_answer(answer))
         if self._running_there:

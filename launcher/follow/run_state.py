@@ -127,6 +127,7 @@ class RunState:
         match event:
             case HostStarted(host=host, run_dir=run_dir):
                 self.nodes[host].run_dir = run_dir
+                self.nodes[host].disconnected = False
             case StartRefused():
                 self.nodes.close(event.host).refused = event
                 yield from self._stop_others(f"{event.host}: {event.why}")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from launcher.follow.detach_policy import ACK_TIMEOUT_S
 from launcher.follow.events import HostStarted, LogOutput, RunEvent, Tick
-from launcher.follow.node_client import NodeClient, ResumePoint
+from launcher.follow.log_offsets import ResumePoint
+from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import SSH_PORT, PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested

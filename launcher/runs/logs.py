@@ -10,7 +10,8 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.durations import parse_duration
 from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
+from launcher.follow.log_offsets import ResumePoint
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
 from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
 from launcher.remote.connection_pool import OpenConnection

@@ -95,7 +95,7 @@ def _rank(cause: Cause, context: Context) -> int:
 def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
     codes = {cause.code for cause in causes}
     found = [
-        _made(_SIGNAL_CODES[number], "likely", [f"a rank ended by signal {number}"])
+        _made(_SIGNAL_CODES[number], "likely", [f"a process of the run ended by signal {number}"])
         for number in context.exit_signals
         if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_explains(number)}
     ]

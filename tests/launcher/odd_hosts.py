@@ -9,7 +9,8 @@ from typing import Any, Self
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.follow.events import RunEvent
-from launcher.follow.node_client import NodeClient, ResumePoint
+from launcher.follow.log_offsets import ResumePoint
+from launcher.follow.node_client import NodeClient
 from launcher.follow.protocol import MARKER
 from launcher.transports.base import CommandResult, Connection, Stream
 from tests.launcher.run_plans import plan

@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import os
 import queue
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -20,8 +22,10 @@ from launcher.follow.events import (
     LogOutput,
     Reconnected,
     RunEvent,
+    StartRefused,
 )
 from launcher.follow.node_client import NodeClient
+from launcher.onhost.supervisor.daemon.run_state import answer_start
 from launcher.onhost.supervisor.node import node_name
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
@@ -46,8 +50,47 @@ class NotedConnection(LocalConnection):
         return stream
 
 
+class MuteStream:
+    """A stream whose link breaks once the far end has done its work, before a word of it has come."""
+
+    def __init__(self, stream: LocalStream, done: Callable[[], bool]) -> None:
+        self._stream = stream
+        self._done = done
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, _timeout_s: float) -> bytes:
+        deadline = time.monotonic() + 60.0
+        while not self._done():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        self._stream.kill()
+        return b""
+
+
+class BrokenStart(LocalConnection):
+    """Answers no request to start, carried out or not."""
+
+    def __init__(self, started: Callable[[], bool] | None) -> None:
+        """`started`: whether what was asked for runs; None: it never does."""
+        super().__init__(Endpoint("a", "local", ""))
+        self._started = started
+
+    def start(self, argv: Iterable[str]) -> LocalStream:
+        words = tuple(argv)
+        if "start" not in words:
+            return super().start(words)
+        if self._started is None:
+            words = ("sh", "-c", "exec cat >/dev/null")
+        return cast("LocalStream", MuteStream(super().start(words), self._started or (lambda: True)))
+
+
 def follower(
-    script: str, events: "queue.Queue[RunEvent]", streams: list[LocalStream] | None = None
+    script: str,
+    events: "queue.Queue[RunEvent]",
+    streams: list[LocalStream] | None = None,
+    connection: LocalConnection | None = None,
 ) -> NodeClient:
     """Return what starts and follows a run of one rank on this machine."""
     argv = (sys.executable, "{run_dir}/launch.py", "1", "{run_dir}/rank.py", "{run_dir}/s/x.py")
@@ -57,7 +100,7 @@ def follower(
     return NodeClient(
         RUN,
         node,
-        lambda: NotedConnection([] if streams is None else streams),
+        lambda: connection or NotedConnection([] if streams is None else streams),
         lambda: protocol.StartRequests(planned, DisconnectOptions()).of(node),
         patience_s=30.0,
         events=events,
@@ -116,3 +159,41 @@ def test_a_host_that_answers_again_is_not_given_up_for_its_silence_before(
         came.append(events.get(timeout=20))
     following.join(20)
     assert not any(isinstance(each, HostLost) for each in came)
+
+
+def follow_to_the_end(connection: LocalConnection, script: str) -> list[RunEvent]:
+    events: queue.Queue[RunEvent] = queue.Queue(1000)
+    following = follower(script, events, connection=connection)
+    following.start()
+    came: list[RunEvent] = []
+    while not any(isinstance(each, HostEnded | HostLost | StartRefused) for each in came):
+        came.append(events.get(timeout=60))
+    following.join(20)
+    return came
+
+
+def test_a_run_whose_start_was_not_answered_is_found_and_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = tmp_path / "gpulaunch" / "runs" / node_name() / RUN / "state.json"
+    went_on = BrokenStart(lambda: state.exists() and json.loads(state.read_text())["phase"] != "starting")
+    came = follow_to_the_end(went_on, "print('done')")
+    assert [each.state["exit"]["ranks"] for each in came if isinstance(each, HostEnded)] == [{"0": 0}]
+    log = [each.data for each in came if isinstance(each, LogOutput) and each.log == "rank-0.log"]
+    assert b"".join(log) == b"done\n"
+
+
+def test_a_start_that_was_not_answered_and_not_carried_out_is_refused_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (refused,) = follow_to_the_end(BrokenStart(None), "print('done')")
+    assert refused == StartRefused("a", "the supervisor's channel ended")
+
+
+def test_a_supervisor_whose_starter_is_gone_goes_on() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    answer_start(write_end, {"phase": "running"})
+    os.close(write_end)

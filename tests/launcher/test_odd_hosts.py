@@ -24,8 +24,8 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
-from launcher.follow.log_offsets import MAX_LOGS
-from launcher.follow.node_client import NodeClient, ResumePoint
+from launcher.follow.log_offsets import MAX_LOGS, ResumePoint
+from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter

@@ -11,7 +11,8 @@ from typing import Any, cast
 from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.follow.events import RunEvent
-from launcher.follow.node_client import QUEUE_LENGTH, NodeClient, ResumePoint
+from launcher.follow.log_offsets import ResumePoint
+from launcher.follow.node_client import QUEUE_LENGTH, NodeClient
 from tests.launcher.run_plans import plan
 
 PIECE = b"x" * 1000

@@ -177,7 +177,7 @@ def test_each_signal_that_ends_a_rank_has_its_cause(signal: int, verdict: str | 
         assert (line.number, line.rank, line.text, line.source) == (
             0,
             None,
-            f"a rank ended by signal {signal}",
+            f"a process of the run ended by signal {signal}",
             "exit",
         )
 

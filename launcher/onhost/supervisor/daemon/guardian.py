@@ -18,7 +18,7 @@ from ..protocol import RequestRefused
 from ..run_dir import EVENTS, RESERVE, STATE, read_state
 from ..run_processes import end_all
 from .daemonize import daemonize
-from .run_state import SupervisedRun
+from .run_state import SupervisedRun, answer_start
 from .supervisor import supervise
 
 
@@ -50,7 +50,7 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
 
 def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
     """Report the reason why the run does not start, to the client and in its directory."""
-    os.write(done, json.dumps({"refused": why}).encode())
+    answer_start(done, {"refused": why})
     state = {"run_id": spec["run_id"], **node_location(), "phase": "ended", "run_dir": run_dir}
     state.update(exit=final_state_without_supervisor([], why, REFUSED), ended=time.time())
     write_file(os.path.join(run_dir, STATE), json.dumps(state))

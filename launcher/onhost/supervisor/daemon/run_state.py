@@ -8,10 +8,19 @@ from typing import Any
 
 from ..client_files import STOP_GRACE_S
 from ..events import EventLog
-from ..files import write_file
+from ..files import write_all, write_file
 from ..node import node_location
 from ..processes import ticks_of
 from ..run_dir import STATE
+
+
+def answer_start(done: int, answer: dict[str, Any]) -> None:
+    """Give the first state, or why there is none, to the request that starts the run.
+
+    Where that is gone, its client asks again: the run continues, and ends in time if no client comes.
+    """
+    with contextlib.suppress(OSError):
+        write_all(done, json.dumps(answer).encode())
 
 
 class SupervisedRun:

@@ -1,7 +1,6 @@
 """The supervisor of one node of a run: starts the launcher, tracks its ranks, ends all of them."""
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -11,7 +10,6 @@ from ...event_reader import MALFORMED
 from ..cgroup_loader import CgroupLike, cgroup_module
 from ..client_files import StopRequest, read_stop_request
 from ..end_causes import EXIT, RANK, REFUSED
-from ..files import write_all
 from ..gpu_claims import release_claims
 from ..next_start import announce_keeper
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
@@ -24,7 +22,7 @@ from .launcher import Launcher, codes_in_its_log
 from .oom_watch import OomWatch
 from .ranks import EndedRank, RankTable
 from .restore_run_dir import RunDirRestorer
-from .run_state import SupervisedRun
+from .run_state import SupervisedRun, answer_start
 from .shutdown import Shutdown
 from .sidecar import GaugeSidecar
 from .wakeup import Wakeup
@@ -65,11 +63,11 @@ class Supervisor:
         except RequestRefused as refusal:
             self._ending.why, self._ending.cause = str(refusal), REFUSED
             self._finish()
-            os.write(done, json.dumps({"refused": str(refusal)}).encode())
+            answer_start(done, {"refused": str(refusal)})
             return 1
         self._run.save("running")
         self._run.emit("started", launcher=self._launcher.pid)
-        write_all(done, json.dumps(self._run.state).encode())
+        answer_start(done, self._run.state)
         os.close(done)
         self._gauge.start_gauge()
         while True:

@@ -198,7 +198,7 @@ def first_state(ready: int, run_dir: str) -> dict[str, Any]:
     if not answer:
         with open(os.path.join(run_dir, SUPERVISOR_LOG), "rb") as log:
             last = log.read()[-2000:].decode("utf-8", "replace")
-        raise RequestRefused("the supervisor ended at once: %s" % last)
+        raise RequestRefused("the supervisor ended at once: %s" % (last or "it was killed"))
     state: dict[str, Any] = json.loads(answer)
     if "refused" in state:
         raise RequestRefused(state["refused"])
