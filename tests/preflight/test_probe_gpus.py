@@ -116,6 +116,12 @@ def bridge(control: int, *, pad: int = 0, kind: int = 0x0D) -> bytes:
     return bytes(config)
 
 
+def chain(length: int) -> bytes:
+    """A configuration space with ACS behind so many other extended capabilities."""
+    others = ((0x01 | (0x108 + 8 * at) << 20).to_bytes(4, "little") + bytes(4) for at in range(length))
+    return bytes(0x100) + b"".join(others) + (0x0D).to_bytes(4, "little") + bytes(2) + b"\x05\x00"
+
+
 @pytest.mark.parametrize(
     ("config", "control"),
     [
@@ -125,6 +131,8 @@ def bridge(control: int, *, pad: int = 0, kind: int = 0x0D) -> bytes:
         (bridge(0x1D)[:-1], 0),
         (bytes(0x107), 0),
         (bytes(0x100) + (0x0D).to_bytes(4, "little") + bytes(2) + b"\x05\x00", 5),
+        (chain(63), 5),
+        (chain(64), 0),  # more than a space of 4 KiB holds of any use
         (bytes(0x100) + (0x01 | 0x100 << 20).to_bytes(4, "little") + bytes(4), 0),  # a list without end
     ],
 )

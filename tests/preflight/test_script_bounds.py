@@ -148,6 +148,12 @@ def test_a_configuration_beside_the_script_is_read_within_bounds(config: str) ->
     assert [problem.partition(":")[0] for problem in result.problems] == ["c.yaml"]
 
 
+@pytest.mark.parametrize(("items", "judged"), [(19_999, True), (20_000, False)])
+def test_a_configuration_of_20000_items_is_read(items: int, *, judged: bool) -> None:
+    script = "import yaml\nc = yaml.safe_load(open('c.yaml'))\n"
+    assert (not lint(script, "t.py", find={"c.yaml": f"[{'x,' * items}]"}.get).problems) is judged
+
+
 def test_many_switches_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each one that is tried is one more reading of the script; one that was not is not used."""
     readings: list[RankTarget] = []

@@ -103,8 +103,6 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
         else ("str" if typed is None else "")
     )
     default = given if given is not None else (UNKNOWN if required else NONE)
-    if call.get("nargs") is not None and given is None:
-        default = NONE if text_of(call.get("nargs")) == "?" else default
     listed = call.get("choices")
     choices = tuple(text_of(item) or "" for item in listed.items) if isinstance(listed, Seq) else ()
     others = (word for word in choices if word != text_of(default) and _OF_TRAINING.search(word))
