@@ -17,7 +17,7 @@ from preflight.diagnosis.own_exceptions import (
 from preflight.diagnosis.raising_places import row_over_words
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.shown_text import is_shown_text
-from preflight.diagnosis.signature_matcher import SignatureHit, first_match
+from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 
@@ -36,6 +36,7 @@ _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
+_TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
 _SYSTEM_ERROR = "S55"
 _WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
 _UNSTARTED = frozenset({"S44", "S111"})
@@ -81,13 +82,14 @@ def candidates(
     own = user_exceptions(open_ends, hits, course)
     found = [candidate_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
+        waiting = _waiting(found, dead, course)
         found = [
             _less_certain(each, course)
             for each in found
             if _is_failure_alone(each, len(course.lines) - 2)
             and not course.continued(each.first.order)
             and not course.outlived(each.first, _MANY_STEPS)
-        ]
+        ] or waiting
     anchored = {
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
@@ -329,6 +331,22 @@ def _echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool
         and all(_FAILED_OR_TIMED_OUT in each.text for each in lines)
         and any(_REMOTE_ERROR.search(each.text) for other in others for each in other.cause.evidence)
     )
+
+
+def _waiting(
+    found: Sequence[Candidate], hits: Sequence[SignatureHit], course: RunProgress
+) -> list[Candidate]:
+    """Return what a log's last lines try again that shows nothing else of how its run goes: that may be all there is."""
+    ended = len(course.lines) - _SHORT_END
+    last = {hit.row.code for hit in hits if hit.line.order >= ended}
+    return [
+        replace(each, cause=replace(each.cause, confidence="possible"))
+        for each in found
+        if each.cause.slug in _TRIED_AGAIN
+        and each.cause.code in last
+        and not course.advanced
+        and not is_harmless(each.first.text)
+    ]
 
 
 def _is_failure_alone(candidate: Candidate, ended: int) -> bool:

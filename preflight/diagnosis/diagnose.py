@@ -18,7 +18,7 @@ from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning,
 from preflight.diagnosis.run_progress import RunProgress, ends_in_error, is_warning_line
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.shown_text import is_shown_text
-from preflight.diagnosis.signature_matcher import find_hits, shape
+from preflight.diagnosis.signature_matcher import find_hits, is_harmless, shape
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions, without_ignored, without_outlived
 
@@ -28,6 +28,10 @@ _HEADER = "Traceback (most"  # it may be cut off itself
 _CUT = 2
 """Lines at a log's end of which one shows code where it is cut within a traceback."""
 _IN_A_SENTENCE = re.compile(r"[\s(\"'`*](?=(?:[A-Za-z_]\w{0,40}\.){0,6}[A-Z]\w{0,40}(?:Error|Exception): \S)")
+# A person who says how a run ended, and shows no line of it.
+_COMPLAINT = re.compile(
+    r"(?=.{0,400}(?:\b[a-z']{1,20},? ){5})(?!.{0,30}\d\d:\d\d).{0,400}\b(?:crash(?:es|ed|ing)?|hang(?:s|ing)?|hung|froze|freezes?|(?:gets?|is|got) stuck|(?:gets?|got|was|is) killed|dies|died|(?<!not )(?<!n't )fail(?:s|ed)?|does(?: not|n't) (?:work|start|run)|stop(?:s|ped) (?:suddenly|unexpectedly|without))\b"
+)
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"
     " names the first bad step"
@@ -74,7 +78,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
         causes = apply_context(causes, context)
     if causes and course.start and beside_earlier:
         causes = _beside_earlier(causes, lines[: course.start])
-    nothing = UNKNOWN if failed or _failed(context) else BENIGN
+    nothing = UNKNOWN if failed or _failed(context) or _is_complaint(lines, course) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
 
 
@@ -114,6 +118,15 @@ def _said_in(lines: Sequence[Line], line: Line) -> re.Match[str] | None:
         return found
     glued = line.text.lstrip().startswith("raise ") and not re.search(r"[\"']", line.text[: found.start()])
     return None if is_quoted(lines, line) or (is_shown_text(lines, line) and not glued) else found
+
+
+def _is_complaint(lines: Sequence[Line], course: RunProgress) -> bool:
+    """Whether the text is a few sentences, of which one says that a run failed."""
+    return (
+        len(lines) <= _MOST_OF_A_SENTENCE
+        and not course.advanced
+        and any(_COMPLAINT.match(line.text) and not is_harmless(line.text) for line in lines)
+    )
 
 
 def _ends_in_traceback(lines: Sequence[Line], course: RunProgress) -> bool:

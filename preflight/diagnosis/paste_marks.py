@@ -12,6 +12,7 @@ _TAG = re.compile(
 # An exception as an editor of notebooks copies it: its name, message and stack as keys, with real line ends.
 _BOLD = re.compile(r"^\*\*(\w[^*]*)\*\*\s*$")
 _NAME_KEY, _MESSAGE_KEY = re.compile(r"\s*\"name\": \"(\w{1,80})\",$"), re.compile(r"\s*\"message\": \"(.*)$")
+_LOST_BLANK = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)):(?=['\"])")
 _ESCAPE = re.compile(r"(?:\^\[|#033|\\u001[bB]|\\x1b|\\033|\\e|␛)(?=\[[\d;]{0,12}[A-Za-z])")
 _CHARACTERS: dict[int, str | None] = {
     **dict.fromkeys(map(ord, "\x00\u200b\u200c\u200d\u2060\ufeff\xad")),
@@ -68,6 +69,9 @@ def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
         texts = [_BOLD.sub(r"\1", text) for text in texts]
     if _UNUSUAL.search(whole):
         texts = [text.translate(_CHARACTERS) for text in texts]
+        whole = "\n".join(texts)
+    if "Error:'" in whole or 'Error:"' in whole:
+        texts = [_LOST_BLANK.sub(r"\1: ", text) for text in texts]
     return [_ESCAPE.sub("\x1b", text) for text in texts] if _ESCAPE.search(whole) else texts
 
 

@@ -108,6 +108,11 @@ class RunProgress:
         self.start = last_start(lines, self.failing)
         self.failing = [line for line in self.failing if line.order >= self.start]
 
+    @property
+    def advanced(self) -> bool:
+        """Whether the run made a step or said that it was done."""
+        return bool(self._moves or self._steps or self.done)
+
     def _only_shows(self, line: Line) -> bool:
         return is_harmless(line.text) or is_shown_text(self.lines, line)
 

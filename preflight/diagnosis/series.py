@@ -37,6 +37,8 @@ _TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(
     r"^\s*\d+/\d+\s+[\d.]+[GM]B?\s+(?P<values>(?:[-+]?(?:nan|inf|[\d.]+)\s+){2,})", re.IGNORECASE
 )
+# DeepSpeed chooses the scale itself where its configuration says 0.
+_CHOSEN = re.compile(r"['\"]loss_scale['\"]\s*:\s*0,?\s*$")
 Spans = tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None]
 _MOST_FORMATS = 20_000
 MAX_PRINTED = 600
@@ -75,6 +77,8 @@ class PointReader:
         if not any(spans):
             return None
         loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)
+        if scale is not None and (scale < 0 or _CHOSEN.search(text)):  # Megatron's -1 is bf16
+            scale = None
         return Point(line, loss, norm, scale, "reward" in text, "verflow" in text or "OVERFLOW" in text)
 
 

@@ -20,6 +20,10 @@ _LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}
 _COMMENT = re.compile(r"\s*#")
 _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |index |$")
 _LONGEST_HUNK = 60
+# An item of a list of changes, as SchedMD, GNU and git write them.
+_CHANGE = re.compile(
+    r"\s{0,8}(?:--|[*•-]) (?:\w[\w/.,-]{0,40}: )?(?:Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
+)
 _RESULT = re.compile(r"\b(?:PASSED|XFAIL|xfail|SKIPPED|XPASS)\b")
 
 
@@ -34,6 +38,10 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
         return any(_COMMENT.match(each.text) for each in _beside(lines, line.order))
     if _RESULT.search(text):
         return True
+    if _CHANGE.match(text):
+        return text.lstrip().startswith("-- ") or any(
+            _CHANGE.match(each.text) for each in _beside(lines, line.order)
+        )
     return text[:1] in "-+" and _in_hunk(lines, line.order)
 
 

@@ -195,6 +195,22 @@ def _first_cause(log: str) -> tuple[str, list[tuple[str, str]]]:
     return found.verdict, [(each.code, each.confidence) for each in found.causes[:1]]
 
 
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        (
+            "Training hangs after the first epoch, and no error is printed at all.\nWhat can I look at?",
+            UNKNOWN,
+        ),
+        ("I start it on two nodes and one of the processes gets killed after an hour.", UNKNOWN),
+        ("Training is fine since then and does not fail any more.", BENIGN),
+        ("10:20:31 the loader of the first rank is stuck in no way", BENIGN),
+    ],
+)
+def test_what_a_person_says_of_a_failure_is_not_called_benign(said: str, verdict: str) -> None:
+    assert diagnose(said).verdict == verdict
+
+
 @pytest.mark.parametrize("name", AROUND_WHOLE_LOGS)
 def test_a_log_says_the_same_in_whatever_form_it_comes(name: str) -> None:
     turn = list(AROUND_WHOLE_LOGS).index(name)
