@@ -29,6 +29,8 @@ _ALONE = re.compile(
 )
 """Words of switches that end a run early or exclude others, at the start of a word: none of --latest."""
 _MAX_RELATED = 8
+_OF_RANKS = OF_ALL_RANKS | {f"R40{number}" for number in range(1, 10)}
+"""Faults of what several ranks do; a script without ranks by default has none of them then."""
 _TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})
 """Events of scripts that train."""
 
@@ -72,6 +74,7 @@ class _TargetRun:
     sources: Sources
     asked_gpu: bool = False  # it may differ on other GPUs
     trains: bool = False  # something steps an optimizer, or a Trainer trains
+    grouped: bool = False  # ranks make a process group
     excesses: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()  # that are off, and may open a branch that was left out
 
@@ -159,7 +162,8 @@ def _with_switches(
     """Return the faults of branches that the default arguments leave out, with their condition.
 
     Each is one level lower than in a branch that runs, unless the script trains with this option only: then
-    a launch gives it. Nothing where the arguments are known, for what they leave out does not run.
+    a launch gives it. Where the script has ranks with it only, a fault of theirs is a warning at least.
+    Nothing where the arguments are known, for what they leave out does not run.
     """
     if target.args is not None or not plain.complete:
         return []
@@ -175,13 +179,18 @@ def _with_switches(
         ]
         if reading.trains and not plain.trains:
             return more
-        return [replace(item, level=LOWER[item.level]) for item in more]
+        of_ranks = reading.grouped and not plain.grouped
+        return [_lowered(item, keep_warning=of_ranks and item.code in _OF_RANKS) for item in more]
 
     for flag in _worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
         for item in more_with((flag,)):
             key = (item.code, item.place)
             found.setdefault(key, replace(item, message=f"{item.message}, with {flag}"))
     return list(found.values())
+
+
+def _lowered(item: LintFinding, *, keep_warning: bool) -> LintFinding:
+    return item if keep_warning and item.level is Level.WARNING else replace(item, level=LOWER[item.level])
 
 
 def _worth_a_reading(
@@ -256,6 +265,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         if _runs_elsewhere(it):
             return
         reading.trains = reading.trains or event.name in _TRAININGS
+        reading.grouped = reading.grouped or event.name == "process group"
         first_rank = RANK_0 in it.contexts
         for code, judge in rules_of(event.name):
             if not (first_rank and code in OF_ALL_RANKS):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PARTED = "parted by rank"
 SEEDED = "seeded by rank"
 """Notes of where a script chooses items, or seeds what draws them, by the rank."""
-_RANKS = frozenset(
+RANKS = frozenset(
     {
         *("rank", "local_rank", "global_rank", "world_rank", "dist_rank", "ddp_rank", "dp_rank", "proc_id"),
         *("process_index", "local_process_index", "get_rank", "get_local_rank", "get_global_rank"),
@@ -55,7 +55,7 @@ def named(it: "Interpreter", name: str, value: Value) -> Value:
     if name in _FIRSTS:
         made = RankValue(first=True)
         return join([made if item == UNKNOWN else item for item in alternatives(value)])
-    return RankValue() if value is UNKNOWN and name in _RANKS else value
+    return RankValue() if value is UNKNOWN and name in RANKS else value
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
@@ -69,7 +69,7 @@ def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value
     seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)
     if seeded or ("device_specific" in call.kwargs and call.kwargs["device_specific"] == TRUE):
         it.notes.setdefault(SEEDED, []).append(call.place)
-    if (name in _RANKS or name in _FIRSTS) and it.target.world > 1:
+    if (name in RANKS or name in _FIRSTS) and it.target.world > 1:
         return RankValue(first=True if name in _FIRSTS else None)
     return OF_RANK if is_by_rank(func) or (by_rank and name not in _MOVES) else result
 

@@ -5,10 +5,19 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter import by_rank, choices, classes, contexts, decorators, written_files
+from preflight.script.interpreter import (
+    by_rank,
+    choices,
+    classes,
+    contexts,
+    decorators,
+    unknown_steps,
+    written_files,
+)
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import Call, FuncInfo, ScriptEvent
+from preflight.script.interpreter.scaled_branches import scales, scales_loss
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     NONE,
@@ -64,8 +73,8 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
     func = it.evaluate(node.func)
     seen = read_arguments(it, node, passes=_passes_on(func))
     if method is not None:
-        if method.attr == "backward" and isinstance(func, Unknown) and _scales(node):
-            if _scales_loss(node):
+        if method.attr == "backward" and isinstance(func, Unknown) and scales(node):
+            if scales_loss(node):
                 it.state.scaled = True
                 it.notes.setdefault("scaler", []).append(seen.place)
             return NONE
@@ -82,19 +91,6 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
 def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
     """Whether this may be what a GradScaler gave for a loss."""
     return any(isinstance(item, Map) and item.get("__scaled__") for item in alternatives(it.evaluate(node)))
-
-
-def _scales(node: ast.Call) -> bool:
-    """Whether some scaler scales what a backward() is of: scaler.scale(loss), or its argument."""
-    parts = (getattr(node.func, "value", None), *node.args)
-    return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)
-
-
-def _scales_loss(node: ast.Call) -> bool:
-    """Whether what scales is called a scaler: which kind it is, reading does not know."""
-    scale = getattr(getattr(node.func, "value", None), "func", None)
-    owner = getattr(scale, "value", None)
-    return "scaler" in getattr(owner, "id", getattr(owner, "attr", "")).lower()
 
 
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
@@ -128,8 +124,9 @@ def _invoke_other(it: "Interpreter", func: Value, seen: "Call") -> Value:
         it.emit(ScriptEvent("set device", seen.place, None, seen, "", {"device": UNKNOWN}))
         it.state.device_set = True
     elif name in written_files.METHODS:
-        written_files.note_method(it, name, func, seen)
+        return written_files.note_method(it, name, func, seen)
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
+        unknown_steps.note_step(it, name, func, seen)
         taint(it, seen)
     return UNKNOWN
 

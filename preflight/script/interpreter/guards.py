@@ -17,6 +17,8 @@ ONE_RANK = "beside the branch of several ranks"
 UNCALLED = "uncalled"
 SPAWNED = "spawned"
 """Of what runs in processes that the script starts."""
+SPAWNED_RANK = "spawned with a rank"
+"""Of what runs in each of several such processes, which are given their ranks."""
 WITHOUT = "without "
 """With the flag after it: the branch of a default, where the other one is that of several ranks."""
 

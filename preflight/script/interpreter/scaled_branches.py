@@ -45,3 +45,16 @@ def _subject(test: ast.expr) -> tuple[ast.expr, bool]:
         if isinstance(right, ast.Constant) and right.value is None:
             return test.left, isinstance(test.ops[0], ast.IsNot)
     return test, True
+
+
+def scales(node: ast.Call) -> bool:
+    """Whether some scaler scales what a backward() is of: scaler.scale(loss), or its argument."""
+    parts = (getattr(node.func, "value", None), *node.args)
+    return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)
+
+
+def scales_loss(node: ast.Call) -> bool:
+    """Whether what scales is called a scaler: which kind it is, reading does not know."""
+    scale = getattr(getattr(node.func, "value", None), "func", None)
+    owner = getattr(scale, "value", None)
+    return "scaler" in getattr(owner, "id", getattr(owner, "attr", "")).lower()

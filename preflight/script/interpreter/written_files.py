@@ -4,7 +4,17 @@ import re
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.values import FALSE, UNKNOWN, Ref, Value, alternatives, text_of, truth
+from preflight.script.interpreter.values import (
+    FALSE,
+    UNKNOWN,
+    Const,
+    HeapObject,
+    Ref,
+    Value,
+    alternatives,
+    text_of,
+    truth,
+)
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -12,14 +22,17 @@ if TYPE_CHECKING:
 _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_feather"})
 """Methods of pandas whose first argument is the file."""
 _OF_PATHS = frozenset({"write_text", "write_bytes"})
-METHODS = frozenset({"mkdir", "open", *_OF_TABLES, *_OF_PATHS})
+METHODS = frozenset({"mkdir", "open", "savefig", *_OF_TABLES, *_OF_PATHS})
 """Methods by whose name a call may write, whatever object they are of."""
 _REPLACES = re.compile(r"[bt+]{0,2}[wx][bt+]{0,2}")
 """A mode; what `open` of an unknown object has first may be a path that starts with the same letter."""
 
 
-def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> None:
-    """Send the rules what a method of a path or table writes; `owner` is a path, or by rank as it is."""
+def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value:
+    """Send the rules what a method of a path or table writes; `owner` is a path, or by rank as it is.
+
+    Return the file that it opens.
+    """
     if name == "mkdir":
         note_folder(it, owner, call)
     elif name in _OF_PATHS:
@@ -28,8 +41,20 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> None:
         path = call.get("path_or_buf", 0) or call.get("path", 0)
         if path is not None:
             note_result(it, path, call)
+    elif name == "savefig" and call.args:
+        note_result(it, call.args[0], call)
     elif name == "open" and replaces(call.get("mode", 0)):
-        note_result(it, owner, call)
+        return open_file(it, owner, call.get("mode", 0), call)
+    elif name == "open" and len(call.args) > 1 and replaces(call.args[1]):
+        return open_file(it, call.args[0], call.args[1], call)  # of a file system
+    return UNKNOWN
+
+
+def open_file(it: "Interpreter", path: Value, mode: Value | None, call: Call) -> Value:
+    """Return a file that is open; the rules are sent it where it is written from its start."""
+    if replaces(mode):
+        note_result(it, path, call)
+    return it.new(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces(mode))}))
 
 
 def note_folder(it: "Interpreter", path: Value, seen: Call) -> None:

@@ -12,6 +12,7 @@ from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
     Element,
+    ExternalName,
     Ref,
     Value,
     alternatives,
@@ -43,14 +44,19 @@ _SHARDED = (
 """Functions that gather what ranks hold parts of."""
 
 
+_WORLD = ExternalName("torch.distributed.group.WORLD")
+
+
 def emit_collective(it: Interpreter, call: Call, name: str) -> None:
     """Send the rules a collective of the whole process group, or of some group that is not known."""
     group = call.get("group") or call.get("process_group") or NONE
-    if all(item == NONE for item in alternatives(group)):
+    if all(item in (NONE, _WORLD) for item in alternatives(group)):
         it.emit(ScriptEvent("collective", call.place, None, call, name))
 
 
-def _collective(name: str) -> Callable[[Interpreter, Call], Value]:
+def collective(name: str) -> Callable[[Interpreter, Call], Value]:
+    """Return the model of a function that all ranks must call."""
+
     def model(it: Interpreter, call: Call) -> Value:
         emit_collective(it, call, name)
         given = [
@@ -119,10 +125,10 @@ def note_state_dict(it: Interpreter, model: int, call: Call) -> None:
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
-    **{f"torch.distributed.{name}": _collective(name) for name in _PLAIN},
-    **{name: _collective(name.rsplit(".", 1)[-1]) for name in _SHARDED},
+    **{f"torch.distributed.{name}": collective(name) for name in _PLAIN},
+    **{name: collective(name.rsplit(".", 1)[-1]) for name in _SHARDED},
     **{
-        f"accelerate.utils.{name}": _collective(name)
+        f"accelerate.utils.{name}": collective(name)
         for name in (
             *("wait_for_everyone", "gather", "gather_object", "broadcast", "broadcast_object_list"),
             "reduce",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, ScriptEvent
-from preflight.script.interpreter.guards import SPAWNED
+from preflight.script.interpreter.guards import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -111,7 +111,7 @@ def spawn(it: Interpreter, call: Call) -> Value:
     if isinstance(func, (Func, Ref)):
         given = args.items if isinstance(args, Seq) else ()
         depth = len(it.contexts)
-        it.contexts.append(SPAWNED)
+        it.contexts += [SPAWNED, SPAWNED_RANK]
         invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
         del it.contexts[depth:]
     return UNKNOWN

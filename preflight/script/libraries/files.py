@@ -1,21 +1,46 @@
-"""What a script writes: files of weights, and folders."""
+"""What a script writes: files of weights, files that libraries open or write, and folders."""
 
 from collections.abc import Callable
 
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, UNKNOWN, Value
-from preflight.script.interpreter.written_files import note_folder, note_result
+from preflight.script.interpreter.values import FALSE, NONE, TRUE, UNKNOWN, Ref, Value, alternatives, text_of
+from preflight.script.interpreter.written_files import note_folder, note_result, open_file, replaces
+
+_PATHS = (
+    "file",
+    "filename",
+    "filepath",
+    "urlpath",
+    "uri",
+    "name",
+    "store",
+    "path",
+    "fname",
+    "f",
+    "fp",
+    "dst",
+)
+"""Keywords by which libraries take the path of a file."""
 
 
-def emit_write(it: Interpreter, call: Call, path: Value | None, name: str) -> None:
+def emit_write(it: Interpreter, call: Call, path: Value | None, name: str, *, opened: bool = False) -> None:
     """Send the rules a file that is written, where the script is one of several ranks."""
     if it.state.grouped or it.state.wrapped:
-        it.emit(ScriptEvent("write", call.place, None, call, name, {"path": path or UNKNOWN}))
+        values = {"path": path or UNKNOWN, "opened": TRUE if opened else FALSE}
+        it.emit(ScriptEvent("write", call.place, None, call, name, values))
 
 
 def _save(it: Interpreter, call: Call) -> Value:
-    emit_write(it, call, call.get("f", 1) or call.get("filename", 1), "file")
+    """torch.save(weights, f): into a file that is open already, whose path is known where it was opened."""
+    target = call.get("f", 1) or call.get("filename", 1)
+    thing = it.thing(target) if isinstance(target, Ref) else None
+    if thing is None or thing.kind != "file":
+        emit_write(it, call, target, "file")
+    elif thing.get("replaces") == TRUE:
+        path = thing.get("path")
+        if any(text_of(item) is None for item in alternatives(path)):  # else noted where it was opened
+            emit_write(it, call, path, "file", opened=True)
     return NONE
 
 
@@ -25,8 +50,29 @@ def _make_folder(it: Interpreter, call: Call) -> Value:
 
 
 def _save_array(it: Interpreter, call: Call) -> Value:
-    note_result(it, call.get("file", 0) or call.get("fname", 0) or UNKNOWN, call)
+    note_result(it, _path(call, 0), call)
     return NONE
+
+
+def _save_second(it: Interpreter, call: Call) -> Value:
+    note_result(it, _path(call, 1), call)
+    return NONE
+
+
+def _path(call: Call, position: int) -> Value:
+    given = (call.kwargs[word] for word in _PATHS if word in call.kwargs)
+    return call.args[position] if position < len(call.args) else next(given, UNKNOWN)
+
+
+def _open(it: Interpreter, call: Call) -> Value:
+    """h5py.File(path, "w") and the like: a file, written from its start by its mode."""
+    return open_file(it, _path(call, 0), call.get("mode", 1), call)
+
+
+def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
+    """Return the file that some library's open(path, "wb") gives; None of another call."""
+    opens = name.endswith(".open") and replaces(call.get("mode", 1))
+    return _open(it, call) if opens else None
 
 
 def note_saved_model(it: Interpreter, call: Call) -> None:
@@ -35,10 +81,30 @@ def note_saved_model(it: Interpreter, call: Call) -> None:
         emit_write(it, call, call.get("save_directory", 0), "file")
 
 
+_OPENERS = (
+    *("fsspec.open", "smart_open.open", "blobfile.BlobFile", "h5py.File", "gzip.open", "bz2.open"),
+    *("lzma.open", "io.open", "codecs.open", "zarr.open", "zarr.open_group", "zarr.open_array"),
+    *(f"tensorflow.{name}" for name in ("io.gfile.GFile", "compat.v1.gfile.GFile", "gfile.GFile")),
+)
+_FIRST = (
+    *(f"numpy.{name}" for name in ("save", "savez", "savez_compressed", "savetxt")),
+    *("matplotlib.pyplot.savefig", "soundfile.write", "torchaudio.save", "cv2.imwrite", "scipy.io.savemat"),
+    *("scipy.io.wavfile.write", "imageio.imwrite", "imageio.mimsave", "imageio.mimwrite"),
+    *("imageio.v2.imwrite", "imageio.v2.mimsave", "imageio.v3.imwrite"),
+)
+"""Functions of libraries that write the file that they are given first."""
+_SECOND = (
+    *("joblib.dump", "torchvision.utils.save_image", "omegaconf.OmegaConf.save"),
+    *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move")),
+)
+"""Functions that write the file that they are given second."""
+
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.save": _save,
     "safetensors.torch.save_file": _save,
-    **{f"numpy.{name}": _save_array for name in ("save", "savez", "savez_compressed", "savetxt")},
+    **dict.fromkeys(_OPENERS, _open),
+    **dict.fromkeys(_FIRST, _save_array),
+    **dict.fromkeys(_SECOND, _save_second),
     "os.mkdir": _make_folder,
     "os.makedirs": _make_folder,
 }

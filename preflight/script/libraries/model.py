@@ -44,6 +44,7 @@ from preflight.script.libraries import (
     environment,
     files,
     functional,
+    horovod,
     huggingface,
     lightning,
     list_classes,
@@ -98,6 +99,7 @@ _CALLS = {
     **deepspeed_engine.CALLS,
     **collectives.CALLS,
     **files.CALLS,
+    **horovod.CALLS,
     **workers.CALLS,
 }
 _CLASSES = {
@@ -171,6 +173,9 @@ class LibraryModel:
         if found is not None:
             return found
         found = pytorch.call_by_form(it, name, call)
+        if found is not None:
+            return found
+        found = files.open_by_form(it, name, call)
         if found is not None:
             return found
         root, _ = root_and_last(name)

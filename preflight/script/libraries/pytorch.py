@@ -127,6 +127,7 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
         enabled = FALSE
+    it.change(ref.id, of_all=Const(name == _SHARDED_SCALER))
     it.change(ref.id, enabled=enabled, init_scale=call.get("init_scale", int(".cuda." not in name)) or NONE)
     it.emit(ScriptEvent("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
 
@@ -336,10 +337,11 @@ _SCALERS = (
     *("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.GradScaler"),
     "torch.cuda.amp.grad_scaler.GradScaler",
 )
+_SHARDED_SCALER = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
 _AUTOCASTS = ("torch.cuda.amp.autocast", "torch.amp.autocast", "torch.autocast", "torch.cpu.amp.autocast")
 
 CLASSES: dict[str, str] = {
-    **dict.fromkeys((*_SCALERS, "torch.amp.grad_scaler.GradScaler"), "scaler"),
+    **dict.fromkeys((*_SCALERS, "torch.amp.grad_scaler.GradScaler", _SHARDED_SCALER), "scaler"),
     **dict.fromkeys(("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"), "optimizer"),
     **dict.fromkeys((*_AUTOCASTS, "torch.amp.autocast_mode.autocast"), "autocast"),
 }

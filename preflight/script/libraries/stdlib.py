@@ -31,7 +31,7 @@ from preflight.script.interpreter.values import (
     merged,
     text_of,
 )
-from preflight.script.interpreter.written_files import note_result, replaces
+from preflight.script.interpreter.written_files import open_file
 
 
 def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
@@ -152,9 +152,7 @@ def _deepcopy(it: Interpreter, call: Call) -> Value:
 
 def _open(it: Interpreter, call: Call) -> Value:
     path = call.get("file", 0) or UNKNOWN
-    if replaces(call.get("mode", 1)):
-        note_result(it, path, call)
-    return it.new(HeapObject("file", call.place, {"path": path}))
+    return open_file(it, path, call.get("mode", 1), call)
 
 
 def _path(it: Interpreter, call: Call) -> Value:

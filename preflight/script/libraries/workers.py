@@ -3,10 +3,11 @@
 import ast
 from collections.abc import Callable, Iterator
 
+from preflight.script.interpreter.by_rank import RANKS
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import Call, unwrap_value
-from preflight.script.interpreter.guards import SPAWNED
+from preflight.script.interpreter.guards import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -15,12 +16,14 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     Func,
+    HeapObject,
     Map,
     RankValue,
     Ref,
     Seq,
     Value,
     alternatives,
+    is_by_rank,
 )
 from preflight.script.source import walk
 
@@ -74,7 +77,7 @@ def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     thing = it.thing(owner)
     outer, dead, drawn = it.worker_draws, it.state.dead, it.drawn
     it.worker_draws, depth = [], len(it.contexts)
-    it.contexts += [SPAWNED] if thing is not None and thing.get("__name__") in _OF_PROCESSES else []
+    it.contexts += _places(thing) if thing is not None else []
     run = method_of(it, owner, "run")
     if run is not None:
         invoke(it, run, unwrap_value(it, call.node, ()))
@@ -91,6 +94,15 @@ def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     fills = any(_fills_queue(it, func) for func in functions if isinstance(func, Func))
     it.drawn = (*drawn, *dict.fromkeys(found)) if fills else drawn
     return NONE
+
+
+def _places(worker: HeapObject) -> list[str]:
+    """Return where the function of a worker runs: one of several processes is given its rank, or has one."""
+    if worker.get("__name__") not in _OF_PROCESSES and "__class__" not in worker.attrs:
+        return []
+    given = worker.get("args")
+    ranked = is_by_rank(given) or not RANKS.isdisjoint(worker.attrs)
+    return [SPAWNED, SPAWNED_RANK] if ranked else [SPAWNED]
 
 
 def _fills_queue(it: Interpreter, func: Func) -> bool:

@@ -55,6 +55,8 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         return
     if event.what == "new_group" and _is_made_once(it, event.place):
         return
+    if _is_never_taken(it):
+        return
     # A branch of the others in a function that rank 0 alone calls now: others come to it from elsewhere.
     if OTHER_RANKS in it.contexts or (BY_RANK in it.contexts and RANK_0 not in it.contexts):
         it.notes.setdefault(_OTHERS, []).append(event.place)
@@ -72,6 +74,12 @@ def rank_0_alone_in_a_collective(it: "Interpreter", event: ScriptEvent) -> Itera
         it.notes.setdefault(f"{_IN}{_function(it)}", []).append(event.place)
         if it.guard is not None:
             it.notes.setdefault(f"guard of {event.place}", []).append(it.guard)
+
+
+def _is_never_taken(it: "Interpreter") -> bool:
+    """Whether a branch of rank 0 lies in a call that only the others make."""
+    places = [place for place in it.contexts if place in (RANK_0, OTHER_RANKS)]
+    return places[:1] == [OTHER_RANKS] and places[-1] == RANK_0
 
 
 def _is_of_another_launch(it: "Interpreter") -> bool:
@@ -115,8 +123,10 @@ def _met_in_functions(it: "Interpreter") -> tuple[set[CodeLocation], bool]:
     met, unmet = set[CodeLocation](), False
     for name in list(it.notes):
         if name.startswith(f"{_OTHERS} "):
-            alone = it.notes.get(f"{_IN}{name.removeprefix(f'{_OTHERS} ')}", [])
-            met, unmet = met | set(alone), unmet or not alone
+            others = set(it.notes[name])
+            alone = set(it.notes.get(f"{_IN}{name.removeprefix(f'{_OTHERS} ')}", []))
+            met |= alone if others - alone else alone & others
+            unmet = unmet or not alone
     return met, unmet
 
 

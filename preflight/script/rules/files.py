@@ -17,6 +17,7 @@ from preflight.script.interpreter.guards import (
 )
 from preflight.script.interpreter.values import (
     NONE,
+    TRUE,
     ExternalName,
     RankValue,
     Seq,
@@ -59,7 +60,9 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
     if is_by_rank(event.values["path"]) or _is_of_kernel(event.values["path"]):
         return
     around = list(_tests_around(it, event.call.node))
-    if any(_is_of_rank_0(it, test) for test in around if test is not None) or _in_memory(it, event.call.node):
+    if any(_is_of_rank_0(it, test) for test in around if test is not None):
+        return
+    if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
         return
     if event.what == "folder":
         tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _EXCHANGES = re.compile(
-    r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|horovod|hvd|deepspeed"
+    r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"
     r"|^apex$|Pipeline(?:Stage|Schedule|Parallel)|pipeline_parallel|ScheduleGPipe|Schedule1F1B|^Pipe$|DTensor"
-    r"|parallelize|Zero(?!Pad)|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate"
+    r"|parallelize|Zero(?!Pad|Div)|ZeRO|megatron|colossal|fairscale|accelerat|[Ff]abric|Trainer|hivemind|replicate"
     r"|all_to_all"
 )
 """Names of what exchanges gradients or weights between ranks, or of libraries that do."""
@@ -25,7 +25,7 @@ _HANDED_ON = re.compile(
 _NAMED = re.compile(f"{_EXCHANGES.pattern}|{_HANDED_ON.pattern}")
 _REDUCES = re.compile(r"reduce")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
-_FROM_ONE = re.compile(r"^broadcast(?:_coalesced)?$")
+_FROM_ONE = re.compile(r"^broadcast_?(?:coalesced|parameters|optimizer_state|object)?$")
 """What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
 _OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_bn|gather_map|gathered")
 _OF_GRADIENTS = re.compile(r"^grads?$|(?<!\bno)(?<!zero)(?<!enable)(?<!requires)_grads?$|gradients?$")

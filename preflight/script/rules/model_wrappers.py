@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
-@rule("R406", "process group", "step", "scaler step", "end")
+@rule("R406", "process group", "step", "scaler step", "unknown step", "end")
 def ranks_that_train_apart(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
 
@@ -156,6 +156,8 @@ def plain_scaler_of_a_sharded_model(it: "Interpreter", event: ScriptEvent) -> It
     """
     scaler = it.thing(event.ref)
     if scaler is None or it.target.processes == 1 or truth(scaler.get("enabled")) is not True:
+        return
+    if scaler.get("of_all") == TRUE:
         return
     optimizers = alternatives(event.values["optimizer"])
     models = (it.thing(model) for optimizer in optimizers for model in trained_models(it, optimizer))

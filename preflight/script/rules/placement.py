@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import MAYBE, UNCALLED
+from preflight.script.interpreter.guards import MAYBE, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
@@ -39,11 +39,12 @@ _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 def _level(it: "Interpreter") -> Level | None:
     """An error where several ranks are sure, nothing where there is one, a warning where it is not known.
 
-    Of a script that starts its ranks itself there is one, unless the launch says otherwise.
+    Of a script that starts its ranks itself there is one, unless the launch says otherwise; in what it starts
+    there are several.
     """
     if it.target.capability is None or it.target.processes == 1 or it.notes.get(_OWN_GPU):
         return None
-    if it.target.processes is None and it.target.spawns:
+    if it.target.processes is None and it.target.spawns and SPAWNED_RANK not in it.contexts:
         return None
     return Level.ERROR if it.target.processes else Level.WARNING
 
@@ -72,10 +73,9 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
     if isinstance(device, Device) and device.of_rank:
         it.notes.setdefault("rank device", []).append(event.place)
     level, fixed = _level(it), _fixed(device)
-    if level is None:
-        return
     if event.name == "end":
-        yield from _never_replaced(it, level)
+        yield from _never_replaced(it, level or Level.WARNING)
+    if event.name == "end" or level is None:
         return
     if (
         event.name == "device"
@@ -105,7 +105,7 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[Rul
 
 def _never_replaced(it: "Interpreter", level: Level) -> Iterator[RuleHit]:
     """Yield the devices that a script names by number and never by its rank, wherever they are used."""
-    if it.notes.get("rank device") or it.notes.get("device set"):
+    if it.notes.get(_OWN_GPU) or it.notes.get("rank device") or it.notes.get("device set"):
         return
     for name, places in list(it.notes.items()):
         if name.startswith(_MADE):
@@ -127,7 +127,8 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iter
     if event.name == "cuda":
         device = event.values.get("device")
         if (
-            not it.state.device_set
+            level is not None  # and not of the process that starts the ranks
+            and not it.state.device_set
             and not it.notes.get("device set")  # on some path before, as where several GPUs are seen
             and isinstance(device, Device)
             and device.index is None
@@ -247,7 +248,7 @@ def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Ite
     Source: torch.distributed's documentation; see D201 for the errors.
     """
     if event.name == "process group":
-        if event.what in ("nccl", "") and UNCALLED not in it.contexts:
+        if event.what in ("nccl", "") and UNCALLED not in it.contexts and _level(it) is not None:
             it.notes.setdefault("process group", []).append(event.place)
         if it.state.device_set:
             it.notes.setdefault("device set", []).append(event.place)
@@ -259,8 +260,8 @@ def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Ite
         it.notes.setdefault("device set", []).append(event.place)
     elif it.notes.get("process group") and it.notes.get("cuda used"):
         placed = it.notes.get("device set") or it.notes.get("rank device")
-        level = _level(it)
-        if not placed and level is not None:
+        level = _level(it) or Level.WARNING  # of ranks that the script starts
+        if not placed and not it.notes.get(_OWN_GPU):
             message = "no rank sets its device: all of them use the first GPU"
             fix = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) after this'
             if it.sources.unread():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.values import TRUE, Const, Ref, alternatives, truth
+from preflight.script.interpreter.values import TRUE, Const, HeapObject, Ref, alternatives, truth
 from preflight.script.rules.certainty import doubts_of
 from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -30,15 +30,24 @@ def step_of_a_scaler_that_scales_nothing(it: "Interpreter", event: ScriptEvent) 
     if event.name == "scaled":
         note_call(it, "scale", scaler.place if scaler is not None else None, event.place)
     elif event.name == "scaler step":
-        if scaler is not None and truth(scaler.get("enabled")) and scaler.get("touched") != TRUE:
-            prefix = "perhaps " if doubts_of(it, event.place) else ""
-            note_call(it, f"{prefix}{_STEPPED}", scaler.place, event.place)
+        if scaler is not None and _is_in_use(scaler):
+            note_call(it, f"{_prefix(it, scaler, event)}{_STEPPED}", scaler.place, event.place)
     elif event.name == "end":
         sure, doubtful = (_left_out(it, f"{prefix}{_STEPPED}", "scale") for prefix in ("", "perhaps "))
         if (sure or doubtful) and not has_unknown_call(it, "scale", _SCALES):
             message = "this scaler steps an optimizer, and scale(loss) is never called"
             fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
             yield from _unless_elsewhere(it, sure, doubtful, message, fix)
+
+
+def _is_in_use(scaler: HeapObject) -> bool:
+    """Whether a scaler is on, perhaps by a setting that is not known, and unread code has not had it."""
+    return truth(scaler.get("enabled")) is not False and scaler.get("touched") != TRUE
+
+
+def _prefix(it: "Interpreter", scaler: HeapObject, event: ScriptEvent) -> str:
+    """Return the word before the note of a step that may not run, or not with a scaler that is on."""
+    return "perhaps " if doubts_of(it, event.place) or not truth(scaler.get("enabled")) else ""
 
 
 def _unless_elsewhere(
@@ -54,7 +63,7 @@ def _unless_elsewhere(
 
 _UPDATES = (
     r"(?i)(?<!bar)(?<!progress)(?<!tqdm)(?<!ema)(?<!meter)(?<!hash)(?<!metric)(?<!tracker)\.update\(\s*\)"
-    r"|scal\w*(?<!meter)(?<!metric)(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
+    r"|scal\w*(?<!meter)(?<!metric)(?<!dict)(?<!scalars)(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
 )
 """update() that is called of what may be a scaler, handed on, or looked up by its name."""
 _STEPS = (
@@ -75,11 +84,8 @@ def scaler_never_updated(it: "Interpreter", event: ScriptEvent) -> Iterator[Rule
     if event.name == "scaler update" and scaler is not None:
         note_call(it, "update", scaler.place, event.place)
     elif event.name == "scaler step" and scaler is not None:
-        if scaler.get("touched") == TRUE or truth(scaler.get("enabled")) is not True:
-            return
-        if it.loop_depth:
-            prefix = "perhaps " if doubts_of(it, event.place) else ""
-            note_call(it, f"{prefix}{_LEFT}", scaler.place, event.place)
+        if it.loop_depth and _is_in_use(scaler):
+            note_call(it, f"{_prefix(it, scaler, event)}{_LEFT}", scaler.place, event.place)
     elif event.name == "end":
         sure, doubtful = (_left_out(it, f"{prefix}{_LEFT}", "update") for prefix in ("", "perhaps "))
         if (sure or doubtful) and not has_unknown_call(it, "update", _UPDATES):
@@ -93,7 +99,7 @@ def _left_out(it: "Interpreter", steps: str, method: str) -> list[CodeLocation]:
     return [place for scaler, place in calls_by_owner(it, steps) if scaler not in called | {UNSEEN}]
 
 
-@rule("P129", "step", "scaler step", "unscale", "backward", "end")
+@rule("P129", "step", "unknown step", "scaler step", "unscale", "backward", "end")
 def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """optimizer.step() on gradients of a loss that a GradScaler has scaled.
 
@@ -109,6 +115,9 @@ def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Ite
         optimizer = it.thing(event.ref)
         if optimizer is not None and it.state.scaled and it.loop_depth and it.notes.get("scaler"):
             note_call(it, _UNSCALES, optimizer.place, event.place)
+    elif event.name == "unknown step":
+        if it.state.scaled and it.loop_depth and it.notes.get("scaler"):
+            note_call(it, _UNSCALES, UNSEEN, event.place)
     elif event.name == "backward":
         it.notes.setdefault("backward of no scaler", []).append(event.place)
     elif event.name == "end" and calls_by_owner(it, _UNSCALES):
@@ -128,7 +137,10 @@ def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
     scalers = [thing for thing in it.state.heap.values() if thing.kind == "scaler"]
     if any(scaler.get("init_scale") == Const(1) for scaler in scalers):
         return
-    places = (place for optimizer, place in calls_by_owner(it, _UNSCALES) if optimizer not in stepped)
+    plain = calls_by_owner(it, _UNSCALES)
+    if stepped and any(optimizer == UNSEEN for optimizer, _ in plain):
+        return
+    places = (place for optimizer, place in plain if optimizer not in stepped)
     for place in dict.fromkeys(places):
         message = "this steps with gradients that the scaler's scale() has multiplied"
         fix = "scaler.step(optimizer); scaler.update()"

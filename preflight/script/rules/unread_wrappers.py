@@ -19,7 +19,7 @@ _LOOKS_AT = re.compile(
 )
 """Names of what a model is given to without being trained by it."""
 _WRAP_NOTHING = frozenset(
-    {"timm", "apex", "torch_optimizer", "warmup_scheduler", "lpips", "clip", "open_clip"}
+    {"timm", "apex", "horovod", "torch_optimizer", "warmup_scheduler", "lpips", "clip", "open_clip"}
 )
 """Libraries that set devices or make models, and that exchange no gradients but by names that are known."""
 _TRAINS = re.compile(r"Trainer|Runner|Engine|Learner|Solver|Strategy")
