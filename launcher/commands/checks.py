@@ -16,7 +16,7 @@ def command(*, as_json: bool) -> None:
     checks = load_checks().values()
     if as_json:
         rows = [_json(check) for check in checks]
-        echo_json({"schema": "gpulaunch.checks/1", "exit_code": int(ExitCode.OK), "checks": rows}, indent=2)
+        echo_json({"schema": "gpulaunch.checks/1", "exit_code": int(ExitCode.OK), "checks": rows})
         return
     for check in checks:
         gate = "gate" if check.gate else ""

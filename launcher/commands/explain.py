@@ -38,7 +38,7 @@ def command(codes: tuple[str, ...], *, as_json: bool) -> None:
     explanations = [(code, *explain(code)) for word in codes for code in find_codes(word)]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in explanations]
-        echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows}, indent=2)
+        echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows})
         return
     lines = "\n".join(text for _, _, text in explanations).removesuffix("\n").split("\n")
     echo_lines(wrap_paragraphs(lines, os.get_terminal_size(1).columns) if sys.stdout.isatty() else lines)

@@ -106,9 +106,9 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     bad = any(result.errors or result.problems for result in results)
     code = ExitCode.NEGATIVE if bad else ExitCode.OK
     if options.as_json:
-        echo_json({**lint_json(results), "exit_code": int(code)}, indent=2)
+        echo_json({**lint_json(results), "exit_code": int(code)})
     elif options.as_sarif:
-        echo_json(sarif(results), indent=2)
+        echo_json(sarif(results))
     else:
         echo_lines(lint_lines(results, _lines, show_info=not options.quiet))
     if options.fix:

@@ -14,4 +14,4 @@ def command(what: str) -> None:
     In VS Code or any editor with the YAML language server, save it beside the file and put this on its first
     line: `# yaml-language-server: $schema=hosts.schema.json`
     """
-    echo_json(SCHEMAS[what](), indent=2)
+    echo_json(SCHEMAS[what]())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-_STEP = "  "
+_STEP = " "
 _encode = json.JSONEncoder().encode
 
 

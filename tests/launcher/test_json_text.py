@@ -24,8 +24,8 @@ def test_the_document_is_the_same_at_every_depth(value: object, depth: int) -> N
     ("depth", "text"),
     [
         (0, '{"a": [1, {"b": 2}], "c": []}'),
-        (1, '{\n  "a": [1, {"b": 2}],\n  "c": []\n}'),
-        (2, '{\n  "a": [\n    1,\n    {"b": 2}\n  ],\n  "c": []\n}'),
+        (1, '{\n "a": [1, {"b": 2}],\n "c": []\n}'),
+        (2, '{\n "a": [\n  1,\n  {"b": 2}\n ],\n "c": []\n}'),
     ],
 )
 def test_what_lies_deeper_stays_within_its_line(depth: int, text: str) -> None:
