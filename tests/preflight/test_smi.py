@@ -142,7 +142,7 @@ PS = "USER   PID %CPU %MEM STAT START TIME COMMAND\nada   4242 99.0  1.0 Rl   10
 SS = 'State  Recv-Q Send-Q Local Address:Port\nLISTEN 0 128 0.0.0.0:29500 users:(("python",pid=4242,fd=3))\n'
 
 
-@pytest.mark.parametrize("text", [PS, SS])
+@pytest.mark.parametrize("text", [PS, SS, "NVIDIA L4\nsome words\n"])
 def test_the_output_of_another_program_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="nvidia-smi"):
         parse_smi(text, "host")

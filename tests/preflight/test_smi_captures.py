@@ -104,14 +104,18 @@ def test_processes_of_one_query_are_on_the_gpus_of_the_other() -> None:
         assert [pids(gpu) for gpu in gpus(both)] == [[], [4242]]
 
 
-def test_a_query_of_some_gpus_keeps_their_numbers() -> None:
-    found = gpus("index, name, memory.total [MiB]\n1, NVIDIA A40, 46068 MiB\n3, NVIDIA L4, 23034 MiB\n")
-    assert [None if isinstance(gpu.name, Missing) else gpu.name for gpu in found] == [
-        None,
-        "NVIDIA A40",
-        None,
-        "NVIDIA L4",
-    ]
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        (("1, NVIDIA A40", "3, NVIDIA L4"), [None, "NVIDIA A40", None, "NVIDIA L4"]),
+        (("1, NVIDIA A40", "0, NVIDIA L4"), ["NVIDIA L4", "NVIDIA A40"]),
+        (("2, NVIDIA A40", "1, NVIDIA L4"), [None, "NVIDIA L4", "NVIDIA A40"]),
+        (("0, NVIDIA A40", "[N/A], NVIDIA L4"), ["NVIDIA A40", "NVIDIA L4"]),
+    ],
+)
+def test_a_query_of_some_gpus_keeps_their_numbers(rows: tuple[str, ...], names: list[str | None]) -> None:
+    found = gpus("index, name, memory.total [MiB]\n" + "".join(f"{row}, 46068 MiB\n" for row in rows))
+    assert [None if isinstance(gpu.name, Missing) else gpu.name for gpu in found] == names
 
 
 def test_a_csv_without_names_of_columns_gives_what_its_values_say_and_no_more() -> None:
