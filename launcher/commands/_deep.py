@@ -10,6 +10,7 @@ from launcher.deep.measurement import add_deep_findings, measure_hosts
 from launcher.deep.save_expect import require_editable, save_floors
 from launcher.deep.targets import DeepOptions
 from launcher.host_checks.evaluation import PreflightResult
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_text import render_finding_list
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import FollowOptions, LaunchRequest
@@ -42,9 +43,8 @@ def measure_after(
         entries=result.entries,
         job=job,
         connections=connections,
-        ignore=ignore,
+        preflight=PreflightOptions(ignore=ignore, width=ways.width),
         follow=FollowOptions(logs=local_runs_dir()),
-        width=ways.width,
     )
     try:
         report = measure_hosts(launch, result, screen, DeepOptions(options.seconds, options.step_timeout))

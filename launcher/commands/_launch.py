@@ -24,6 +24,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest
@@ -52,17 +53,19 @@ def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
         entries=what.entries,
         job=what.job,
         connections=ConnectionPool(what.ways.open),
-        sent=read_script_to_send(what.config),
-        ignore=read_codes(options.ignore) | what.config.ignore,
+        preflight=PreflightOptions(
+            sent=read_script_to_send(what.config),
+            ignore=read_codes(options.ignore) | what.config.ignore,
+            access_words=what.ways.inventory.access_words,
+            width=what.ways.width,
+            shards=what.ways.shards if options.dry_run else None,  # no launch uses their connections again
+            cache=None if options.max_age is None else FactCache(options.max_age),
+        ),
         follow=FollowOptions(
             what.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
         ),
-        access_words=what.ways.inventory.access_words,
         identity_file=what.ways.inventory.identity_file,
-        width=what.ways.width,
         job_notice=what.ways.job_notice,
-        shards=what.ways.shards if options.dry_run else None,
-        cache=None if options.max_age is None else FactCache(options.max_age),
     )
 
 
@@ -138,7 +141,7 @@ def _launch_and_report(
         if not proven:
             screen.notify("nothing was started: the rehearsal has not proven this run", bad=True)
             return ExitCode.NEGATIVE, {}
-    words = describe_proof(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
+    words = describe_proof(config.path, fingerprint(launch.job, prepared.result.facts, launch.preflight.sent))
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
     screen.notify(format_phases(before.phases))
@@ -331,10 +334,13 @@ def sync_tree(
         tree = one_line(str(at_home(config.sync.source).resolve()), 400)
         screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
         screen.notify(f"sync: a launch sends {tree}")
-        return replace(launch, script_after_sync=arriving, makes_workdir=makes_workdir(config))
+        makes = makes_workdir(config)
+        return replace(
+            launch, preflight=replace(launch.preflight, script_after_sync=arriving, makes_workdir=makes)
+        )
     from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
 
-    ways = SyncHosts(launch.entries, launch.connections.borrow, launch.width)
+    ways = SyncHosts(launch.entries, launch.connections.borrow, launch.preflight.width)
     source = sync_before_launch(config.sync, launch.job, ways, screen.notify, logs=launch.follow.logs)
     return replace(launch, extra_files=(("source.json", source),))
 

@@ -27,7 +27,6 @@ from preflight.job import GpuRequest, Job
 if TYPE_CHECKING:
     from launcher.host_checks.answers import JsonLines, TextAnswers
     from launcher.host_checks.evaluation import PreflightResult
-    from launcher.planning.plan import ScriptFile
     from launcher.report.deep import DeepReport
     from preflight.facts.host import HostFacts
 
@@ -38,10 +37,7 @@ class _PreflightRequest:
 
     job: Job
     hosts: tuple[str, ...]
-    sent: "ScriptFile | None" = None
-    arriving: "ScriptFile | None" = None  # the script in the tree that a sync will bring
-    makes_workdir: bool = False
-    ignore: frozenset[str] = frozenset()
+    options: PreflightOptions
     base: Path = LOCAL_NAMES
     names_hosts: bool = True
 
@@ -62,17 +58,9 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
     if options.recordings or options.smi_files:
         options, hosts = _with_further_files(hosts, options), ()
     request = _request(hosts, options)
-    preflight_options = PreflightOptions(
-        ignore=read_codes(options.ignore) | request.ignore,
-        as_one_launch=not options.separately,
-        width=options.parallel,
-        sent=request.sent,
-        script_after_sync=request.arriving,
-        makes_workdir=request.makes_workdir,
-        cache=None if options.max_age is None else FactCache(options.max_age),
-    )
-    if request.arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
-        echo_lines([f"sync: hosts are judged as if {request.arriving.name} were on them already"])
+    preflight_options, arriving = request.options, request.options.script_after_sync
+    if arriving is not None and not (options.as_json or options.as_jsonl or options.is_page_alone):
+        echo_lines([f"sync: hosts are judged as if {arriving.name} were on them already"])
     deep: DeepReport | None = None
     if options.recordings or options.smi_files:
         result = _from_files(request, options, preflight_options)
@@ -102,6 +90,12 @@ def _check_combination(options: PreflightCommandOptions) -> None:
 
 
 def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:
+    how = PreflightOptions(
+        ignore=read_codes(options.ignore),
+        as_one_launch=not options.separately,
+        width=options.parallel,
+        cache=None if options.max_age is None else FactCache(options.max_age),
+    )
     if options.config is None:
         job = Job(gpus="auto")
         if options.gpus:
@@ -110,7 +104,7 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
             job = replace(job, main_port=options.port)
         if options.precision:
             job = replace(job, precision=options.precision)
-        return _PreflightRequest(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
+        return _PreflightRequest(job, hosts or (LOCALHOST,), how, names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import (  # noqa: PLC0415 - as above
         makes_workdir,
@@ -125,10 +119,13 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
     return _PreflightRequest(
         config.job,
         config.hosts,
-        read_script_to_send(config),
-        read_script_after_sync(config),
-        makes_workdir(config),
-        config.ignore,
+        replace(
+            how,
+            ignore=how.ignore | config.ignore,
+            sent=read_script_to_send(config),
+            script_after_sync=read_script_after_sync(config),
+            makes_workdir=makes_workdir(config),
+        ),
         config.base,
         config.names_hosts,
     )

@@ -67,7 +67,7 @@ def measure_hosts(
 
 def judge_run(run: DeepRun, launch: LaunchRequest, *, interrupted: bool = False) -> DeepReport:
     """Return the run with its readings and findings."""
-    ignore = {entry.name: launch.ignore | entry.ignore for entry in launch.entries}
+    ignore = {entry.name: launch.preflight.ignore | entry.ignore for entry in launch.entries}
     return DeepReport.of(run, check_deep(run, ignore=ignore), interrupted=interrupted)
 
 
@@ -87,9 +87,9 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         launch,
         entries=entries,
         job=job,
-        sent=ScriptFile(SCRIPT, source),
-        script_after_sync=None,
-        makes_workdir=False,
+        preflight=replace(
+            launch.preflight, sent=ScriptFile(SCRIPT, source), script_after_sync=None, makes_workdir=False
+        ),
         follow=replace(launch.follow, disconnect=attended, detach=False),
         extra_files=(),
     )

@@ -192,7 +192,7 @@ class GpuWait(Closing):
         facts: dict[str, HostFacts] = {}
         lines: list[str] = []
         for entry, result in zip(
-            launch.entries, fanout(one, launch.entries, width=launch.width), strict=True
+            launch.entries, fanout(one, launch.entries, width=launch.preflight.width), strict=True
         ):
             if isinstance(result, HostFacts):
                 facts[entry.name] = result
@@ -205,7 +205,7 @@ class GpuWait(Closing):
         )
         for entry in launch.entries:
             if entry.name in facts:
-                found = busy_findings(facts[entry.name], entry, self._job, launch.ignore)
+                found = busy_findings(facts[entry.name], entry, self._job, launch.preflight.ignore)
                 lines += [f"{entry.name} {each.subject}: {each.message}" for each in found]
         return _Look(facts, tuple(lines), self._job.wants_gpus)
 

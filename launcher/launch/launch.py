@@ -10,7 +10,6 @@ from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import SSH_PORT, PeerAddress
 from launcher.follow.phases import Phase
 from launcher.host_checks.preflight import preflight
-from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address
 from launcher.planning.plan import Plan
@@ -46,7 +45,7 @@ class CheckedLaunch:
             self.launch.job,
             run_id=make_run_id(self.launch.job.name, list_run_ids()),
             script=self.script,
-            sent=self.launch.sent,
+            sent=self.launch.preflight.sent,
             findings=self.result.findings,
             avoid_ports=avoid_ports,
         )
@@ -116,17 +115,7 @@ def preflight_or_raise(
 
 def preflight_hosts(launch: LaunchRequest) -> "PreflightResult":
     """Preflight the hosts; what cannot be used is among the findings and errors."""
-    options = PreflightOptions(
-        ignore=launch.ignore,
-        access_words=launch.access_words,
-        shards=launch.shards,
-        width=launch.width,
-        sent=launch.sent,
-        script_after_sync=launch.script_after_sync,
-        makes_workdir=launch.makes_workdir,
-        cache=launch.cache,
-        while_waiting=_prepare_start,
-    )
+    options = replace(launch.preflight, while_waiting=_prepare_start)
     return preflight(
         launch.entries, launch.job, launch.connections.borrow, options=options, probe=launch.probe
     )

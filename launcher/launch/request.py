@@ -8,13 +8,12 @@ from launcher.config.inventory import HostEntry
 from launcher.follow.detach_policy import NO_WORLD_TIMEOUT_S
 from launcher.follow.job_end import JobEndNotice
 from launcher.follow.phases import Phase
-from launcher.host_checks.fact_cache import FactCache
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.signals import InterruptChoice
 from launcher.planning.main_address_and_port import choose_main_address
-from launcher.planning.plan import RestartSpec, ScriptFile
+from launcher.planning.plan import RestartSpec
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.reachability import StartProgram, probe_reachability
-from launcher.remote.shards.access import ShardAccess
 from preflight.facts.host import HostFacts, Reach
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -42,17 +41,10 @@ class LaunchRequest:
     entries: tuple[HostEntry, ...]
     job: Job
     connections: ConnectionPool
-    sent: ScriptFile | None = None
-    script_after_sync: ScriptFile | None = None  # dry run: the script as a sync would bring it
-    makes_workdir: bool = False  # dry run: a sync would make the working directory
-    ignore: frozenset[str] = frozenset()
+    preflight: PreflightOptions = PreflightOptions()  # how the hosts are asked and judged before it
     follow: FollowOptions = FollowOptions()
-    access_words: tuple[str, ...] = ()  # as in PreflightOptions
     identity_file: str = ""  # the key that was named for all hosts: what finds the run later needs it again
-    width: int = 64
     job_notice: JobEndNotice | None = None  # in a Slurm job: whether Slurm has announced its end
-    shards: ShardAccess | None = None  # for a preflight whose connections no launch uses again
-    cache: FactCache | None = None  # --max-age
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
     restart: RestartSpec | None = None  # how the run may be started again; None: not at all
@@ -64,4 +56,5 @@ class LaunchRequest:
     ) -> tuple[Reach, ...]:
         """Let every node connect to the main one, where the launch would meet."""
         address, _ = choose_main_address([(entry, facts[entry.name]) for entry in order])
-        return probe_reachability(order[0], order[1:], begin, address=address, port=port, width=self.width)
+        width = self.preflight.width
+        return probe_reachability(order[0], order[1:], begin, address=address, port=port, width=width)

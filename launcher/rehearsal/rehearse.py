@@ -83,7 +83,7 @@ def rehearse(
         verdict = evaluate_rehearsal(outcome, cleaned, calculate_gpu_use_by_rank(outcome))
         smaller = halve_batch(args, job.batch_args)
         if not (fit and verdict.out_of_memory and smaller):
-            found = fingerprint(job, prepared.result.facts, launch.sent)
+            found = fingerprint(job, prepared.result.facts, launch.preflight.sent)
             return RehearsalResult(outcome, verdict, found, args, tuple(tried))
         tried.append(args)
         screen.notify(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)

@@ -15,6 +15,7 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.restart_history import RestartHistory, StartRecord
+from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.plan import RestartSpec, ScriptFile
 from launcher.remote.connection_pool import ConnectionPool
@@ -67,10 +68,10 @@ class RestartOrder:
             entries=tuple(map(with_way, self.entries, entries)),
             job=self.job,
             connections=connections,
-            sent=self.sent,
-            ignore=self.ignore,
+            preflight=PreflightOptions(
+                sent=self.sent, ignore=self.ignore, width=min(max(1, self.width), MAX_WIDTH)
+            ),
             follow=replace(follow, disconnect=self.disconnect),
-            width=min(max(1, self.width), MAX_WIDTH),
             extra_files=self.extra_files,
         )
 

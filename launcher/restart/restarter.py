@@ -210,9 +210,9 @@ class RestartLoop(Closing):
                 for entry in launch.entries
                 if entry.name in self._kernel_logs
             },
-            sent=launch.sent,
-            ignore=launch.ignore,
-            width=launch.width,
+            sent=launch.preflight.sent,
+            ignore=launch.preflight.ignore,
+            width=launch.preflight.width,
             extra_files=self._first.extra_files,
             syncs=self._means.syncs,
         )

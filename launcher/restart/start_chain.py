@@ -182,7 +182,9 @@ def follow_launched(
     open_entry = launch.connections.acquire
 
     def find(run_id: str) -> tuple[RemoteRun, RunAccess]:
-        found = find_in_runs(run_id, known.values(), open_entry, width=launch.width, warn=screen.notify)
+        found = find_in_runs(
+            run_id, known.values(), open_entry, width=launch.preflight.width, warn=screen.notify
+        )
         if found.record is None:
             raise BadInput(f"{run_id} left no record of its launch")
         hosts = KnownHosts(known, Inventory(), lambda _: False)
