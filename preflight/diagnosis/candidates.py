@@ -2,10 +2,12 @@
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
+from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.own_exceptions import (
     LAUNCHER_ERRORS,
@@ -23,6 +25,7 @@ from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quote
 
 _WATCHDOG = "S54"
 _SHORT_END = 3
+_SOURCE_ABOVE, _MOST_OF_SOURCE = 4, 2000
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6
 """Lines at a log's end among which the `raise` is whose message is lost."""
@@ -30,6 +33,9 @@ _MANY_STEPS = 10
 """Steps behind a line that show, where nothing failed, that the run outlived it."""
 _IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
 _SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
+_Place: TypeAlias = tuple[object, int]
+_SOME_STATUS = "S33"
+_NAMES_STATUS, _STATUS_BELOW = re.compile(r"Search for [`'\"]cudaError\w+['\"] in "), 4
 _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 # Of XLA's rendezvous, and of a participant that does not come to it.
@@ -38,6 +44,7 @@ _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
 _SYSTEM_ERROR = "S55"
+_NCCL_KINDS = frozenset({_SYSTEM_ERROR, "S131"})
 _WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
 _UNSTARTED = frozenset({"S44", "S111"})
 _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
@@ -69,7 +76,8 @@ def candidates(
         return []
     raised = [each for each in raised if each.line.order >= course.start]
     chains = _chains(raised)
-    hits = _messages([hit for hit in hits if hit.line.order >= course.start], raised, course)
+    hits = by_printed_assertions([hit for hit in hits if hit.line.order >= course.start])
+    hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
@@ -126,12 +134,12 @@ def _messages(
             shown += [SignatureHit(row, each.line)] if row is not None else []
     by_order = {each.line.order: each for each in raised}
     shown = [
-        SignatureHit(row_over_words(hit.row, by_order[hit.line.order]), hit.line)
+        SignatureHit(row_over_words(hit.row, by_order[hit.line.order], _source(course, hit.line)), hit.line)
         if hit.line.order in by_order
         else hit
         for hit in shown
     ]
-    shown += [hit for each in raised for hit in _of_last_error(each, course.lines)]
+    shown = _with_last_errors(_by_named_status(shown), raised, course.lines)
     shown += _of_wrapped(raised)
     if shown or raised:
         return shown
@@ -150,6 +158,43 @@ def _cut_raise(lines: Sequence[Line]) -> int:
     found = max((line.order for line in end if _RAISES.match(line.text)), default=sys.maxsize)
     framed = any(line.order > found and line.text.lstrip().startswith('File "') for line in end)
     return sys.maxsize if framed else found
+
+
+def _by_named_status(shown: Sequence[SignatureHit]) -> list[SignatureHit]:
+    """Return the hits, where torch names a status below an exception without that line, which decides where the message is unknown."""
+    named: dict[_Place, SignatureHit] = {
+        (hit.line.stream, hit.line.order): hit for hit in shown if _NAMES_STATUS.match(hit.line.text)
+    }
+    below = {hit.line.order: _just_below(hit.line, named) for hit in shown} if named else {}
+    repeated = {reference.line.order for reference in below.values() if reference is not None}
+    return [
+        SignatureHit(reference.row, hit.line)
+        if (reference := below.get(hit.line.order)) and hit.row.code == _SOME_STATUS
+        else hit
+        for hit in shown
+        if hit.line.order not in repeated
+    ]
+
+
+def _just_below(line: Line, named: Mapping[_Place, SignatureHit]) -> SignatureHit | None:
+    places = ((line.stream, line.order + below) for below in range(1, _STATUS_BELOW))
+    return next((named[place] for place in places if place in named), None)
+
+
+def _source(course: RunProgress, line: Line) -> str:
+    """Return the source of an exception's innermost call: what its process printed right above the message."""
+    above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
+    return "\n".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
+
+
+def _with_last_errors(
+    shown: Sequence[SignatureHit], raised: Sequence[ParsedException], lines: Sequence[Line]
+) -> list[SignatureHit]:
+    """Return the hits with those of what NCCL wrote last, which says more than the kind of its error."""
+    found = {each.line.order: hits for each in raised if (hits := _of_last_error(each, lines))}
+    said = {order for start in found for order in range(start, start + MOST_BELOW + 1)}
+    kept = [hit for hit in shown if hit.line.order not in said or hit.row.code not in _NCCL_KINDS]
+    return [*kept, *(hit for hits in found.values() for hit in hits)]
 
 
 def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[SignatureHit]:
@@ -260,7 +305,8 @@ def _by_code(
         other = hit.line.order in aside and hit.row.depth is CausalDepth.ENDING
         depth = CausalDepth.VICTIM if other else hit.row.depth
         row, _, lines = found.get((hit.row.code, depth), (hit.row, depth, []))
-        lines.append(hit.line)
+        if hit.line not in lines[-2:]:  # several readings of one line
+            lines.append(hit.line)
         found[hit.row.code, depth] = (hit.row if row.broad else row, depth, lines)
     codes = {row.code for row, depth, _ in found.values() if depth < CausalDepth.VICTIM}
     return [each for each in found.values() if each[1] is each[0].depth or each[0].code not in codes]

@@ -28,7 +28,25 @@ _OWN_GROUP = "the run's control group"
 _PID = re.compile(r"\b(?:pid|PID|[Pp]rocess|subprocess)\b\W{0,3}(\d{2,})")
 _KILLED_PID = re.compile(r"[Kk]ill(?:ed|ing)? process (\d+)")
 _CUDA_CODES = frozenset(
-    {"S20", "S22", "S30", "S37", "S38", "S39", "S40", "S41", "S54", "S55", "S56", "S57", "S69", "S33", "S100"}
+    {
+        "S20",
+        "S22",
+        "S30",
+        "S37",
+        "S38",
+        "S39",
+        "S40",
+        "S41",
+        "S54",
+        "S55",
+        "S56",
+        "S57",
+        "S69",
+        "S33",
+        "S100",
+        "S123",
+        "S125",
+    }
 )
 
 
@@ -111,7 +129,7 @@ def _explains(number: int) -> frozenset[str]:
     """Return the codes that say why a rank ended by that signal."""
     return {
         9: frozenset({"S77", "S70"}),
-        6: frozenset({"S54", "S38", "S40", "S39", "S20"}),
+        6: frozenset({"S54", "S38", "S40", "S39", "S20", "S123", "S124", "S125"}),
         7: frozenset({"S60"}),
     }.get(number, frozenset())
 

@@ -22,6 +22,10 @@ _PEER_MAY_HAVE_DIED = re.compile(
     r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
 )
 _GPU_LOST = "S40"
+_CUDA_OOM = "S20"
+_CUDA_SAYS = re.compile(
+    r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
+)
 _XID = "NVRM: Xid "
 _GPU_FAILED = re.compile(rf"NVRM: Xid .{{0,60}}: {any_xid(GPU_FAILED_XIDS)}")
 _END = 6
@@ -43,6 +47,7 @@ def doubt_causes(
         or course.outlived(each.first)
         or _may_be_a_lost_peer(each)
         or _may_be_a_living_gpu(each)
+        or _may_be_host_memory(each)
         else each
         for each in found
     ]
@@ -78,6 +83,12 @@ def _may_be_a_living_gpu(candidate: Candidate) -> bool:
     return candidate.cause.code == _GPU_LOST and all(
         _XID in each.text and not _GPU_FAILED.search(each.text) for each in lines
     )
+
+
+def _may_be_host_memory(candidate: Candidate) -> bool:
+    """Whether the lack of memory is one that CUDA reports, and not torch's allocator: page-locked memory of the host is CUDA's too."""
+    lines = candidate.cause.evidence
+    return candidate.cause.code == _CUDA_OOM and all(_CUDA_SAYS.search(each.text) for each in lines)
 
 
 def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:

@@ -96,6 +96,7 @@ _OF: dict[str, FailureCategoryName] = {
     "S116": "external",  # processes of another launch
     "S70": "external",  # SIGKILL by another process; `certain` only when the kernel says that memory was why
     "S94": "environment",  # no permission
+    "S131": "script",  # NCCL called wrongly
 }
 
 

@@ -47,6 +47,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": ((r"\bhip|HIP|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),),
     "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
+    "S125": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
     "S44": (
         (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
         (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),

@@ -63,6 +63,9 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S106", frozenset({"TypeError", "AttributeError", "PicklingError"}), re.compile(r"/multiprocessing/reduction\.py:")),
 )  # fmt: skip
 
+# What its own allocator does not get on a GPU torch calls "CUDA out of memory".
+_NO_MEMORY = "CUDA error: out of memory"
+_PINS = re.compile(r"/pin_memory\.py:|:pin_memory$|\bpin_memory\(|\bcudaHost(?:Alloc|Register)", re.MULTILINE)
 # Below torch's first line, where a Git LFS pointer has an unsupported operand.
 _REFUSED_OBJECT = re.compile(r"\bUnsupported (?:global|class)|\ballowed global by default")
 # (codes by the words, what raised it, the code that it is then): where it came from says more than its words.
@@ -76,8 +79,11 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
 )  # fmt: skip
 
 
-def row_over_words(row: Signature, raised: ParsedException) -> Signature:
-    """Return the row that an exception belongs to by what raised it, where that contradicts the row of its words."""
+def row_over_words(row: Signature, raised: ParsedException, source: str) -> Signature:
+    """Return the row that an exception belongs to by what raised it, where that contradicts the row of its words.
+
+    `source`: the lines above its message, which show the call.
+    """
     ends = [f"{frame.path}:{frame.function}" for frame in raised.frames[-3:]]
     if row.code == "S85" and _REFUSED_OBJECT.search(raised.whole):
         return signature("S117") or row
@@ -89,6 +95,12 @@ def row_over_words(row: Signature, raised: ParsedException) -> Signature:
     )
     if row.code == "S85" and _reads_data(raised) and not any(_READS_MODELS.search(each) for each in ends):
         other = "S108"
+    if (
+        row.code == "S20"
+        and raised.message.startswith(_NO_MEMORY)
+        and _PINS.search("\n".join([*ends, source]))
+    ):
+        other = "S127"
     found = signature(other)
     return replace(found, broad=True) if found is not None else row
 

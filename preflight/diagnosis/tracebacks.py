@@ -37,7 +37,7 @@ _WRAPS = re.compile(
     r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with"
 )
 _LIBRARY = re.compile(
-    r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
+    r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|\.exe/__main__\.py$|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(

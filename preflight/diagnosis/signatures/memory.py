@@ -1,5 +1,6 @@
 """GPU memory, host memory, shared memory."""
 
+from preflight.diagnosis.signatures.cuda_statuses import cuda_status
 from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature, ended_by_signal
 
 ROWS: tuple[Signature, ...] = (
@@ -14,10 +15,13 @@ ROWS: tuple[Signature, ...] = (
               r"|unable to open shared memory object </torch_.{0,80}(?:No space|Cannot allocate)|[Ss]hared memory (?:is )?(?:full|exhausted)"
               r"|object store.{0,60}/dev/shm.{0,60}(?:too small|not enough|only)|multiprocessing.{0,80}OSError: \[Errno 28\]",
               "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g; fewer workers", "run"),
+    Signature("S129", "cuda-oom", ROOT, r"\d [KMGT]iB allowed; ",
+              "the process reached the share of the GPU's memory that it may take (torch.cuda.set_per_process_memory_fraction), or the GPU is full",
+              "raise that share, or take it out; else as for any lack of GPU memory: a smaller batch, gradient checkpointing", "run"),
     Signature("S20", "cuda-oom", ROOT,
               r"CUDA out of memory|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|(?:cuda|torch)\S*OutOfMemoryError\b"
-              r"|^OutOfMemoryError\b|CUDA [Ee]rror: out of memory|cuda runtime error \(2\) ?: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
-              r"|cudaErrorMemoryAllocation|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
+              r"|^OutOfMemoryError\b|CUDA [Ee]rror: out of memory"
+              r"|" + cuda_status("MemoryAllocation") + r"|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
@@ -43,8 +47,12 @@ ROWS: tuple[Signature, ...] = (
               r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|\b(?:fork|vfork|clone|mmap|malloc|brk)\b.{0,80}Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
-              r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed|WinError 1455\]|paging file is too small",
+              r"|memory allocation of \d+ bytes failed|OpenBLAS error: Memory allocation still failed|WinError 1455\]|paging file is too small",
               "the host's memory is full", "fewer workers or ranks, load in parts", "known"),
+    # `raising_places` makes it of S20 where page-locked memory was wanted.
+    Signature("S127", "host-oom-killed", ROOT, r"cudaHost(?:Alloc|Register).{0,40}out of memory|[Ff]ailed to (?:allocate|pin|register) (?:\S+ ){0,4}(?:pinned|page-locked) (?:host )?memory",
+              "the host has no page-locked memory to give (pin_memory): its memory, or the job's share of it, is full; it is not the GPU's",
+              "pin_memory=False, fewer DataLoader workers, or less kept pinned (offload_optimizer pin_memory: false in DeepSpeed); free -g on the host", "run"),
     Signature("S22", "cuda-library", GENERAL,
               r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"
               r"|CUDNN_STATUS_\w{0,40}(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"

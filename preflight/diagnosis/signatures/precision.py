@@ -1,5 +1,6 @@
 """Precision, dtypes and gradients."""
 
+from preflight.diagnosis.signatures.cuda_statuses import KERNEL_ASSERTION
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 
 _HALVES = r"(?:Half|BFloat16|Float|Double|Int|Long|Short|Char|Byte|Bool|Complex\w+|Float8\w+|UInt\d+)"
@@ -136,7 +137,8 @@ ROWS: tuple[Signature, ...] = (
               "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch"
               " rehearse names the first bad step", "thread"),
     Signature("S19", "nan-loss", GENERAL,
-              r"probability tensor contains either `inf`, `nan`|Input contains NaN, infinity or a value too large for dtype\('float16'\)"
+              r"probability tensor contains either `inf`, `nan`|" + KERNEL_ASSERTION + r"[^`]{0,80}(?:\bcumdist\b|\b_?isnan\b|\b_?isinf\b|\bisfinite\b|\bsum > |\bval >= |0 <= p\d* && p\d* <= 1)"
+              r"|Input contains NaN, infinity or a value too large for dtype\('float16'\)"
               r"|to satisfy the constraint \w+\(.{0,60}\), but found invalid values",
               "the model's outputs are NaN or infinite: an earlier step broke its weights, or fp16 overflows",
               "bf16 instead of fp16, or float32; look at the losses before this", "thread"),

@@ -22,18 +22,27 @@ ROWS: tuple[Signature, ...] = (
               "two packages of this environment do not fit together: one was built for another NumPy, protobuf or torch than the one that is installed",
               "install the two in versions made for each other: numpy below 2 or a newer build of the package that the traceback names; torch and"
               " torchvision of one release and one index; protobuf as old or new as the generated code", "known"),
+    Signature("S128", "inductor-compile", ROOT, r"torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit|CondOpArgsMismatchError|UserErrorType)",
+              "torch.compile cannot trace this code of the script as one graph: a branch on a tensor's value, a call that it does not know, or too many"
+              " recompilations, where fullgraph=True or an export allows no break",
+              "the lines below the message say which code and why; drop fullgraph=True, or put that code into a function under torch.compiler.disable", "run"),
     Signature("S68", "inductor-compile", ROOT,
               r"InvalidCxxCompiler|^(?:gcc|g\+\+|cc1plus|c\+\+|nvcc|clang\+{0,2}): (?:fatal )?error: (?!Killed)|Error: \S{0,200}/torch(?:inductor|_extensions)[_/]\S{1,200}\.so: |libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
               r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler"
-              r"|Triton Error \[CUDA\](?!: (?:out of mem|an illegal|device kernel image))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:Unsupported|UserError|FailOnRecompileLimitHit)"
-              r"|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
+              r"|Triton Error \[CUDA\](?!: (?:out of mem|an illegal|device kernel image))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install"
+              r"|\.(?:cuh?|c|cc|cpp|cxx|h|hpp)(?:\(\d{1,7}\)|:\d{1,7}:\d{1,5}): (?:fatal )?error: |NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
               r"|Command '?\[?'?\S*(?:gcc|g\+\+|cc1plus|clang\+?\+?|ptxas|ninja|c\+\+)'?,? .{0,4000}(?:returned non-zero|died with)|fatal error: \S+\.(?:h|hpp|cuh): No such file|Python\.h: No such file"
               r"|triton/?\S*compiler\S* .{0,80}(?:error|failed)|OutOfResources: out of resource|out of resource: shared memory|CompilationError: at \d+:\d+|MLIR.{0,40}(?:failed|error)|LLVM ERROR: |torch\.compile .{0,60}(?:failed|not supported|requires)"
               r"|RuntimeError: Compiler: \S+ is not found|Python 3\.1\d\+ not yet supported for torch\.compile|Dynamo is not supported on Python|Windows not yet supported for torch\.compile|Error building extension '|Ninja is required to load C\+\+ extensions|error compiling objects for extension|^error: command '\S*(?:gcc|g\+\+|nvcc|cc1plus|clang\+?\+?)\S*' failed"
               r"|CUDA_HOME (?:environment variable is not set|does not exist)|Unable to JIT load the \w+ op|MissingCUDAException|CUDAMismatchException|Installed CUDA version [\d.]+ does not match the version torch|detected CUDA version \([\d.]+\) mismatches",
-              "torch.compile (or a just-in-time build) could not build or start a kernel: no C++ compiler, no headers or libcuda, or a fault of Triton",
+              "torch.compile (or a just-in-time build) could not build or start a kernel: no C++ compiler, no headers or libcuda, a fault of Triton, or an error in the code that is built",
               "install what the message names: g++, python3-dev, ninja, the CUDA toolkit; where it names none of them, train without torch.compile"
               " (TORCHDYNAMO_DISABLE=1)", "run"),
+    Signature("S130", "user-exception", ROOT,
+              r"Unrecognized (?:CachingAllocator option|key '[^']{0,80}' in \w{1,20} allocator config)|Error parsing CachingAllocator settings|CachingAllocator option \S{1,60} (?:too|must|should)"
+              r"|Expected a single True/False argument for \w{1,40}|Unknown allocator backend, options are",
+              "torch does not know a setting in PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF): misspelt, with a bad value, or of another version of torch",
+              "KEY:VALUE with commas between, such as expandable_segments:True,max_split_size_mb:128; or unset the variable", "run"),
     Signature("S90", "deprecated-tokenizer-arg", ROOT,
               r"got an unexpected keyword argument ['\"]?(?:" + _GONE + r")\b|\b" + _THEIRS + r"(?:\.__init__)?\(\) got an unexpected keyword argument|unexpected keyword arguments?:? .{0,40}(?:tokenizer|evaluation_strategy|max_seq_length|no_cuda)"
               r"|the following arguments are (?:deprecated|removed|no longer supported): .{0,80}(?:tokenizer|evaluation_strategy)|unrecognized arguments: .{0,400}--(?:evaluation_strategy|no_cuda|tokenizer|max_seq_length|eval_strategy|overwrite_output_dir)\b"
