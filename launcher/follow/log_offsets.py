@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from launcher.follow.protocol import ProtocolError
+from launcher.rundir.log_cuts import END_BYTES
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
@@ -20,22 +21,26 @@ class ResumePoint:
     offsets: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)  # of protocol.follow_request
     starts: Mapping[str, int] = field(default_factory=dict)
+    ends: Mapping[str, bytes] = field(default_factory=dict)  # the last bytes that we have
 
 
 class LogOffsets:
     """The same for both, until a log is cut on its host: the local file keeps its bytes before that."""
 
-    def __init__(self, known: Mapping[str, int], starts: Mapping[str, int], *, from_anywhere: bool) -> None:
-        """`known`: how much of each is local, `starts`: from where on in its file.
-
-        `from_anywhere`: the host says where a log starts.
-        """
-        self.on_host = dict(known)
-        self._starts = dict(starts)
+    def __init__(self, known: ResumePoint) -> None:
+        """`known`: what is local already."""
+        self.on_host = dict(known.offsets)
+        self._starts = dict(known.starts)
+        self._ends = dict(known.ends)
         self.add_cut: AddCut = lambda _log, _start, end: end  # where logs are kept, it is kept with them
-        self._from_anywhere = from_anywhere
+        self._from_anywhere = "since" in known.options  # the host says where a log starts
 
-    def advance(self, log: str, offset: int, size: int, *, is_cut: bool) -> int:
+    @property
+    def ends(self) -> dict[str, str]:
+        """The last bytes of each, by which the host sees whether it was cut, in hexadecimal."""
+        return {log: end.hex() for log, end in self._ends.items()}
+
+    def advance(self, log: str, offset: int, data: bytes, *, is_cut: bool) -> int:
         """Take a log's next bytes; return their local offset.
 
         Raises ProtocolError for a gap, which would make the local file as long as a host likes.
@@ -52,5 +57,6 @@ class LogOffsets:
         if offset != here:
             words = f"{log!r} continues at byte {offset}, expected byte {here}"
             raise ProtocolError(one_line(words, 160))
-        self.on_host[log] = offset + size
+        self.on_host[log] = offset + len(data)
+        self._ends[log] = ((b"" if is_cut else self._ends.get(log, b"")) + data[-END_BYTES:])[-END_BYTES:]
         return self._starts.get(log, 0) + offset

@@ -118,7 +118,7 @@ class NodeClient(threading.Thread):
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
-        self.offsets = LogOffsets(known.offsets, known.starts, from_anywhere="since" in known.options)
+        self.offsets = LogOffsets(known)
         self.options = known.options  # of each request to follow it, after a broken connection too
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
@@ -222,7 +222,8 @@ class NodeClient(threading.Thread):
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
-                    body = protocol.follow_request(self._run_id, self.offsets.on_host, **self.options)
+                    known = {"ends": self.offsets.ends, **self.options}
+                    body = protocol.follow_request(self._run_id, self.offsets.on_host, **known)
                     self._converse(connection, argv, body, self._on_follow)
                     return
             except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
@@ -366,7 +367,7 @@ class NodeClient(threading.Thread):
     def _on_log(self, header: Mapping[str, Any], data: bytes) -> None:
         """Take a log's next bytes, or its first ones after it was cut on the host."""
         log, is_cut = header["log"], bool(header.get("cut"))
-        offset = self.offsets.advance(log, header["offset"], len(data), is_cut=is_cut)
+        offset = self.offsets.advance(log, header["offset"], data, is_cut=is_cut)
         if is_cut:
             self._put_error(f"keeping {log} whole", CUT)
         if log != EVENTS:

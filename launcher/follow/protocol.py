@@ -175,7 +175,7 @@ def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -
 
     Options: `digest` (true: of ranks other than 0 digests in place of logs), `viewer` (true: looking keeps no
     attached run alive), `once` (true: what exists now, no more), `only` (names of logs), `since`
-    ({"bytes": n}, {"lines": n} or {"seconds": n}).
+    ({"bytes": n}, {"lines": n} or {"seconds": n}), `ends` (by log: the last bytes before its offset).
     """
     return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **options})
 

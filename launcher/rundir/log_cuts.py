@@ -17,6 +17,8 @@ from launcher.errors import PathRefused
 from launcher.local.safe_paths import open_below, path_below
 
 LOG_CUTS = "log-cuts.jsonl"
+END_BYTES = 32
+"""By so many last bytes a host knows its log again (launcher/onhost/supervisor/requests/_logs.py)."""
 
 
 def read_starts(directory: Path) -> Mapping[str, int]:
@@ -25,6 +27,21 @@ def read_starts(directory: Path) -> Mapping[str, int]:
         return _newest(path_below(directory, LOG_CUTS).read_bytes())
     except (OSError, PathRefused):
         return {}
+
+
+def read_end(path: Path, start: int, size: int) -> bytes:
+    """Return the last of the `size` bytes of a local log from `start` on, b"" where it cannot be read.
+
+    Another client may add to it meanwhile.
+    """
+    count = min(size, END_BYTES)
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, count, start + size - count)
+        finally:
+            os.close(fd)
+    return b""
 
 
 def add_cut(directory: Path, name: str, known: int, end: int) -> int:

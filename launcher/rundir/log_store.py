@@ -14,7 +14,7 @@ from pathlib import Path
 from launcher.errors import PathRefused, RunAborted
 from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
-from launcher.rundir.log_cuts import add_cut, read_starts
+from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
 
@@ -47,6 +47,8 @@ class LogStore:
         self._tails: dict[tuple[str, str], bytes] = {}
         self._grown: set[tuple[str, str]] = set()  # since the last note
         self._most_open = 0
+        self._starts: dict[tuple[str, str], int] = {}  # of the bytes that come now, after a cut
+        self._newest: tuple[tuple[int, int], Mapping[str, int]] = ((0, 0), {})  # by the state of their file
 
     def begin(self) -> None:
         """Make the directory; a full disk is noted. Raises RunAborted or PathRefused where it cannot be."""
@@ -69,11 +71,14 @@ class LogStore:
             self._fail(error)
 
     def write(self, host: str, log: str, offset: int, data: bytes) -> None:
-        """Put bytes at their offset."""
+        """Put bytes at their offset, unless another client has put those behind a cut in their place."""
         key = (host, log)
         self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
         if self.failed:
             return
+        start, newest = self._starts.get(key, 0), self._newest_starts().get(_name(*key), 0)
+        if start <= offset and start < newest:
+            data = data[: max(0, newest - offset)]
         try:
             self._put(key, offset, data)
         except (OSError, PathRefused) as error:
@@ -132,14 +137,32 @@ class LogStore:
         found = folder.glob("*.log") if folder.is_dir() else ()
         return {path.name: max(0, path.stat().st_size - starts.get(path.name, 0)) for path in found}
 
+    def ends(self, host: str, sizes: Mapping[str, int], starts: Mapping[str, int]) -> dict[str, bytes]:
+        """Return the last bytes that are local of what a host has of each log."""
+        folder = path_below(self.directory, safe_name(host))
+        return {log: read_end(folder / log, starts.get(log, 0), size) for log, size in sizes.items()}
+
     def starts(self, host: str) -> dict[str, int]:
         """Return where in the local file of a log the bytes start that its host has now, of cut logs."""
         found = {name.partition("/"): start for name, start in read_starts(self.directory).items()}
-        return {log: start for (folder, _, log), start in found.items() if folder == safe_name(host)}
+        known = {log: start for (folder, _, log), start in found.items() if folder == safe_name(host)}
+        self._starts |= {(host, log): start for log, start in known.items()}
+        return known
+
+    def _newest_starts(self) -> Mapping[str, int]:
+        try:
+            found = (self.directory / LOG_CUTS).stat()
+        except OSError:
+            return {}
+        state = (found.st_size, found.st_mtime_ns)
+        if state != self._newest[0]:
+            self._newest = (state, read_starts(self.directory))
+        return self._newest[1]
 
     def add_cut(self, host: str, log: str, start: int, end: int) -> int:
         """Record that a log was cut on its host; return where its new bytes start locally."""
-        return add_cut(self.directory, _name(host, log), start, end)
+        found = self._starts[host, log] = add_cut(self.directory, _name(host, log), start, end)
+        return found
 
     def find_deleted(self) -> str:
         """Return which local logs are gone, or shorter than they were written, "" for none."""

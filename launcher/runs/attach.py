@@ -65,7 +65,12 @@ class AttachedRun(FollowedRun):
                 plan.run_id,
                 node,
                 partial(to.open, entry),
-                ResumePoint(self._here[node.host], {"digest": digest}, self._starts[node.host]),
+                ResumePoint(
+                    self._here[node.host],
+                    {"digest": digest},
+                    starts=self._starts[node.host],
+                    ends=book.ends(node.host, self._here[node.host], self._starts[node.host]),
+                ),
                 patience_s=float("inf"),  # it continues on the host whether or not we reach it
                 events=self._events,
             )

@@ -15,7 +15,7 @@ from launcher.errors import HostError, MalformedFacts, PathRefused
 from launcher.follow import protocol
 from launcher.local.safe_paths import open_below, path_below
 from launcher.remote.connection_pool import OpenConnection
-from launcher.rundir.log_cuts import add_cut, read_starts
+from launcher.rundir.log_cuts import add_cut, read_end, read_starts
 from launcher.runs.request import RequestDenied
 from launcher.text import last_lines, one_line
 from launcher.transports.base import Stream
@@ -77,17 +77,21 @@ class FileReceiver:
         """Return what is local already, as mode fetch takes it."""
         have: dict[str, list[int]] = {}
         part: dict[str, list[list[int]]] = {}
+        ends: dict[str, str] = {}
         for path in sorted(self.directory.rglob("*")) if self.directory.is_dir() else ():
             if path.is_symlink() or not path.is_file():
                 continue
             name, status = path.relative_to(self.directory).as_posix(), path.stat()
             begun = _PART.fullmatch(path.name)
             if begun is None:
-                have[name] = [max(0, status.st_size - self._start(name)), status.st_mtime_ns]
+                size, start = max(0, status.st_size - self._start(name)), self._start(name)
+                have[name] = [size, status.st_mtime_ns]
+                if name.endswith(".log") and "/" not in name:
+                    ends[name] = read_end(path, start, size).hex()
             else:
                 there = [int(begun["size"]), int(begun["mtime"]), status.st_size]
                 part.setdefault(begun["key"], []).append(there)
-        return {"have": have, "part": part}
+        return {"have": have, "part": part, "ends": ends}
 
     def _start(self, name: str) -> int:
         """Return where in a local file the bytes start that the host has of it now."""

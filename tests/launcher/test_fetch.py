@@ -15,7 +15,6 @@ from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.onhost.procfs import read_stat
 from launcher.onhost.supervisor.requests._fetch_paths import find_chosen, run_places
-from launcher.onhost.supervisor.requests._gpu_use import gpu_use
 from launcher.onhost.supervisor.requests._logs import offsets_since
 from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.onhost.supervisor.run_dir import CLIENT
@@ -111,8 +110,11 @@ def test_a_log_that_was_cut_on_its_host_is_fetched_behind_what_is_local(
         for change in (text, text + more, text + more):
             log.write_bytes(change)
             fetched.append(fetch_host("r1", HERE, there, FileReceiver(here), output=False).bytes > 0)
-    assert (here / "rank-0.log").read_bytes() == b"before\ncut\na longer line\n3\n"
-    assert fetched == [True, True, True, False, False, True, False]
+    log.write_bytes(b"cut, and longer by now\n")
+    fetched.append(fetch_host("r1", HERE, there, FileReceiver(here), output=False).bytes > 0)
+    expected = b"before\ncut\na longer line\n3\ncut, and longer by now\n"
+    assert (here / "rank-0.log").read_bytes() == expected
+    assert fetched == [True, True, True, False, False, True, False, True]
 
 
 def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: OpenConnection, tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None
     receiver.write({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
     receiver.close()
     assert not (tmp_path / "h" / "output" / "m").exists()
-    assert receiver.missing() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}}
+    assert receiver.missing() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}, "ends": {}}
 
 
 @pytest.mark.parametrize(
@@ -236,14 +238,6 @@ def test_a_living_run_is_listed_with_what_was_measured_last_unless_that_is_old(r
     path.write_text(json.dumps({**sample, "t": time.time() - 3600}) + "\n")
     answer = question(run, "list", gpu_use=True)
     assert (answer["runs"][0]["usage"], answer["gpu_use"]) == (None, {})
-
-
-def test_use_of_gpus_is_what_lines_of_nvidia_smi_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho 'GPU-a, 91, 1024'; echo 'GPU-b, [N/A], 3'; echo slow driver >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_use() == {"GPU-a": [91, 1024]}
 
 
 def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import RunAborted
 from launcher.follow.events import LogOutput, Tick
-from launcher.follow.log_offsets import LogOffsets
+from launcher.follow.log_offsets import LogOffsets, ResumePoint
 from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
@@ -40,7 +40,7 @@ def test_bytes_that_come_twice_are_there_once(tmp_path: Path) -> None:
 def test_clients_that_share_a_directory_put_each_byte_of_a_cut_log_in_one_place(tmp_path: Path) -> None:
     log, clients = "rank-0.log", []
     for store in (LogStore(tmp_path), LogStore(tmp_path)):
-        offsets = LogOffsets({}, {}, from_anywhere=False)
+        offsets = LogOffsets(ResumePoint())
         offsets.add_cut = partial(store.add_cut, "a")
         clients.append((store, offsets))
     for offset, data, is_cut in (
@@ -50,13 +50,29 @@ def test_clients_that_share_a_directory_put_each_byte_of_a_cut_log_in_one_place(
         (0, b"4", True),
     ):
         for store, offsets in clients:
-            store.write("a", log, offsets.advance(log, offset, len(data), is_cut=is_cut), data)
+            store.write("a", log, offsets.advance(log, offset, data, is_cut=is_cut), data)
     later = LogStore(tmp_path, again=True)
     assert later.path("a", log).read_bytes() == b"one two three 4"
     assert later.starts("a") == {log: 14}
     assert later.sizes("a", later.starts("a")) == {log: 1}
+    assert later.ends("a", {log: 1}, later.starts("a")) == {log: b"4"}
     for store, _ in clients:
         store.close()
+
+
+def test_a_client_that_lags_overwrites_no_byte_behind_the_cut_that_another_has_seen(tmp_path: Path) -> None:
+    ahead, behind, log = LogStore(tmp_path), LogStore(tmp_path), "rank-0.log"
+    behind.write("a", log, 0, b"one ")
+    assert ahead.add_cut("a", log, 0, 4) == 4
+    ahead.write("a", log, 4, b"two")
+    behind.write("a", log, 2, b"e of before the cut")
+    behind.write("a", log, 21, b"and more")
+    assert ahead.path("a", log).read_bytes() == b"one two"
+    assert behind.add_cut("a", log, 0, 29) == 4
+    behind.write("a", log, 4, b"two, three")
+    assert ahead.path("a", log).read_bytes() == b"one two, three"
+    ahead.close()
+    behind.close()
 
 
 def test_a_thousand_logs_do_not_need_a_thousand_descriptors(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.follow.protocol import MARKER, FrameReader
+from launcher.onhost.supervisor.requests._gpu_use import gpu_use
 from launcher.onhost.supervisor.requests._logs import LogReader
 from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.remote.programs import read_program_source
@@ -184,6 +185,37 @@ def test_a_log_that_is_cut_while_it_is_followed_is_read_from_its_new_start(
             (b"before\n" * 3, 0, None),
             (b"after\n", 0, True),
         ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"), [("rank-1.log", True), ("launcher.log", True), ("own.log", False)]
+)
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_log_that_was_cut_and_has_outgrown_what_was_read_is_read_from_its_new_start(
+    tmp_path: Path, name: str, *, is_known: bool, is_live: bool
+) -> None:
+    log = tmp_path / name
+    log.write_bytes(b"before\n")
+    reader = LogReader(str(tmp_path), {})
+    reader.read_new(final=True)
+    if not is_live:
+        reader = LogReader(str(tmp_path), {"offsets": {name: 7}, "ends": {name: b"before\n".hex()}})
+    log.write_bytes(b"after, and longer\n")
+    _, frame = FrameReader().feed(MARKER + b"{}\n" + bytes(reader.read_new(final=True)))
+    seen = (bytes(frame.data), frame.header["offset"], frame.header.get("cut"))
+    assert seen == ((b"after, and longer\n", 0, True) if is_known else (b"and longer\n", 7, None))
+    with log.open("ab") as file:
+        file.write(b"more\n")
+    _, frame = FrameReader().feed(MARKER + b"{}\n" + bytes(reader.read_new(final=True)))
+    assert (bytes(frame.data), frame.header.get("cut")) == (b"more\n", None)
+
+
+def test_use_of_gpus_is_what_lines_of_nvidia_smi_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU-a, 91, 1024'; echo 'GPU-b, [N/A], 3'; echo slow driver >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_use() == {"GPU-a": [91, 1024]}
 
 
 def test_binary_and_endless_lines_arrive_as_they_were_written(run: Driver) -> None:

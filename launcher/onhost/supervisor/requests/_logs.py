@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import stat
 import time
 from typing import Any, Iterator
@@ -14,6 +15,9 @@ from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
 from ._digest import HeldLogs
 
 LINES = (EVENTS, USAGE)  # sent in complete lines only
+END_BYTES = 32
+GROWING = re.compile(r"(?:launcher|rank-[0-9]+)\.log")
+"""Logs that are only ever appended to; a file that a script calls .log may be changed in place."""
 
 
 class LogReader:
@@ -29,6 +33,8 @@ class LogReader:
         self._offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
         if "since" in request:
             self._offsets = {**offsets_since(run_dir, request["since"]), **self._offsets}
+        ends = request.get("ends", {}).items()
+        self._ends = {name: bytes.fromhex(end) for name, end in ends if GROWING.fullmatch(name)}
 
     def read_new(self, *, final: bool) -> memoryview:
         """Return the next bytes of every log, as frames; `final`: nothing is written any more."""
@@ -40,9 +46,10 @@ class LogReader:
                 self._digests.read(name, fd, final=final)
                 continue
             offset = self._offsets.get(name, 0)
-            is_cut = name not in LINES and os.fstat(fd).st_size < offset
+            end = self._ends.get(name, b"")  # of what was sent, before the offset
+            is_cut = name not in LINES and is_cut_at(fd, offset, end)
             if is_cut:
-                offset = 0  # by logrotate or another process: its writers append, which is at its new start
+                offset, end = 0, b""  # by logrotate or another process: its writers append, at its new start
             room = min(CHUNK, self._limits.get(name, 0) - offset) if self.once else CHUNK
             data = os.pread(fd, room, offset) if room > 0 else b""
             if name in LINES and len(data) < CHUNK:  # a longer line is a script's own, and comes in parts
@@ -51,6 +58,8 @@ class LogReader:
                 cut = {"cut": True} if is_cut else {}
                 parts.append(frame({"log": name, "offset": offset, "size": len(data), **cut}, data))
                 self._offsets[name] = offset + len(data)
+                if GROWING.fullmatch(name):
+                    self._ends[name] = (end + data)[-END_BYTES:]
             if self._digests is not None and name == EVENTS:
                 self._digests.on_events(data)
         if self._digests is not None and (said := self._digests.take(final=final)):
@@ -80,6 +89,15 @@ class LogReader:
         if self._only is not None:
             return name in self._only
         return name in LINES or name.endswith(".log")
+
+
+def is_cut_at(fd: int, offset: int, end: bytes) -> bool:
+    """Return whether a log no longer has what was read of it up to an offset, the last of which is `end`.
+
+    One that was cut and has grown beyond the offset since is known by these bytes alone. Raises OSError.
+    """
+    size = os.fstat(fd).st_size
+    return size < offset or (size > offset and os.pread(fd, len(end), offset - len(end)) != end)
 
 
 def open_regular(path: str) -> int:

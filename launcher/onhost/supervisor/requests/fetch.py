@@ -24,6 +24,7 @@ from ..run_dir import (
     read_state,
 )
 from ._fetch_paths import OUTPUT, find_chosen, run_places
+from ._logs import GROWING, is_cut_at
 
 INTERNAL_FILES = (
     "rank.py",
@@ -49,7 +50,8 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
 
     `have` is {name: [size, mtime_ns]} of complete files, `part` {key: [[total size, mtime_ns, bytes
     received]]} of partial ones by the keys of their names; a log, which only grows, is sent from the size
-    already received, or from its start where another process has cut it below that. `paths` are what alone is
+    already received, or from its start where another process has cut it since, as `ends` shows: {name: the
+    last bytes received, in hexadecimal}. `paths` are what alone is
     wanted of the output, as `find_chosen` takes them.
     """
     send_header({"state": read_state(run_dir), "t": time.time()})
@@ -112,7 +114,8 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
             return
         grows = "/" not in name and name.endswith((".log", ".jsonl"))
         have = request.get("have", {}).get(name)
-        if have and grows and name.endswith(".log") and have[0] > found.st_size:
+        end = request.get("ends", {}).get(name, "") if GROWING.fullmatch(name) else ""
+        if have and grows and name.endswith(".log") and is_cut_at(fd, have[0], bytes.fromhex(end)):
             send_from(fd, 0, name, found, {"grows": True, "cut": True})
             return
         offset = missing_files(name, found, request, grows=grows)
