@@ -63,14 +63,17 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
             f"{one_line(name)}: no end of it is kept locally: it is live, or ended when no client followed"
             f" it; the rest of its logs: gpulaunch fetch {one_line(name)}"
         )
+    is_stopped = False
     if failure is not None:
         echo(f"failed first: {failure.summary}")
     elif end is not None and end["why"]:  # stopped, a host was lost, the ranks were not as planned
         echo(f"{end['verdict']}: {end['why']}")
-        if found.verdict == BENIGN or (found.verdict == UNKNOWN and end["verdict"] == "interrupted"):
-            echo("its logs show no failure")
-            return
-    echo_lines(render_diagnosis(found))
+        is_stopped = end["verdict"] == "interrupted"
+    says_why = failure is not None or (end is not None and end["why"])
+    if says_why and (found.verdict == BENIGN or (found.verdict == UNKNOWN and is_stopped)):
+        echo("its logs show no failure")
+    else:
+        echo_lines(render_diagnosis(found))
 
 
 def _read_end(outcome: Mapping[str, Any]) -> dict[str, str] | None:

@@ -154,5 +154,5 @@ def the_cpus_are_not_overloaded(limits: Limits, expect: Expect) -> Iterator[Prob
     if limits.cpus > 0 and limits.load_1min / limits.cpus > expect.load_per_cpu:
         yield Problem(
             f"load {limits.load_1min:.1f} on {limits.cpus} CPUs: data loading will be slow",
-            "top shows who runs",
+            "the command top on the host shows what runs",
         )

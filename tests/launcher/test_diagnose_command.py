@@ -123,6 +123,16 @@ def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
     assert json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"] == end
 
 
+def test_a_hung_run_has_failed_though_its_logs_show_nothing(tmp_path: Path) -> None:
+    run = a_run(tmp_path) / RUN
+    (run / "titan" / "rank-3.log").write_text("step 7\n")
+    keep_failure(run, code=None, summary="hung: no output for 20 s; rank 5 executes save (train.py:4)")
+    assert gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output == (
+        "failed first: hung: no output for 20 s; rank 5 executes save (train.py:4)\n"
+        "its logs show no failure\n"
+    )
+
+
 def test_without_a_kept_run_the_last_one_is_not_called_a_log(tmp_path: Path) -> None:
     error = gpulaunch("diagnose", "--logs", str(tmp_path)).exception
     assert isinstance(error, BadInput)
