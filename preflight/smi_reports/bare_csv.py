@@ -29,6 +29,9 @@ _KINDS = (
 )
 ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{UUID})(?:,[^\n]{{0,400}})?[^\S\n]*$"
 _TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
+_HEADING = re.compile(r"[^\S\n]*[a-z_]+(?:\.[a-z_]+)*, [a-z_]")
+"""The names of columns: where they end at the same place as a row, both are cut."""
+
 _TWO_PARTS = re.compile(r"\d{3}\.\d{2}")
 _BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
@@ -54,11 +57,16 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         return None
     tree: Tree = {"gpu": []}
     absent = absent_gpu(text)
+    edges = {len(line) for line in timed if _HEADING.match(line)}
+    at_edge = (_row(bare) for line, bare in zip(timed, lines, strict=True) if len(line) in edges)
+    short = {row[-1] for row in at_edge if row is not None}
     for index, row in _newest(rows, kinds, times):
         places = kinds if len(row) == width else [_kind_of_cut(value, kinds) for value in row]
         gpu = dict(zip(places, row, strict=True))
         gpu.pop("", None)
         if row is rows[-1] and text.endswith(row[-1]) and [each[-1] for each in rows].count(row[-1]) < 2:
+            short.add(row[-1])
+        if row[-1] in short:
             gpu = {key: f"{value}..." if value == row[-1] else value for key, value in gpu.items()}
         version = gpu.pop("driver_version", None)
         tree.update({"driver_version": version} if version else {})

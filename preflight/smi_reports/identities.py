@@ -8,7 +8,7 @@ from preflight.smi_reports.bare_csv import UUID
 
 Tree = dict[str, Any]
 
-_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*\s.*|GP?U?)")
+_UUID = re.compile(rf"(?!(?i:{UUID})$)(?:(?=\S*?[-\d])[^\s\[\]]+|GPU-.*|GP?U?)")
 """What holds digits as a UUID does and is not a whole one; other words are reasons why there is none."""
 _NAME = re.compile(
     r"(?:VIDIA|IDIA|DIA|IA|A|esla|sla|la|eForce|Force|orce|rce|ce|uadro|adro|dro|ro|ITAN|TAN|AN) .*"
@@ -19,7 +19,7 @@ _PART_OF_NAME = re.compile(
     r".*\b(?:GeF(?!orce\b)|Gen(?!eration\b)|Bla(?!ck(?:well)?\b)|Wor(?!kstation\b)|Edi(?!tion\b)|Lap(?!top\b)"
     r"|Qua(?!dro\b)|Ser(?!(?:ver|ies)\b)|Gra(?!(?:phics|ce)\b)|PRO\d).*"
     r"|(?!nvidia|geforce|tesla|quadro)[a-z]{1,8} .*|[(/].*|None|On|Off"
-    r"|NVIDIA [A-Za-z]{1,2}|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
+    r"|NVIDIA(?: [A-Za-z]{1,2})?|(?:gpu_)?name|NV(?!(?:IDIA|S)\b).*|.*%|[^\[]*\].*"
     r"|(?!.*TITAN).*\b(?:GeForce|RTX|GTX|Quadro|Tesla|PRO)|.*GeForce (?:RTX \d{1,3}|GTX (?:\d{1,2}|1\d\d))"
 )
 """What no name has: a maker's word without its end or with a number at it, no number behind the line of a

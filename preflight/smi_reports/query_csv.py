@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.apps import HEADER, column_names
-from preflight.smi_reports.bare_csv import MAKE, NAME
+from preflight.smi_reports.bare_csv import MAKE, NAME, UUID
 from preflight.smi_reports.repeats import last_listing, last_of_each, latest
 from preflight.smi_reports.table import LOST, MAX_GPUS, NO_ANSWER, absent_gpu, unreachable
 
@@ -62,8 +62,11 @@ def csv_tree(text: str) -> Tree:
     absent = absent_gpu(text)
     parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
     is_loop = _LOOP.search(text) is not None
-    trees = [_rows_tree(part, absent, is_loop=is_loop) for part in parts]
-    if lines and _is_open(text, lines):
+    is_open = bool(lines) and _is_open(text, lines)
+    trees = [
+        _rows_tree(part, absent, is_loop=is_loop, is_open=is_open and part is parts[-1]) for part in parts
+    ]
+    if is_open:
         _mark_open_end(trees[-1], parts[-1])
     tree = trees[latest(trees, ["\n".join(part) for part in parts])]
     unseen = unreachable(text) - sum(LOST in str(gpu) for gpu in tree["gpu"])
@@ -71,7 +74,7 @@ def csv_tree(text: str) -> Tree:
     return tree
 
 
-def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
+def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) -> Tree:
     try:
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
@@ -83,7 +86,8 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool) -> Tree:
     tree: Tree = {"gpu": []}
     for number, row in enumerate(rows[1:], 1):
         if len(row) < len(names):
-            row = _short_row(row, names, last=number == len(rows) - 1)  # noqa: PLW2901 - the row as it was meant
+            others = [row for row in rows if len(row) == len(names)]
+            row = _short_row(row, names, others, is_last=number == len(rows) - 1, is_open=is_open)  # noqa: PLW2901 - as it was meant
         if len(row) != len(names):
             raise ValueError(f"a row of its CSV has {len(row)} values under {len(names)} names")
         gpu: Tree = {}
@@ -230,7 +234,7 @@ def _joined(lines: list[str]) -> list[str]:
         lacks = kept[-1].count(",") < commas or (line.endswith("iB") and not kept[-1].endswith("iB"))
         lacks = lacks or (is_wrapped and "," not in line and not _PROMPT.search(line))  # its last value
         is_rest = lacks and line.count(",") < commas and len(kept[-1]) % width == 0
-        is_rest = is_rest and not NO_ANSWER.search(kept[-1] + line)
+        is_rest = is_rest and not NO_ANSWER.search(kept[-1] + line) and not _TIMED.match(line)
         if was_full and (_NAMES_REST.fullmatch(line) if len(kept) == 1 else is_rest):
             kept[-1] += line
         else:
@@ -277,6 +281,9 @@ _NAMES_REST = re.compile(
 _LOOP = re.compile(r"nvidia-smi\b[^\n]*[ \t](?:-l|-lms|--loop|--loop-ms)(?:[= ]?\d|[ \t]|$)", re.MULTILINE)
 _QUERY = re.compile(r"--query-gpu=([\w.,]+)")
 _PROMPT = re.compile(r"^\S{0,64}?[@:~]\S{0,128}?[#$%>] |^[#$%>] ?|^\S{0,128}[#$%]\s*$")
+_TIMED = re.compile(r"\d{4}/\d\d/\d\d \d")
+"""The start of a row of its own."""
+
 _ROW_REST = re.compile(r"(?!```)[^\s,:$#%>]{1,40}")
 """What may be the rest of a value that a terminal wrapped."""
 _CUT_ROW = re.compile(
@@ -291,26 +298,56 @@ _MISPLACED = {
 }
 """What is under a name in rows that were wrapped, or lack a value at their start."""
 
+_FORMS = {
+    **dict.fromkeys(("uuid", "gpu_uuid"), re.compile(UUID, re.IGNORECASE)),
+    **dict.fromkeys(
+        ("pci.bus_id", "gpu_bus_id"), re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
+    ),
+}
+"""Of values that no other column has."""
+
 _UNIT = re.compile(r"([a-z_.]+) \[([\w/%]+)\]")
 _MEASURED = re.compile(r"\d[\d.]* (MiB|W|%|MHz)")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 
 
-def _short_row(row: list[str], names: list[str], *, last: bool) -> list[str]:
+def _short_row(
+    row: list[str], names: list[str], others: list[list[str]], *, is_last: bool, is_open: bool
+) -> list[str]:
     """Return a row with a value under each name: of a lost GPU that it is lost, of a cut row what it has.
 
-    The last value of a row that ends the file may itself be cut, and is left out.
+    The last value of a row that ends the file may itself be cut, and is left out. One that other text follows
+    may have lost its middle: of it what says itself where it belongs is kept.
     """
     if any(map(NO_ANSWER.search, row)):
         return [LOST] * len(names)
     has_time = names[0] == "timestamp" and any(row)
     is_cut = (
-        last
+        is_last
         and (len(row) > 1 or has_time)
         and (row[0].strip().isdigit() if names[0] == "index" else row[0].strip())
     )
-    return [*row[:-1], *[CUT] * (len(names) - len(row) + 1)] if is_cut else row
+    if not is_cut:
+        return row
+    kept = row[:-1] if is_open else _certain_values(row, names, others)
+    return [*kept, *[CUT] * (len(names) - len(kept))]
+
+
+def _certain_values(row: list[str], names: list[str], others: list[list[str]]) -> list[str]:
+    """Return what of a row that lost something is certain: its first value, and what only one column has."""
+    return [
+        value
+        if at == 0
+        or (name in _FORMS and _FORMS[name].fullmatch(value.strip()))
+        or value in _column_of(others, at)
+        else CUT
+        for at, (value, name) in enumerate(zip(row[:-1], names, strict=False))
+    ]
+
+
+def _column_of(rows: list[list[str]], at: int) -> set[str]:
+    return {row[at] for row in rows[1:]}
 
 
 def _put(tree: Tree, path: str, value: str) -> None:

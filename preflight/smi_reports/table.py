@@ -205,7 +205,7 @@ def _processes(gpus: list[Tree], text: str) -> None:
         pid, kind, name, used = match.groups()[1:]
         if match.re is _OLD_PROCESS:
             kind, used = "C", f"{used}MiB"
-        if pid is None or kind is None:
+        if pid is None or kind is None or not int(pid):
             doubtful.add(last)
             continue
         cut = "N/A" if "driver_model" in gpus[last] else CUT
