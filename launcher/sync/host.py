@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
+from launcher.onhost.sync.target_state import TreeEntry
 from launcher.remote.programs import command_with_stdin, read_program_source
 from launcher.remote.rpc import Answers, line_of
 from launcher.remote.shell_errors import explain_no_python
 from launcher.sync import rsync
-from launcher.sync.tree import CHUNK, STATE, TreeEntry
+from launcher.sync.tree import CHUNK, STATE
 from launcher.text import one_line
 from launcher.transports.base import Closing, Connection, Stream
 from launcher.transports.step.stream import StepStream
@@ -102,16 +103,12 @@ class SyncClient(Closing):
             raise AgentProtocolError(self.host, "the receiver's answer is not understood")
         return found
 
-    def compare(self, entries: Sequence[TreeEntry], *, delete: bool) -> tuple[int, ...]:
+    def compare(self, entries: Sequence[Sequence[object]], *, delete: bool) -> tuple[int, ...]:
         """Return the indices of the entries that the host lacks with this content; takes the lock on it."""
-        return self.compare_rows([entry.to_row() for entry in entries], delete=delete)
-
-    def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
-        """Do it with rows as they travel."""
-        packed = zlib.compress(json.dumps(rows).encode(), _LEVEL)
+        packed = zlib.compress(json.dumps(entries).encode(), _LEVEL)
         request = line_of({"entries": len(packed), "delete": delete}) + packed
         needed = self._ask(tuple[int, ...], request, "need", ANSWER_S)
-        return tuple(index for index in needed if 0 <= index < len(rows))
+        return tuple(index for index in needed if 0 <= index < len(entries))
 
     def upload(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from launcher.errors import SyncFailed
 from launcher.local.home import home
+from launcher.onhost.sync.target_state import TreeEntry
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.ignore import Ignore, InvalidPattern
@@ -31,21 +32,6 @@ _BIGGEST = 3
 
 _Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
 """The .gitignore files above a path, each with the directory that it lies in."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """One file or symbolic link of the tree."""
-
-    path: str  # relative, with "/"; bytes that are not UTF-8 as surrogates
-    kind: str  # "f" or "l"
-    mode: int  # permission bits; 0 for a link
-    size: int
-    content: str  # SHA-256, or where the link points
-
-    def to_row(self) -> list[object]:
-        """Return it as launcher/onhost/sync/main.py takes it."""
-        return [self.path, self.kind, self.mode, self.size, self.content]
 
 
 @dataclass(frozen=True, slots=True)

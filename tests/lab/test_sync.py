@@ -112,7 +112,7 @@ def test_a_path_out_of_the_directory_is_refused_by_the_host(synced: Synced) -> N
     with SyncClient(synced.open(entry), entry.python) as host:
         host.begin(TARGET, "b" * 32)
         with pytest.raises(GpulaunchError, match="is not a path inside the directory"):
-            host.compare_rows([["../escaped", "f", 0o644, 1, "0" * 64]], delete=False)
+            host.compare([["../escaped", "f", 0o644, 1, "0" * 64]], delete=False)
     assert not synced.lab.hosts[0].path("/root/escaped").exists()
 
 

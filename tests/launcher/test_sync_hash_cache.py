@@ -11,7 +11,7 @@ import pytest
 
 from launcher.onhost.sync.errors import describe_os_error
 from launcher.onhost.sync.safe_dir import SafeDirectory
-from launcher.onhost.sync.target_state import SentEntry, TargetState
+from launcher.onhost.sync.target_state import TargetState, TreeEntry
 from launcher.sync import hash_cache
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.tree import SourceTree
@@ -158,10 +158,10 @@ def test_a_forgotten_cache_is_made_anew(root: Path, trees: Path) -> None:
 def test_a_host_trusts_what_it_installed_once_the_clock_has_gone_on(root: Path) -> None:
     os.utime(root / "train.py", ns=(1, 1_700_000_000_000_000_001))
     found = (root / "train.py").stat()
-    entry = SentEntry("train.py", "f", 0o644, found.st_size, "0" * 64)
+    entry = TreeEntry("train.py", "f", 0o644, found.st_size, "0" * 64)
     written_ns, later_ns = found.st_mtime_ns, found.st_ctime_ns + 10**9
 
-    def is_trusted(device: int, written_ns: int, now_ns: int, sent: SentEntry = entry) -> bool:
+    def is_trusted(device: int, written_ns: int, now_ns: int, sent: TreeEntry = entry) -> bool:
         state = TargetState(SafeDirectory(str(root)), now_ns)
         state.trust(sent, device, written_ns, now_ns)
         return state.record.contains("train.py")
@@ -192,7 +192,7 @@ def test_a_host_looks_once_at_each_file_that_it_has_already(
     state = TargetState(SafeDirectory(str(root)), time.time_ns())
     for path, text in (("train.py", b"1\n"), ("pkg/a.py", b"a\n"), ("pkg/b.py", b"")):
         mode = stat.S_IMODE((root / path).stat().st_mode) if text else 0o644
-        entry = SentEntry(path, "f", mode, len(text), hashlib.sha256(text).hexdigest())
+        entry = TreeEntry(path, "f", mode, len(text), hashlib.sha256(text).hexdigest())
         assert state.has(entry) is bool(text)
     assert looked == ["train.py", "pkg/a.py", "pkg/b.py"]
     assert not state.modes

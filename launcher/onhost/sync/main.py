@@ -31,7 +31,7 @@ from ..answer import print_answer
 from .errors import SyncRefused, describe_os_error
 from .protocol import read_exactly, request
 from .session import ReceiveSession, SyncSession
-from .target_state import SentEntry
+from .target_state import TreeEntry
 
 
 def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
@@ -46,7 +46,7 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
             print_answer({"stamps": [receiver.stamp(str(path)) for path in paths]})
         elif "entries" in header and sync is None:
             rows = json.loads(zlib.decompress(read_exactly(stream, int(header["entries"]))))
-            sync = receiver.begin([SentEntry(*entry) for entry in rows], delete=bool(header.get("delete")))
+            sync = receiver.begin([TreeEntry(*entry) for entry in rows], delete=bool(header.get("delete")))
             print_answer({"need": sync.need})
         elif "adopt" in header and sync is not None:
             print_answer({"adopted": sync.adopt([int(index) for index in header["adopt"]])})

@@ -11,7 +11,7 @@ from .install import install, set_mode
 from .lock import boot_id, remove_stale, take_lock
 from .safe_dir import STATE, SafeDirectory, parts_of
 from .staging import Staging
-from .target_state import SentEntry, TargetState
+from .target_state import TargetState, TreeEntry
 
 
 class ReceiveSession:
@@ -51,7 +51,7 @@ class ReceiveSession:
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
-    def begin(self, entries: list[SentEntry], *, delete: bool) -> "SyncSession":
+    def begin(self, entries: list[TreeEntry], *, delete: bool) -> "SyncSession":
         """Take the lock; return the sync of these entries.
 
         Raises SyncRefused where they cannot be written.
@@ -77,7 +77,7 @@ class SyncSession:
     """Sync of one tree: missing entries are staged, then all of them are installed."""
 
     def __init__(
-        self, here: TargetState, incoming: Staging, entries: list[SentEntry], *, delete: bool
+        self, here: TargetState, incoming: Staging, entries: list[TreeEntry], *, delete: bool
     ) -> None:
         self._here = here
         self._incoming = incoming

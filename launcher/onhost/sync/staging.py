@@ -8,7 +8,7 @@ from typing import BinaryIO
 from .errors import SyncRefused
 from .protocol import chunks
 from .safe_dir import CHUNK, STATE, SafeDirectory, parts_of
-from .target_state import SentEntry
+from .target_state import TreeEntry
 
 TREE = "tree"
 
@@ -29,7 +29,7 @@ class Staging:
         self.written_ns: dict[int, int] = {}  # by index: when the content of a file was complete
         self.staged: set[int] = set()
 
-    def put(self, index: int, entry: SentEntry, stream: BinaryIO) -> None:
+    def put(self, index: int, entry: TreeEntry, stream: BinaryIO) -> None:
         """Receive an entry from stdin. Raises SyncRefused when its content is not the announced one."""
         if entry.kind == "l":
             os.symlink(entry.content, str(index), dir_fd=self.fd)
@@ -54,7 +54,7 @@ class Staging:
             )
         self.staged.add(index)
 
-    def adopt(self, index: int, entry: SentEntry) -> bool:
+    def adopt(self, index: int, entry: TreeEntry) -> bool:
         """Move in an entry that rsync has delivered; return whether it is complete."""
         if entry.kind != "f" or index in self.staged:
             return False
@@ -93,7 +93,7 @@ def remove_tree(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def is_complete(file: BinaryIO, entry: SentEntry) -> bool:
+def is_complete(file: BinaryIO, entry: TreeEntry) -> bool:
     """Return whether an open file has the announced content."""
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:

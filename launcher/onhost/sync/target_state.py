@@ -16,14 +16,14 @@ TICK_NS = 50 * 10**6
 """Longer than a tick of a clock that counts fractions of a second; the longest of Linux is 10 ms."""
 
 
-class SentEntry(NamedTuple):
-    """File ("f") with its SHA-256, or symlink ("l") with its target, as in the tree to send."""
+class TreeEntry(NamedTuple):
+    """One file or symbolic link of the tree that is sent."""
 
-    path: str
-    kind: str
-    mode: int
+    path: str  # relative, with "/"; bytes that are not UTF-8 as surrogates
+    kind: str  # "f" or "l"
+    mode: int  # permission bits; 0 for a link
     size: int
-    content: str
+    content: str  # SHA-256, or where the link points
 
 
 class TargetState:
@@ -58,7 +58,7 @@ class TargetState:
                 self.record.add(path, current, found, ours=was_put)
         return current
 
-    def trust(self, entry: SentEntry, device: int, written_ns: int, now_ns: int) -> None:
+    def trust(self, entry: TreeEntry, device: int, written_ns: int, now_ns: int) -> None:
         """Keep the hash of a file that was installed just now, so that the next sync need not read it.
 
         It is as it was staged on `device`: it has the time `written_ns` of the staged
@@ -79,7 +79,7 @@ class TargetState:
         """Return whether the current file at a path was written by a sync."""
         return self.record.contains(path) and self.identity(path) == self.record.rows[path][0]
 
-    def has(self, entry: SentEntry) -> bool:
+    def has(self, entry: TreeEntry) -> bool:
         """Return whether an entry is present, apart from its mode.
 
         Raises SyncRefused for a path that it cannot replace.

@@ -1,15 +1,18 @@
 """What differs between the hosts of a preflight: versions, models and sizes, the majority first."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from launcher.host_checks.evaluation import PreflightResult
 from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import host_list
 from launcher.text import count_noun
-from preflight.facts.host import HostFacts, PythonEnv
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts, Network, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 
+T = TypeVar("T")
 _NOT_READ = "not read"
 _MOST_VALUES = 40
 
@@ -76,71 +79,49 @@ def _values(each: Difference) -> str:
     return "".join(lines)
 
 
+def _of(
+    section: Callable[[HostFacts], T | Missing], read: Callable[[T], object]
+) -> Callable[[HostFacts], str]:
+    """Return what reads a property of a part of the facts, which a host may not have sent."""
+
+    def shown(facts: HostFacts) -> str:
+        part = section(facts)
+        value = None if isinstance(part, Missing) else read(part)
+        return _NOT_READ if value in (None, "") or isinstance(value, Missing) else str(value)
+
+    return shown
+
+
 def _of_python(read: Callable[[PythonEnv], object]) -> Callable[[HostFacts], str]:
-    return lambda facts: _NOT_READ if isinstance(facts.python, Missing) else _shown(read(facts.python))
+    return _of(lambda facts: facts.python, read)
 
 
 def _package(name: str) -> Callable[[HostFacts], str]:
     return _of_python(lambda python: python.packages.get(name, "not installed"))
 
 
-def _shown(value: object) -> str:
-    return _NOT_READ if isinstance(value, Missing) else str(value)
-
-
-def _driver(facts: HostFacts) -> str:
-    return _NOT_READ if isinstance(facts.driver, Missing) else facts.driver.version
-
-
-def _gpus(facts: HostFacts) -> str:
-    if isinstance(facts.gpus, Missing):
-        return _NOT_READ
-    names = [_shown(gpu.name) for gpu in facts.gpus]
+def _models(gpus: tuple[Gpu, ...]) -> str:
+    names = [_NOT_READ if isinstance(gpu.name, Missing) else gpu.name for gpu in gpus]
     return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names)) or "none"
 
 
-def _kernel(facts: HostFacts) -> str:
-    return _NOT_READ if isinstance(facts.identity, Missing) else facts.identity.kernel
-
-
-def _machine(facts: HostFacts) -> str:
-    return _NOT_READ if isinstance(facts.identity, Missing) else facts.identity.machine or _NOT_READ
-
-
-def _cpus(facts: HostFacts) -> str:
-    return _NOT_READ if isinstance(facts.limits, Missing) else str(facts.limits.cpus)
-
-
-def _memory(facts: HostFacts) -> str:
-    return (
-        _NOT_READ if isinstance(facts.limits, Missing) else f"{facts.limits.memory_total_mib / 1024:.0f} GiB"
-    )
-
-
-def _mtu(facts: HostFacts) -> str:
-    if isinstance(facts.network, Missing) or isinstance(facts.network.default_interface, Missing):
-        return _NOT_READ
-    name = facts.network.default_interface
-    return next((str(each.mtu) for each in facts.network.interfaces if each.name == name), _NOT_READ)
-
-
-def _script(facts: HostFacts) -> str:
-    return _NOT_READ if isinstance(facts.script, Missing) else facts.script.sha256[:12]
+def _mtu(network: Network) -> int | None:
+    return next((each.mtu for each in network.interfaces if each.name == network.default_interface), None)
 
 
 PROPERTIES: Mapping[str, Callable[[HostFacts], str]] = {
-    "GPUs": _gpus,
-    "driver": _driver,
+    "GPUs": _of(lambda facts: facts.gpus, _models),
+    "driver": _of(lambda facts: facts.driver, lambda driver: driver.version),
     "torch": _package("torch"),
     "CUDA of torch": _of_python(lambda python: python.torch_cuda),
     "NCCL": _of_python(lambda python: python.nccl),
     "accelerate": _package("accelerate"),
     "transformers": _package("transformers"),
     "Python": _of_python(lambda python: python.version),
-    "kernel": _kernel,
-    "machine": _machine,
-    "CPUs": _cpus,
-    "memory": _memory,
-    "MTU of the default interface": _mtu,
-    "script (SHA-256)": _script,
+    "kernel": _of(lambda facts: facts.identity, lambda identity: identity.kernel),
+    "machine": _of(lambda facts: facts.identity, lambda identity: identity.machine),
+    "CPUs": _of(lambda facts: facts.limits, lambda limits: limits.cpus),
+    "memory": _of(lambda facts: facts.limits, lambda limits: f"{limits.memory_total_mib / 1024:.0f} GiB"),
+    "MTU of the default interface": _of(lambda facts: facts.network, _mtu),
+    "script (SHA-256)": _of(lambda facts: facts.script, lambda script: script.sha256[:12]),
 }
