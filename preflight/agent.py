@@ -127,6 +127,12 @@ def _gpus(ask: ProbeRequest, emit: Emit) -> None:
     probe_gpus(ask, emit)
 
 
+def _cuda(ask: ProbeRequest, emit: Emit) -> None:
+    from .probes.cuda import probe_cuda
+
+    probe_cuda(ask, emit)
+
+
 def _survey(ask: ProbeRequest, emit: Emit) -> None:
     from .probes.processes_and_ports import probe_survey
 
@@ -171,6 +177,7 @@ def _host(_: ProbeRequest, emit: Emit) -> None:
 
 PROBES = (
     Probe("nvml", _gpus, ("driver", "gpus"), 15.0),
+    Probe("cuda", _cuda, ("cuda",), 15.0),
     Probe("survey", _survey, ("processes", "ports", "system"), 10.0),
     Probe("network", _network, ("network",), 5.0),
     Probe("kernel_log", _kernel_log, ("kernel_log",), 9.0),

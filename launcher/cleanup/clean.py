@@ -35,7 +35,7 @@ Inspect = Callable[[], HostFacts]
 
 # Facts that cleaning has no use for; the agent answers sooner without them.
 TERM_GRACE_S = 10.0
-SKIPPED_FACTS = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
+SKIPPED_FACTS = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python", "cuda")
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,10 @@ def render_unverified(outcome: Outcome) -> Iterator[str]:
     if outcome.verification.unreported_ranks:
         ranks = ", ".join(map(str, outcome.verification.unreported_ranks))
         yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
-    if outcome.verification.ranks_without_device:
+    if outcome.verification.ranks_without_device and outcome.plan.world_size == 1:
+        index = outcome.plan.nodes[0].ranks.slots[0].gpu_index
+        yield f"not verified: whether the script used GPU {index}: it never started CUDA through torch"
+    elif outcome.verification.ranks_without_device:
         ranks = ", ".join(map(str, outcome.verification.ranks_without_device))
         yield (
             f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "

@@ -58,10 +58,15 @@ def _wrong_device(expected: ExpectedRank, host: str, reported: Mapping[str, Any]
         yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
 
 
+def has_world(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
+    """Return whether a rank has reported its world; one that is alone need not set one up."""
+    return "world_rank" in reported or (expected.world_size == 1 and "world_size" in reported)
+
+
 def has_device(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
     """Return whether a rank has reported world, rank and device; without a GPU that is the CPU."""
     blind = expected.slot.gpu_uuid is None and reported.get("visible") == ""
-    return "world_rank" in reported and ("device" in reported or blind)
+    return has_world(expected, reported) and ("device" in reported or blind)
 
 
 class Verifier:
@@ -137,7 +142,7 @@ class Verifier:
     def _note(self, expected: ExpectedRank, reported: Mapping[str, Any]) -> None:
         if reported:
             self._unheard.discard(expected.rank)
-        if "world_rank" in reported:
+        if has_world(expected, reported):
             self._without_world.discard(expected.rank)
         if has_device(expected, reported):
             self._without_place.discard(expected.rank)

@@ -19,7 +19,7 @@ from preflight.job import Job
 DEADLINE_S = 6.0
 """For the agent; what it has not read by then is not known, and a node is not fit by what is not known."""
 CODES = (
-    *("DRV001", "DRV002", "DRV004", "GPU003", "GPU004", "HEAL001", "HEAL002", "HEAL003", "HEAL004"),
+    *("DRV001", "DRV002", "DRV004", "DRV005", "GPU003", "GPU004", "HEAL001", "HEAL002", "HEAL003", "HEAL004"),
     *("HEAL005", "HEAL006", "PROC002"),
 )
 """What makes a node unfit whatever the job is. A job's own matters (Python, ports, leftovers, disks) are left

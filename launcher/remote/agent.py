@@ -46,6 +46,7 @@ IDLE_TIMEOUT_S = 600
 """How long an agent that has answered waits for the slowest host of many."""
 ALL_BUT_USE = (
     *("paths", "script", "kernel_log", "infiniband", "pci_gpus", "python", "network", "limits", "environ"),
+    "cuda",
 )
 """What an agent need not read for a look at who uses the GPUs."""
 _LONGEST_HEADER = 64

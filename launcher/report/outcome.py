@@ -92,7 +92,8 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
         ranks = ", ".join(
             map(str, outcome.verification.unreported_ranks + outcome.verification.ranks_without_device)
         )
-        yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
+        what = "started CUDA" if outcome.plan.world_size == 1 else "set up torch.distributed or accelerate"
+        yield f"not verified yet: rank {ranks} has not {what} so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
     yield f"detached after {outcome.seconds:.1f} s; the run continues. Come back with:"

@@ -8,10 +8,20 @@ from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import fix_missing
 from preflight.checks.versions import compare, release, satisfies
 from preflight.checks.wheels import find_driver_floor
-from preflight.facts.gpu import Driver
+from preflight.facts.gpu import CudaStart, Driver
 from preflight.facts.host import HostFacts, PythonEnv, System
 from preflight.facts.missing import Missing, MissingCode
 from preflight.job import Expect, Job
+
+_NVML_SAYS = ("NVML: ", "nvidia-smi: Failed to initialize NVML")
+RESTART_CONTAINER = (
+    "in a container: start it again with --gpus all, for `systemctl daemon-reload` on its host takes devices "
+    "away"
+)
+FIND_HANGING = (
+    "look for processes in state D with: ps -eo pid,stat,wchan,comm | grep ' D'; then reboot the host"
+)
+CAPABILITIES = "in a container: start it with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility --gpus all"
 
 _WHY: dict[MissingCode, tuple[str, str]] = {
     "no-library": (
@@ -59,7 +69,12 @@ def the_driver_answers(facts: HostFacts) -> Iterator[Problem]:
     for what, fact in (("driver", facts.driver), ("GPU list", facts.gpus)):
         if not isinstance(fact, Missing):
             continue
-        if fact.code in _WHY:
+        if fact.code == "no-library" and isinstance(facts.cuda, CudaStart) and not facts.cuda.code:
+            yield Problem(
+                f"CUDA starts, and NVML, which lists the GPUs, cannot be loaded: {fact.reason}",
+                f"{CAPABILITIES}; on a host: install the rest of the driver (nvidia-utils-VERSION)",
+            )
+        elif fact.code in _WHY:
             why, fix = _WHY[fact.code]
             yield Problem(f"{why}: {fact.reason}", fix)
         else:
@@ -70,20 +85,17 @@ def the_driver_answers(facts: HostFacts) -> Iterator[Problem]:
 def _unanswered(what: str, fact: Missing) -> Problem:
     if fact.code == "timeout":
         return Problem(
-            f"the driver does not answer ({fact.reason}); a launch would hang in the same way",
-            "look for processes in state D with: ps -eo pid,stat,wchan,comm | grep ' D'; then reboot "
-            "the host",
+            f"the driver does not answer ({fact.reason}); a launch would hang in the same way", FIND_HANGING
         )
     if fact.code == "no-permission":
         return Problem(
             f"this user may not ask the driver: {fact.reason}",
-            "ask the administrator for access to /dev/nvidia*",
+            f"ask the administrator for access to /dev/nvidia*; {RESTART_CONTAINER}",
         )
-    if "Failed to initialize NVML" in fact.reason:
+    if fact.code == "error" and fact.reason.startswith(_NVML_SAYS):
         return Problem(
             f"the driver's library does not start: {fact.reason}",
-            "in a container: start it again, `systemctl daemon-reload` on its host takes its devices away; "
-            "on a host: sudo dmesg | grep -i nvrm, then reboot",
+            f"{RESTART_CONTAINER}; on a host: sudo dmesg | grep -i nvrm, then reboot",
         )
     fix = fix_missing(fact) if fact.code == "not-asked" else "nvidia-smi"
     return Problem(f"{what} could not be read: {fact.reason}", fix, severity=Severity.UNKNOWN)

@@ -30,6 +30,10 @@ def _alike(item: ClassifiedProcess) -> str:
     return f"{item.kind.value} {item.process.user} {command_of(item.process)}"
 
 
+_JUST_ENDED_S = 5.0
+"""A process that is younger and dead has just ended: its parent may be about to collect it."""
+
+
 @host_check("PROC001", gate=True, gpu_only=True)
 def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
     """No process computes on a GPU that the job uses.
@@ -209,8 +213,8 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
         process = item.process
         if item.kind is ProcessClass.ZOMBIE:
             parent = tree.parent(process)
-            if parent is None or is_reaper(parent):
-                continue  # init collects it at its next turn
+            if parent is None or is_reaper(parent) or process.age_s < _JUST_ENDED_S:
+                continue  # init, or a parent that is busy for a moment, collects it at its next turn
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
             if process.ppid == 1:  # no init: what a container was started with
                 fix += "; start the container with --init, and its first process collects them"

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
 
 MODULES = (
-    *("environment", "driver", "gpus", "compute_mode", "processes", "gpu_claims", "ports", "precision"),
+    *(
+        "environment",
+        "driver",
+        "cuda",
+        "gpus",
+        "compute_mode",
+        "processes",
+        "gpu_claims",
+        "ports",
+        "precision",
+    ),
     *("network", "limits", "paths", "gpu_faults", "health", "consistency", "script", "deepspeed", "fsdp"),
     "deep",
 )

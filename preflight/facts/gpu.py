@@ -21,6 +21,16 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
+class CudaStart:
+    """What libcuda answered a process that started it as a rank does: cuInit, then the list of GPUs."""
+
+    library: str  # the name that the loader found, or the path where only that was found
+    code: int  # CUresult of the first call that failed; 0: CUDA starts
+    error: str  # its name and words; "" for 0
+    uuids: tuple[str, ...]  # of the GPUs, in CUDA's order; with MIG, of the first instance alone
+
+
+@dataclass(frozen=True, slots=True)
 class GpuMemory:
     """NVML memory v2: `used_mib` excludes `reserved_mib`; v1 counts it as used (reserved Missing)."""
 

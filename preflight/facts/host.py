@@ -8,7 +8,7 @@ Mbit/s, each said in the field's name.
 from dataclasses import field
 from typing import Literal
 
-from preflight.facts.gpu import Driver, Gpu, GpuClaim, PciGpu
+from preflight.facts.gpu import CudaStart, Driver, Gpu, GpuClaim, PciGpu
 from preflight.facts.missing import Fact, Missing
 from preflight.frozen import dataclass
 
@@ -273,6 +273,7 @@ class HostFacts:
     system: Fact[System]
     probe_ms: dict[str, float]  # how long each probe took
     claims: Fact[tuple[GpuClaim, ...]] = Missing("the answer does not hold it", "not-asked")
+    cuda: Fact[CudaStart] = Missing("the answer does not hold it", "not-asked")
     # What was not read again (--max-age): "gpus", "packages" -> seconds since it was. The client says so.
     reused: dict[str, float] = field(default_factory=dict)
 

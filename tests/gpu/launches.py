@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,14 +63,20 @@ class Launch:
         text = json.dumps({**plain, "args": list(args), **keys})
         (self.home / "job.yaml").write_text(text)
 
-    def command(self, *words: str, limit_s: float = 80.0) -> Ended:
-        """Run a command of gpulaunch to its end. Raises Stopped where it does not end."""
+    def command(
+        self,
+        *words: str,
+        limit_s: float = 80.0,
+        within: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Ended:
+        """Run a command of gpulaunch, the end of the command `within`. Raises Stopped if it does not end."""
         start = time.monotonic()
         with (self.home / ".out").open("w+b") as out, (self.home / ".err").open("w+b") as err:
             child = subprocess.Popen(
-                [*COMMAND, *words],
+                [*within, *COMMAND, *words],
                 cwd=self.home,
-                env=dict(self.board.env),
+                env={**self.board.env, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -288,6 +288,41 @@ def test_a_wrapped_model_tells_the_device_where_it_is_a_gpu(
     assert [event["gpu"] for event in place.events("state")] == device
 
 
+FAKE_CUDA = """
+started = []
+def _lazy_init(): started.append(len(started))
+is_initialized = lambda: len(started) > 1  # the first call finds another thread at it
+device_count = lambda: COUNT
+def get_device_properties(device):
+    from types import SimpleNamespace as Some
+    return Some(uuid="5a5a")
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "world", "device"), [(1, "1", ["cuda:0 GPU-5a5a"]), (2, "1", []), (1, "2", [])]
+)
+def test_a_rank_alone_tells_its_gpu_once_cuda_has_started(
+    place: Place, count: int, world: str, device: list[str]
+) -> None:
+    place.write(
+        "torch/__init__.py",
+        "class device:\n"
+        "    type = 'cuda'\n"
+        "    def __init__(self, kind, index): self.index = index\n"
+        "    __str__ = lambda self: f'cuda:{self.index}'\n",
+    )
+    place.write("torch/cuda.py", FAKE_CUDA.replace("COUNT", str(count)))
+    place.write(
+        "s.py",
+        "import torch.cuda as c\nfor _ in range(4): c._lazy_init()\n"
+        "print(len(c.started), c._lazy_init.__name__)",
+    )
+    assert place.rank("s.py", WORLD_SIZE=world) == (0, b"4 _lazy_init\n")
+    assert [f"{event['device']} {event['gpu']}" for event in place.events("state")] == device
+    assert not place.events("internal_error")[1:]  # there is no supervisor in this test
+
+
 def test_a_failure_of_ours_never_harms_the_script(place: Place) -> None:
     place.write("accelerate/__init__.py", "")
     place.write("accelerate/state.py", "strange = 1")

@@ -16,7 +16,7 @@ from launcher.follow.events import (
     StartRefused,
 )
 from launcher.follow.failures import is_port_conflict
-from launcher.follow.outcome import Outcome
+from launcher.follow.outcome import Outcome, render_unverified
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
 from launcher.report.outcome import render_outcome
 from tests.launcher.run_events import CPU, GOOD, come_to, ended, host_report, placed, replay, said, stops
@@ -176,6 +176,37 @@ def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be
     ) == (False, (), (0, 1))
     (line,) = (line for line in render_outcome(outcome) if "not verified" in line)
     assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "visible", "device", "said"),
+    [
+        (CPU, "", {}, ""),
+        (("GPU-a",), "GPU-a", {"device": "cuda:0", "gpu": "GPU-a"}, ""),
+        (
+            ("GPU-a",),
+            "GPU-a",
+            {},
+            "not verified: whether the script used GPU 0: it never started CUDA through torch",
+        ),
+    ],
+)
+def test_a_rank_alone_needs_no_process_group(
+    gpu: tuple[str, ...], visible: str, device: dict[str, Any], said: str
+) -> None:
+    watch = RunState(plan(gpu))
+    history: list[RunEvent] = [
+        HostStarted("a", "/r"),
+        host_report("a", "rank", rank=0, local_rank=0, world_size=1, visible=visible),
+        *([host_report("a", "state", rank=0, **device)] if device else []),
+        host_report("a", "rank_exit", rank=0, code=0),
+        host_report("a", "launcher_exit", code=0),
+        ended("a"),
+    ]
+    replay(watch, history)
+    outcome = come_to(watch)
+    assert outcome.verification.devices_verified is not bool(said)
+    assert list(render_unverified(outcome)) == ([said] if said else [])
 
 
 def test_another_mixed_precision_is_seen() -> None:

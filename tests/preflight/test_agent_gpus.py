@@ -146,6 +146,53 @@ def test_an_nvidia_smi_that_fails_is_named(tmp_path: Path, script: str, code: st
     assert answer.seconds < 6
 
 
+def test_cuda_is_started_beside_nvml_and_lists_the_same_gpus(tmp_path: Path) -> None:
+    facts = ask(load_profile("8xh100"), tmp_path).facts
+    assert not isinstance(facts.cuda, Missing)
+    assert (facts.cuda.library, facts.cuda.code, facts.cuda.error) == ("libcuda.so.1", 0, "")
+    assert list(facts.cuda.uuids) == [gpu.uuid for gpu in gpus_of(facts)]
+
+
+def test_what_a_launch_chooses_itself_does_not_hide_gpus_from_cuda(tmp_path: Path) -> None:
+    stage(load_profile("t4"), tmp_path)
+    environ = {"SILICON_STATE": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path / "lib")}
+    facts = run_agent({}, environ=environ | {"CUDA_VISIBLE_DEVICES": ""}).facts
+    assert not isinstance(facts.cuda, Missing)
+    assert len(facts.cuda.uuids) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(802, "CUDA_ERROR_SYSTEM_NOT_READY: system not yet initialized"), (77, "CUDA error 77")],
+)
+def test_an_error_at_the_start_of_cuda_has_its_name(tmp_path: Path, code: int, words: str) -> None:
+    profile = dataclasses.replace(load_profile("t4"), calls={"cuInit": f"return {code}"})
+    facts = ask(profile, tmp_path).facts
+    assert not isinstance(facts.cuda, Missing)
+    assert (facts.cuda.code, facts.cuda.error, facts.cuda.uuids) == (code, words, ())
+    assert gpus_of(facts)
+
+
+def test_a_driver_without_its_cuda_library_says_so(tmp_path: Path) -> None:
+    facts = ask(dataclasses.replace(load_profile("t4"), missing=("cuInit",)), tmp_path).facts
+    assert isinstance(facts.cuda, Missing)
+    assert facts.cuda.code == "no-library"
+    assert "libcuda.so.1" in facts.cuda.reason
+
+
+def test_a_cuda_that_hangs_costs_the_others_nothing(tmp_path: Path) -> None:
+    profile = dataclasses.replace(load_profile("t4"), calls={"cuInit": "hang"})
+    answer = ask(profile, tmp_path, deadline_s=3.0)
+    assert answer.facts.cuda == Missing("no answer within 3 s", "timeout")
+    assert gpus_of(answer.facts)
+
+
+def test_a_gpu_whose_file_this_user_may_not_open_is_not_among_those_of_cuda(tmp_path: Path) -> None:
+    facts = ask(load_profile("2xl40s-exclusive").with_gpu(0, hidden_from_cuda="1"), tmp_path).facts
+    assert not isinstance(facts.cuda, Missing)
+    assert list(facts.cuda.uuids) == [gpus_of(facts)[1].uuid]
+
+
 def _plain(gpu: Gpu) -> dict[str, object]:
     """The values of a GPU, nested reasons of absence left out: NVML and nvidia-smi word them differently."""
 

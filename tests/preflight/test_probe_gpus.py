@@ -1,6 +1,8 @@
 """What the probes make of a driver's library and a PCI bus that are given: each condition on both sides."""
 
 import ctypes
+import os
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from preflight.probes import gpus, peer_to_peer
+from preflight.probes.driver_library import refused_device_files
 from preflight.probes.fact import missing
 from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi import command
@@ -231,3 +234,20 @@ def test_what_is_printed_comes_before_the_name_and_that_before_the_architecture(
 def test_a_gpu_of_unknown_name_has_no_capability() -> None:
     assert capability({}, "Odd")["code"] == "not-asked"
     assert capability({}, missing("lost", "gpu-lost"))["code"] == "not-asked"
+
+
+# --- device files ---
+
+
+def test_a_device_file_that_cannot_be_opened_is_named_with_its_owner(tmp_path: Path) -> None:
+    for name in ("nvidiactl", "nvidia0"):
+        (tmp_path / name).touch()
+    assert refused_device_files(str(tmp_path)) == ""
+    for name in ("nvidia1", "nvidia-modeset"):  # a socket cannot be opened, not by root either
+        with socket.socket(socket.AF_UNIX) as end:
+            end.bind(str(tmp_path / name))
+    (tmp_path / "nvidia1").chmod(0o600)
+    owner = f"uid {os.getuid()}, gid {os.getgid()}"
+    said = f"; {tmp_path}/nvidia1: No such device or address (srw-------, {owner})"
+    assert refused_device_files(str(tmp_path)) == said
+    assert refused_device_files(str(tmp_path / "none")) == ""

@@ -16,11 +16,12 @@ class TrainingInspector:
     def __init__(self, place: RankContext) -> None:
         self.place = place
         self.last: dict[str, object] = {}
-        self.device: Any = None  # of the first model on a GPU that DistributedDataParallel has wrapped
+        # Of the first model on a GPU that DistributedDataParallel has wrapped; the only GPU of a lone rank.
+        self.device: Any = None
         self.settled = False  # accelerate constructs its states again and again in a training step
 
     def install(self) -> None:
-        """Watch three modules for their import."""
+        """Watch the modules of the libraries for their import."""
         after_import(
             {
                 "accelerate.state": self._accelerate_imported,
@@ -29,6 +30,8 @@ class TrainingInspector:
             },
             self.place.report,
         )
+        if self.place.world_size == 1:
+            after_import({"torch.cuda": self._cuda_imported}, self.place.report)
 
     def _accelerate_imported(self, module: ModuleType) -> None:
         after_call(module.PartialState, "__init__", self._look, self.place.report)
@@ -48,6 +51,27 @@ class TrainingInspector:
             run_safely("look at the model", self.place.report, functools.partial(self._look_at, model))
 
         wrapped.__init__ = wrapper
+
+    def _cuda_imported(self, module: ModuleType) -> None:
+        """Look once CUDA has started: a script of one rank needs neither accelerate nor torch.distributed.
+
+        Tensors that C++ makes on a GPU look `_lazy_init` up in the module too.
+        """
+        start = module._lazy_init  # noqa: SLF001 - torch has no public hook for it
+
+        @functools.wraps(start)
+        def wrapper(*args: Any, **kwargs: Any) -> None:
+            start(*args, **kwargs)
+            if module.is_initialized():  # it returns early where another thread is starting CUDA
+                module._lazy_init = start  # type: ignore[attr-defined]  # noqa: SLF001
+                run_safely("look at the GPU", self.place.report, functools.partial(self._look_at_gpu, module))
+
+        module._lazy_init = wrapper  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def _look_at_gpu(self, cuda: ModuleType) -> None:
+        if cuda.device_count() == 1 and self.device is None:
+            self.device = sys.modules["torch"].device("cuda", 0)
+            self._look()
 
     def _look_at(self, model: Any) -> None:
         first = next(model.parameters(), None)

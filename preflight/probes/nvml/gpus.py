@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+from ..driver_library import refused_device_files
 from ..earlier_facts import Known
 from ..fact import Emit, Json, exception_reason, missing
 from .answers import as_text, fact_nvml, nvml_missing
@@ -16,7 +17,7 @@ def nvml_gpus(nv: Any, emit: Emit, known: Known | None = None) -> None:
         nv.nvmlInit()
     except nv.NVMLError as error:
         excuse = nvml_missing(error)
-        excuse["missing"] += driver_file_hint()
+        excuse["missing"] += driver_file_hint() + refused_device_files()
         emit("driver", excuse)
         emit("gpus", excuse)
         return
@@ -27,7 +28,9 @@ def nvml_gpus(nv: Any, emit: Emit, known: Known | None = None) -> None:
         emit("gpus", count)
         return
     if count == 0:
-        emit("gpus", missing("the driver is loaded and lists no GPU", "no-devices"))
+        refused = refused_device_files()
+        code = "no-permission" if refused else "no-devices"
+        emit("gpus", missing("the driver is loaded and lists no GPU" + refused, code))
         return
     names = [name for name, _ in GPU_FIELDS]
     emit("gpus", "owed", {"count": count, "fields": names, "fixed": [*FIXED_FIELDS]})

@@ -1,36 +1,18 @@
 """NVML's library and pynvml on top of it."""
 
-import ctypes
-import os
 import re
 import sys
 import types
 import zlib
 from typing import Any
 
+from ..driver_library import load_library
 from ..files import text_or
-
-_NVML_FOLDERS = (
-    "/usr/lib/wsl/lib/",
-    "/usr/local/nvidia/lib64/",
-    "/usr/lib64-nvidia/",
-    "/run/opengl-driver/lib/",
-)
-_NVML_NAME = "libnvidia-ml.so.1"
 
 
 def load_nvml() -> str:
     """Load NVML's library; return why it cannot be, or ""."""
-    refused = ""
-    for folder in ("", *_NVML_FOLDERS):
-        if folder and not os.path.exists(folder + _NVML_NAME):
-            continue
-        try:
-            ctypes.CDLL(folder + _NVML_NAME)  # pynvml then gets this one by its soname
-        except OSError as error:
-            refused = refused or str(error)
-        else:
-            return ""
+    _, _, refused = load_library("libnvidia-ml.so.1")  # pynvml then gets this one by its soname
     return refused
 
 

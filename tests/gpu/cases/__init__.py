@@ -3,6 +3,7 @@
 from tests.gpu.case import Case
 from tests.gpu.cases import (
     checks,
+    cuda,
     deep,
     end_to_end,
     facts,
@@ -27,6 +28,8 @@ CASES: tuple[Case, ...] = (
     Case("causes", "a held GPU, a taken port, too many GPUs are found", checks.cause_findings),
     Case("memory", "a process on the GPU: listing and memory accounting", processes.account_memory),
     Case("namespaces", "a process in another PID namespace", processes.look_into_namespaces),
+    Case("cuda", "the start of CUDA beside NVML and torch", cuda.start_cuda),
+    Case("cuda-broken", "what keeps CUDA from starting is found", cuda.break_cuda, limit_s=120),
     Case("precision", "bf16, fp16 and fp8 as decided against what torch computes", precision.decide),
     Case("deep", "the deep checks (gpulaunch bench)", deep.measure, limit_s=160, least_s=40),
     Case("ranks", "LOCAL_RANK to UUID, from inside the ranks", ranks.verify_devices),

@@ -45,7 +45,7 @@ def judge_board(board: Board, ledger: Ledger) -> None:
     ledger.note("checks that could not be made", ", ".join(unknown) or "none")
     place = Launch(board, "preflight")
     ended = place.command("preflight", "localhost", "--json")
-    bad = any(f["severity"] in ("critical", "unknown") and not f["ignored"] for f in _findings(ended))
+    bad = any(f["severity"] in ("critical", "unknown") and not f["ignored"] for f in list_findings(ended))
     ledger.equal("exit code of preflight", ended.code, 1 if bad else 0)
 
 
@@ -76,7 +76,7 @@ def cause_findings(board: Board, ledger: Ledger) -> None:
     with holder(board, HELD_MIB) as (_, about):
         ended = place.command("preflight", "localhost", "--json")
         named = [
-            f for f in _findings(ended) if f["code"] not in before and str(about["pid"]) in json.dumps(f)
+            f for f in list_findings(ended) if f["code"] not in before and str(about["pid"]) in json.dumps(f)
         ]
         shown = ", ".join(f"{f['code']} {f['message']}" for f in named)
         ledger.check(
@@ -84,10 +84,10 @@ def cause_findings(board: Board, ledger: Ledger) -> None:
         )
 
 
-def _findings(ended: Ended) -> list[dict[str, Any]]:
+def list_findings(ended: Ended) -> list[dict[str, Any]]:
     return list(ended.document["findings"])
 
 
 def codes(ended: Ended) -> set[str]:
     """Return the codes of what a preflight found."""
-    return {finding["code"] for finding in _findings(ended)}
+    return {finding["code"] for finding in list_findings(ended)}

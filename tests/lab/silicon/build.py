@@ -1,4 +1,4 @@
-"""Compiles the simulated NVML with the system's cc, once per content."""
+"""Compiles the simulated NVML and CUDA with the system's cc, once per content."""
 
 import hashlib
 import os
@@ -9,6 +9,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent / "csrc"
 LIBRARY_NAME = "libnvidia-ml.so.1"
+CUDA_NAME = "libcuda.so.1"
+"""A copy of the same file, which exports both."""
 FLAGS = (
     "-std=c11",
     "-O1",
@@ -35,7 +37,7 @@ def _key(missing: tuple[str, ...]) -> str:
 
 def _version_script(missing: tuple[str, ...]) -> str:
     hidden = "".join(f"{name}; " for name in missing)
-    return f"{{ global: nvml*; local: {hidden}*; }};\n"
+    return f"{{ global: nvml*; cu*; local: {hidden}*; }};\n"
 
 
 def library(missing: Iterable[str] = (), cache: Path | None = None) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.lab.silicon.build import LIBRARY_NAME
+from tests.lab.silicon.build import CUDA_NAME, LIBRARY_NAME
 from tests.lab.silicon.profile import Profile, load_profile
 from tests.lab.silicon.salt import salted
 from tests.lab.silicon.state import MOUNT_POINT, stage, write_state
@@ -109,8 +109,8 @@ def install(host: Host, profile: str | Profile) -> None:
     """
     chosen = salted(load_profile(profile) if isinstance(profile, str) else profile, host.name)
     stage(chosen, host.path(MOUNT_POINT))
-    library = host.path(f"{_library_folder()}/{LIBRARY_NAME}")
-    _link(f"{MOUNT_POINT}/lib/{LIBRARY_NAME}", library)
+    for name in (LIBRARY_NAME, CUDA_NAME):
+        _link(f"{MOUNT_POINT}/lib/{name}", host.path(f"{_library_folder()}/{name}"))
     _link(f"{MOUNT_POINT}/bin/nvidia-smi", host.path("/usr/bin/nvidia-smi"))
     _link(f"{MOUNT_POINT}/bin/compute", host.path("/usr/bin/silicon-compute"))
     _make_device_files(host, chosen)

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.lab.silicon.build import LIBRARY_NAME, library
+from tests.lab.silicon.build import CUDA_NAME, LIBRARY_NAME, library
 from tests.lab.silicon.profile import GpuProfile, ListedProcess, Profile, Values
 
 HERE = Path(__file__).parent
@@ -79,7 +79,10 @@ def _smi_program() -> bytes:
 
 
 def stage(profile: Profile, directory: Path) -> Path:
-    """Lay out `directory`: state, registry/, lib/libnvidia-ml.so.1, bin/nvidia-smi, bin/compute."""
+    """Lay out `directory`: state, registry/, lib/libnvidia-ml.so.1, bin/nvidia-smi, bin/compute.
+
+    A driver that lacks `cuInit` has no libcuda.so.1.
+    """
     for part in ("registry", "lib", "bin"):
         (directory / part).mkdir(parents=True, exist_ok=True)
     directory.chmod(0o755)
@@ -87,6 +90,9 @@ def stage(profile: Profile, directory: Path) -> Path:
     (directory / "registry" / ".lock").touch(mode=0o644)
     write_state(profile, directory)
     shutil.copy2(library(profile.missing), directory / "lib" / LIBRARY_NAME)
+    (directory / "lib" / CUDA_NAME).unlink(missing_ok=True)
+    if "cuInit" not in profile.missing:
+        shutil.copy2(directory / "lib" / LIBRARY_NAME, directory / "lib" / CUDA_NAME)
     programs = {"nvidia-smi": _smi_program(), "compute": (HERE / "compute.py").read_bytes()}
     for name, content in programs.items():
         target = directory / "bin" / name

@@ -1,0 +1,103 @@
+"""The start of CUDA: whether a rank can compute where the driver and NVML are fine."""
+
+from collections.abc import Iterator
+
+from preflight.checks.driver import CAPABILITIES, FIND_HANGING, RESTART_CONTAINER
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import host_check
+from preflight.checks.unread_facts import fix_missing
+from preflight.facts.gpu import CudaStart, Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+
+_WHY: dict[int, tuple[str, str]] = {
+    2: (
+        "CUDA gets no memory to start with: a limit of address space or of the container is too low",
+        "ulimit -v has to be unlimited (it is set by /etc/security/limits.conf, a profile or a job's script)",
+    ),
+    34: (
+        "the libcuda.so.1 that the loader finds is the CUDA toolkit's stub, and not the driver's",
+        "take the folder .../stubs out of LD_LIBRARY_PATH; ldconfig -p | grep libcuda shows the driver's",
+    ),
+    100: (
+        "CUDA finds no GPU that this user may open",
+        f"ls -l /dev/nvidia*: this user has to read and write them; {RESTART_CONTAINER}",
+    ),
+    802: (
+        "the NVSwitch fabric is not ready",
+        "sudo systemctl restart nvidia-fabricmanager; its version has to be the driver's",
+    ),
+    803: (
+        "libcuda.so.1 and the kernel module are of different versions",
+        "take .../cuda/compat out of LD_LIBRARY_PATH, or reboot after an upgrade of the driver",
+    ),
+    804: (
+        "a libcuda.so.1 for forward compatibility is loaded, which this GPU does not support",
+        "take .../cuda/compat out of LD_LIBRARY_PATH, or ask for a driver as new as the image's CUDA",
+    ),
+    999: (
+        "CUDA does not start: mostly /dev/nvidia-uvm is missing, or its module hangs after a suspend",
+        (
+            "ls -l /dev/nvidia-uvm; sudo nvidia-modprobe -u -c=0; after a suspend: sudo rmmod nvidia_uvm && "
+            f"sudo modprobe nvidia_uvm; {RESTART_CONTAINER}"
+        ),
+    ),
+}
+"""What a CUresult means for the host, and the remedy."""
+
+
+@host_check("DRV005", gpu_only=True)
+def cuda_starts(facts: HostFacts) -> Iterator[Problem]:
+    """CUDA starts on the host and lists the GPUs that the driver lists.
+
+    `nvidia-smi` can be fine where no rank can compute, because CUDA is another library and needs a device
+    file of its own: a container without the capability `compute`, a stub or a compatibility libcuda in
+    LD_LIBRARY_PATH, no /dev/nvidia-uvm, an NVSwitch fabric that is not up. torch then reports "CUDA unknown
+    error", "No CUDA GPUs are available", error 802, 803 or 804. gpulaunch starts CUDA in a process of its own
+    (cuInit) and makes no context, so no memory of a GPU is taken.
+
+    Fix: printed per error; most need root, or another start of the container.
+    Source: CUresult in cuda.h; a rank's own first call is cuInit.
+    """
+    cuda = facts.cuda
+    if isinstance(facts.gpus, Missing):
+        return  # DRV001 has said so
+    if isinstance(cuda, Missing):
+        yield from _not_started(cuda)
+    elif cuda.code:
+        why, fix = _WHY.get(cuda.code, ("CUDA does not start", "sudo dmesg | grep -i nvrm, then reboot"))
+        yield Problem(f"{why}: {cuda.error}", fix)
+    else:
+        yield from _unlisted_gpus(cuda, facts.gpus)
+
+
+def _not_started(cuda: Missing) -> Iterator[Problem]:
+    if cuda.code == "no-library":
+        yield Problem(
+            f"the driver's CUDA library cannot be loaded, so no rank can use a GPU: {cuda.reason}",
+            f"{CAPABILITIES}; on a host: install the driver's libcuda (Debian: libcuda1, Ubuntu: "
+            "libnvidia-compute-VERSION)",
+        )
+    elif cuda.code == "timeout":
+        yield Problem(
+            f"CUDA does not start ({cuda.reason}); a launch would hang in the same way", FIND_HANGING
+        )
+    elif cuda.code != "not-asked":  # a recording of a version that did not start CUDA
+        words = f"whether CUDA starts is not known: {cuda.reason}"
+        yield Problem(words, fix_missing(cuda), severity=Severity.UNKNOWN)
+
+
+def _unlisted_gpus(cuda: CudaStart, gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """Report GPUs that CUDA leaves out.
+
+    Of a host with MIG it lists one instance, however many it has; lists that share no GPU name it otherwise.
+    """
+    if any(gpu.mig_enabled is True for gpu in gpus) or not any(gpu.uuid in cuda.uuids for gpu in gpus):
+        return
+    for gpu in gpus:
+        if isinstance(gpu.uuid, str) and gpu.uuid not in cuda.uuids:
+            yield Problem(
+                f"CUDA does not list this GPU, and lists {len(cuda.uuids)} of {len(gpus)}",
+                f"ls -l /dev/nvidia*: this user has to read and write them; {RESTART_CONTAINER}",
+                gpu=gpu.index,
+            )

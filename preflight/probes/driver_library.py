@@ -1,0 +1,50 @@
+"""Libraries and device files of the NVIDIA driver, as this user finds them."""
+
+import ctypes
+import os
+import re
+import stat
+from typing import Any, Optional
+
+_FOLDERS = ("/usr/lib/wsl/lib/", "/usr/local/nvidia/lib64/", "/usr/lib64-nvidia/", "/run/opengl-driver/lib/")
+"""Where containers, WSL2, Colab and NixOS keep the driver's libraries; the loader may not search these."""
+
+_DEVICE = re.compile(r"nvidia(ctl|-uvm|\d+)")
+
+
+def load_library(name: str) -> tuple[Optional[Any], str, str]:
+    """Return a driver's library, the name that it was found by, and "" or why it could not be loaded."""
+    refused = ""
+    for folder in ("", *_FOLDERS):
+        if folder and not os.path.exists(folder + name):
+            continue
+        try:
+            return ctypes.CDLL(folder + name), folder + name, ""
+        except OSError as error:
+            refused = refused or str(error)
+    return None, "", refused
+
+
+def refused_device_files(folder: str = "/dev") -> str:
+    """Return which device files of GPUs this user cannot open and why, to follow a message; "" for none."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if _DEVICE.fullmatch(name))
+    except OSError:
+        return ""
+    refused = []
+    for name in names:
+        path = folder + "/" + name
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
+        except OSError as error:
+            refused.append("%s: %s%s" % (path, error.strerror, _mode(path)))
+    return "; " + ", ".join(refused) if refused else ""
+
+
+def _mode(path: str) -> str:
+    """Return the mode and the owner as `ls -l` has them."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    return " (%s, uid %d, gid %d)" % (stat.filemode(found.st_mode), found.st_uid, found.st_gid)
