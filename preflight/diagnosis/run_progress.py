@@ -4,12 +4,14 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
+from preflight.diagnosis.step_counters import CountedStep, counted_steps, writer_ended
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
@@ -108,6 +110,10 @@ class RunProgress:
         self.start = last_start(lines, self.failing)
         self.failing = [line for line in self.failing if line.order >= self.start]
 
+    @cached_property
+    def _counted(self) -> list[CountedStep]:
+        return counted_steps(self.lines[order] for order in sorted((*self._moves, *self._steps)))
+
     @property
     def advanced(self) -> bool:
         """Whether the run made a step or said that it was done."""
@@ -131,8 +137,11 @@ class RunProgress:
         """Whether the run plainly continued to the end behind a line (its `order`).
 
         Steps count only from bars and stamped lines, which are written at once; what a dying process had in
-        its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed".
+        its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed", nor do
+        the steps of another run that writes into the same log.
         """
+        if writer_ended(self._counted, after):
+            return False
         if self.moved(after, sys.maxsize) or any(
             order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
         ):

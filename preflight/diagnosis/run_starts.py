@@ -1,11 +1,13 @@
 """Where the last of several runs starts that were appended to one log. Pure."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import shape
+from preflight.diagnosis.step_counters import counted_steps
 
 _JOB = re.compile(r"slurmstepd: error: \*{3} (?:JOB|STEP) (\d{1,12})\b")
 _NOHUP = "nohup: ignoring input"
@@ -61,9 +63,12 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         _after_tracker(lines, failing),
         _after_prompt(lines, failing),
     )
-    of_one = all(line.rank == lines[0].rank for line in lines)
+    ranks = {line.rank for line in lines}
+    of_one = len(ranks) == 1
+    if len(lines) > _SHORTEST_RUN and len(ranks - {None}) <= 1:  # torch names the rank in tracebacks alone
+        start = max(start, _started_alike(lines, failing), _after_counted_again(lines, failing))
     if len(lines) > _SHORTEST_RUN and of_one:
-        start = max(start, _started_alike(lines, failing), _after_ended_process(failing))
+        start = max(start, _after_ended_process(failing))
     start = start if len(lines) - start >= _SHORTEST_RUN else 0
     start = max(
         start, *(after(lines, failing) for after in (_after_traced_command, _after_retry, _after_launcher))
@@ -135,6 +140,26 @@ def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         (line.order + 1 for line in between if _AGAIN.search(line.text) and _RETRIED.match(line.text)),
         default=0,
     )
+
+
+def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
+    """Return the place behind a failure where steps are counted again from the first number that was seen before it.
+
+    Ranks whose lines have no prefix may be late, so launched ones are left alone.
+    """
+    if any(_LAUNCHED.search(line.text) for line in failing):
+        return 0
+    first: dict[str, int] = {}
+    ends = [line.order for line in failing]
+    start = passed = 0
+    for step in counted_steps(lines):
+        ended = passed < len(ends) and step.order > ends[passed]
+        if ended and step.value <= first.get(step.head, -1):
+            passed = bisect_left(ends, step.order)
+            start = ends[passed - 1] + 1
+        elif not ended:
+            first.setdefault(step.head, step.value)
+    return start
 
 
 def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:

@@ -47,7 +47,7 @@ NO_TPU = (
     ("log", "codes"),
     [
         (BANNER + STEPS + TYPE_ERROR + BANNER + STEPS * 2, []),
-        (BANNER + STEPS + OOM + BANNER + STEPS + TYPE_ERROR, ["S00"]),
+        (BANNER + STEPS + OOM + BANNER + STEPS + TYPE_ERROR, ["S00", "S20"]),
         (TYPE_ERROR + CANCELLED.format(1) + STEPS * 2 + CANCELLED.format(2), ["S78", "S00"]),
         (SOCKET + "Initialized (rank/world-size) 0/1\n" + CANCELLED.format(7), ["S78", "S50"]),
         (SOCKET + "RuntimeError: The server socket has failed to listen: EADDRINUSE\n", ["S50"]),

@@ -1,0 +1,86 @@
+"""Steps as the runs of a log count them: one that starts again, and two that write in turn. Pure."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.signature_matcher import shape
+from preflight.frozen import dataclass
+
+_COUNTED = re.compile(r"\b(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|[Ee]poch)s?\b\W{1,4}(\d{1,9})\b")
+_WORDS = ("tep", "ter", "poch", "STEP")
+_LONGEST = 120
+"""Characters of a line in which its counter is looked for."""
+_FEWEST, _SWITCHES = 3, 3
+_APART = 10
+"""Steps by which the ranks of one run may be apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedStep:
+    """A line with a counter that is alone in it. `head`: what is before the number, without numbers."""
+
+    order: int
+    head: str
+    value: int
+
+
+def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
+    """Return the steps of lines with one counter; one of an epoch's batches has two, and starts anew in each."""
+    found: list[CountedStep] = []
+    for line in lines:
+        text = line.text[:_LONGEST]
+        if not any(word in text for word in _WORDS):
+            continue
+        counters = list(_COUNTED.finditer(text))
+        if len(counters) == 1:
+            head = shape(text[: counters[0].start(1)])
+            found.append(CountedStep(line.order, head, int(counters[0][1])))
+    return found
+
+
+def writer_ended(steps: Sequence[CountedStep], at: int) -> bool:
+    """Whether of two runs that wrote their steps in turn up to a place one wrote none behind it, and the other did."""
+    by_head: dict[str, list[CountedStep]] = {}
+    for step in steps:
+        by_head.setdefault(step.head, []).append(step)
+    return any(_one_ended(_rows(own), at) for own in by_head.values())
+
+
+def _rows(steps: Sequence[CountedStep]) -> list[list[CountedStep]]:
+    """Return the steps in rows that only rise: each continues the row that is the least behind it."""
+    rows: list[list[CountedStep]] = []
+    for step in steps:
+        behind = [row for row in rows if row[-1].value <= step.value]
+        if behind:
+            max(behind, key=lambda row: row[-1].value).append(step)
+        elif len(rows) < _APART:
+            rows.append([step])
+    return rows
+
+
+def _one_ended(rows: Sequence[list[CountedStep]], at: int) -> bool:
+    for row in rows:
+        if len(row) < _FEWEST or row[-1].order > at:
+            continue
+        for other in rows:
+            before = [step for step in other if row[0].order < step.order < at]
+            goes_on = sum(1 for step in other if step.order > at) >= _FEWEST
+            if other is row or not before or not goes_on:
+                continue
+            apart = abs(before[-1].value - row[-1].value) > _APART
+            if apart and _switches(row, before) >= _SWITCHES and _near(row, before):
+                return True
+    return False
+
+
+def _switches(one: Sequence[CountedStep], other: Sequence[CountedStep]) -> int:
+    """Return how often two rows take turns."""
+    turns = sorted([(step.order, 0) for step in one] + [(step.order, 1) for step in other])
+    return sum(1 for (_, before), (_, after) in pairwise(turns) if before != after)
+
+
+def _near(row: Sequence[CountedStep], other: Sequence[CountedStep]) -> bool:
+    """Whether a row was written until the end of the turns: the other made only a few steps behind its last."""
+    return sum(1 for step in other if step.order > row[-1].order) <= _APART
