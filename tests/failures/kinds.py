@@ -1,6 +1,8 @@
-"""Failures that can be made for real on a machine without a GPU: each a small script and how it is started.
+"""Failures that can be made for real: each a small script and how it is started. Those of `gpu` need one.
 
-`scripts/NAME.py` is what fails, `preparation/NAME.py` what writes its files before.
+`scripts/NAME.py` is what fails, `preparation/NAME.py` what writes its files before. The logs of `gpu` were
+recorded on an H200 (driver 580.159.04, torch 2.11, CUDA 13.0) when their scripts were functions of one file,
+so their lines have other numbers.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ class Kind:
     """A failure: its name, the class that a diagnosis must give it, and what surrounds its start.
 
     `ranks`: started by torchrun with that many. `shell`: a shell line in which {run} is the start command
-    (for limits and mounts); `environ`: more environment.
+    (for limits and mounts); `environ`: more environment. `gpu`: it needs a GPU, and `needs`
+    names a module or program beside torch.
     """
 
     name: str
@@ -25,6 +28,8 @@ class Kind:
     environ: tuple[tuple[str, str], ...] = ()
     torchrun: tuple[str, ...] = ()
     timeout_s: int = 120
+    gpu: bool = False
+    needs: str = ""
 
     @property
     def script(self) -> str:
@@ -208,4 +213,49 @@ KINDS: tuple[Kind, ...] = (
     Kind("trains-ddp", "benign", ranks=2),
     Kind("trains-forked", "benign"),
     Kind("handled", "benign"),
+    # on a GPU
+    Kind("gpu-address", "illegal-memory-access", gpu=True, needs="cupy"),
+    Kind("gpu-misaligned", "illegal-memory-access", gpu=True, needs="cupy"),
+    Kind("gpu-trap", "illegal-memory-access", gpu=True, needs="cupy"),
+    Kind("gpu-stack", "illegal-memory-access", gpu=True, needs="cupy"),
+    Kind("gpu-triton-store", "illegal-memory-access", gpu=True),
+    Kind("gpu-block-too-large", "user-exception", gpu=True, needs="cupy"),
+    Kind("gpu-embedding", "device-side-assert", gpu=True),
+    Kind("gpu-label", "device-side-assert", gpu=True),
+    Kind("gpu-gather", "device-side-assert", gpu=True),
+    Kind("gpu-index-put", "device-side-assert", gpu=True),
+    Kind("gpu-bce", "device-side-assert", gpu=True),
+    Kind("gpu-multinomial", "nan-loss", gpu=True),
+    Kind("gpu-fp16-overflow", "nan-loss", gpu=True),
+    Kind("gpu-forked-worker", "cuda-reinit-in-fork", gpu=True),
+    Kind("gpu-batch-on-cpu", "device-mismatch", gpu=True),
+    Kind("gpu-labels-on-cpu", "device-mismatch", gpu=True),
+    Kind("gpu-ddp-on-cpu", "device-mismatch", ranks=1, gpu=True),
+    Kind("gpu-half-conv", "dtype-mismatch", gpu=True),
+    Kind("gpu-fsdp-dtypes", "dtype-mismatch", ranks=1, gpu=True),
+    Kind("gpu-scaler-bf16", "bf16-scaler", gpu=True),
+    Kind("gpu-float32-attention", "flash-attn-unsupported", gpu=True),
+    Kind("gpu-pinned", "host-oom-killed", gpu=True),
+    Kind("gpu-cholesky", "user-exception", gpu=True),
+    Kind("gpu-graph-capture", "user-exception", gpu=True),
+    Kind(
+        "gpu-allocator-setting",
+        "user-exception",
+        environ=(("PYTORCH_CUDA_ALLOC_CONF", "expandable_segment:True"),),
+        gpu=True,
+    ),
+    Kind("gpu-fsdp-frozen", "user-exception", ranks=1, gpu=True),
+    Kind("gpu-fp8", "fp8-unsupported", gpu=True),
+    Kind("gpu-other-architecture", "no-kernel-image", gpu=True, needs="nvcc"),
+    Kind("gpu-extension", "inductor-compile", gpu=True, needs="nvcc"),
+    Kind("gpu-graph-break", "inductor-compile", gpu=True),
+    Kind("gpu-checkpoint-ordinal", "invalid-device-ordinal", gpu=True),
+    Kind("gpu-one-for-two-ranks", "invalid-device-ordinal", ranks=2, gpu=True),
+    Kind("gpu-memory-share", "cuda-oom", gpu=True),
+    Kind("gpu-memory-full", "cuda-oom", gpu=True),
+    Kind("gpu-same-for-two-ranks", "nccl-duplicate-gpu", ranks=2, gpu=True),
+    Kind("gpu-same-nccl-debug", "nccl-duplicate-gpu", ranks=2, environ=(("NCCL_DEBUG", "INFO"),), gpu=True),
+    Kind("gpu-nccl-cpu-tensor", "collective-unsupported", ranks=1, gpu=True),
+    Kind("gpu-invisible", "driver-mismatch", environ=(("CUDA_VISIBLE_DEVICES", "7"),), gpu=True),
+    Kind("gpu-trains", "benign", ranks=1, gpu=True),
 )

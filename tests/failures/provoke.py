@@ -2,14 +2,17 @@
 
     python -m tests.failures.provoke [--only NAME ...] [--out tests/preflight/logs/recorded]
 
-Needs root (mounts in a mount namespace of their own), torch, accelerate, transformers; no GPU, no network.
+Needs root (mounts in a mount namespace of their own), torch, accelerate, transformers; no network. A kind
+that needs a GPU, or what else this machine lacks, is left out.
 One failure at a time. Paths, host name and interpreter are masked; nothing else is changed.
 """
 
 import argparse
+import importlib.util
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -35,9 +38,21 @@ def main() -> None:
     for kind in KINDS:
         if options.only and kind.name not in options.only:
             continue
+        lacking = lack_for(kind)
+        if lacking:
+            print(f"{kind.slug:26} {kind.name:26} left out: {lacking}", flush=True)
+            continue
         text = provoke(kind)
         (options.out / file_name(kind)).write_text(text, encoding="utf-8")
         print(f"{kind.slug:26} {kind.name:26} {len(text):6} bytes", flush=True)
+
+
+def lack_for(kind: Kind) -> str:
+    """Return what this machine lacks for a kind, "" where it has all."""
+    if kind.gpu and not Path("/dev/nvidiactl").exists():
+        return "no NVIDIA GPU"
+    found = not kind.needs or shutil.which(kind.needs) or importlib.util.find_spec(kind.needs)
+    return "" if found else f"no {kind.needs}"
 
 
 def file_name(kind: Kind) -> str:
