@@ -10,6 +10,7 @@ from preflight.leftovers.selection import (
     CleanFilter,
     CleanSelection,
     advise_on_leftover,
+    advise_on_stranger,
     confirmation_of,
     describe_how_to_end,
     select_to_kill,
@@ -103,6 +104,30 @@ def test_a_live_process_that_keeps_something_comes_with_the_command_that_ends_it
     each = one(ProcessClass.LIVE, holds, evidence)
     assert confirmation_of(each) is (evidence == ASKS)
     assert ("gpulaunch clean-zombies HOST --pid 7" in advise_on_leftover(each)) is said
+
+
+@pytest.mark.parametrize(
+    ("pid", "kind", "evidence", "argv", "advice"),
+    [
+        (1, ProcessClass.LIVE, (), ("init",), "leave it: the machine or container ends with it"),
+        (7, ProcessClass.SYSTEM, (), (), "leave it: it is part of the kernel"),
+        (7, ProcessClass.LIVE, ASKS, ("sshd",), "leave it: it is part of the session that asks"),
+        (7, ProcessClass.LIVE, (), ("vim",), "if it is yours to end, on h: kill 7"),
+        (
+            7,
+            ProcessClass.STUCK,
+            (),
+            ("vim",),
+            "wait for its kernel call to return; if it never does, the host needs a reboot",
+        ),
+    ],
+)
+def test_a_process_that_is_none_of_a_run_is_left_to_its_user(
+    pid: int, kind: ProcessClass, evidence: tuple[str, ...], argv: tuple[str, ...], advice: str
+) -> None:
+    scene = Scene(random.Random(1), machine=False)
+    process = scene.processes[scene.add(pid=pid, argv=argv)]
+    assert advise_on_stranger(ClassifiedProcess(process, kind, evidence, NOTHING), "h") == advice
 
 
 @pytest.mark.parametrize(("holds", "port"), [(GPU, ""), (PORT, " --port 29500"), (BOTH, ""), (NOTHING, "")])
