@@ -42,7 +42,7 @@ def deep_options(prefix: str = "With --deep: ") -> Callable[[Function], Function
         default=20.0,
         show_default=True,
         metavar="N",
-        help=help_text("how long the matrix products take."),
+        help=help_text("how many seconds the matrix products take."),
     )
     step_timeout = click.option(
         "--step-timeout",

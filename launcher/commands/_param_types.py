@@ -50,7 +50,8 @@ launch_option = click.option(
 def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]:
     """Return the option --logs, which is given to the command as `name`; `text` is its help."""
     kind = click.Path(file_okay=False, path_type=Path)
-    return click.option("--logs", name, type=kind, default=local_runs_dir, show_default=RUNS, help=text)
+    text = f"{text}  [default: {RUNS}]"  # click would put words of ours in parentheses
+    return click.option("--logs", name, type=kind, default=local_runs_dir, show_default=False, help=text)
 
 
 class ExistingFileParam(click.Path):

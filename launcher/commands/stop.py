@@ -44,8 +44,7 @@ class StopOptions(FoundRunOptions):
 @click.option(
     "--grace",
     type=DurationParam(0, MAX_GRACE_S),
-    show_default="as the run was launched",
-    help="From SIGTERM to SIGKILL: time for a last checkpoint.",
+    help="From SIGTERM to SIGKILL: time for a last checkpoint.  [default: as the run was launched]",
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask: without RUN a question is asked.")
 @json_option

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from launcher.config.inventory import HostEntry
+from launcher.config.inventory import FILE_NAME, HostEntry
 from launcher.config.run_config import (
     Overrides,
     RunConfig,
@@ -49,6 +49,10 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
     refuse_shell_script(script, "run")
     if config.job.send_script or _explicit(overrides):
         return config
+    if Path(script).name == FILE_NAME:
+        raise BadInput(
+            f"{script} lists hosts, expected a script", f"gpulaunch run train.py -i {script} --hosts all"
+        )
     if script.endswith(SUFFIXES) or (not Path(script).exists() and script in list_configs()):
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
     if Path(script).is_dir():

@@ -161,7 +161,10 @@ def _find(host: str, gpus: Iterable[Gpu], wanted: int | str) -> Gpu:
     if len(hits) == 1:
         return hits[0]
     have = ", ".join(
-        f"{gpu.index} ({gpu.uuid})" if isinstance(gpu.uuid, str) else str(gpu.index) for gpu in gpus
+        str(gpu.index)
+        if isinstance(wanted, int) or isinstance(gpu.uuid, Missing)
+        else f"{gpu.index} ({gpu.uuid})"
+        for gpu in gpus
     )
     what = "no GPU" if not hits else "more than one GPU"
     raise RanksRefused(f"{host}: {what} called {wanted}; it has {have or 'none'}", _NAME_ANOTHER)

@@ -65,6 +65,11 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
         ((), "nothing to run", "name a local script, such as train.py, or a run config: --config NAME"),
         (("", "x"), "nothing to run", "name a local script"),
         (("paper_r64", "x"), "paper_r64 is a run config, not a script", "gpulaunch run --config paper_r64"),
+        (
+            ("hosts.yaml",),
+            "hosts.yaml lists hosts, expected a script",
+            "gpulaunch run train.py -i hosts.yaml",
+        ),
         (("mine.yaml",), "mine.yaml is a run config, not a script", "gpulaunch run --config mine.yaml"),
         (
             ("tran.py",),

@@ -221,11 +221,13 @@ def test_a_rank_is_shown_with_the_name_of_its_gpu_where_there_is_one() -> None:
     assert [slot.gpu_name for slot in ranks.slots] == ["NVIDIA TITAN RTX", "NVIDIA L40S", ""]
 
 
-def test_a_refusal_lists_the_gpus_by_index_and_uuid() -> None:
-    with pytest.raises(RanksRefused, match=r"no GPU called 7; it has 0 \(GPU-titan-0\), 1 \(GPU-titan-1\)"):
+def test_a_refusal_lists_the_gpus_as_they_were_named() -> None:
+    with pytest.raises(RanksRefused, match=r"no GPU called 7; it has 0, 1$"):
         map_ranks(box(gpu(0), gpu(1)), Job(gpus=(7,)))
-    with pytest.raises(RanksRefused, match=r"no GPU called 7; it has 0$"):
-        map_ranks(box(gpu(0, uuid=UNKNOWN)), Job(gpus=(7,)))
+    with pytest.raises(RanksRefused, match=r"called GPU-x; it has 0 \(GPU-titan-0\), 1 \(GPU-titan-1\)$"):
+        map_ranks(box(gpu(0), gpu(1)), Job(gpus=("GPU-x",)))
+    with pytest.raises(RanksRefused, match=r"called GPU-x; it has 0$"):
+        map_ranks(box(gpu(0, uuid=UNKNOWN)), Job(gpus=("GPU-x",)))
 
 
 def test_too_few_gpus_are_refused_with_those_that_are_left_out() -> None:
