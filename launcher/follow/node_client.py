@@ -12,6 +12,8 @@ from launcher import safe_json
 from launcher.config.disconnect_options import START_TIMEOUT_S
 from launcher.errors import (
     AuthenticationFailed,
+    ConnectionLost,
+    ConnectionTimedOut,
     ContainerStopped,
     GpulaunchError,
     HostError,
@@ -38,6 +40,7 @@ from launcher.follow.events import (
     StartRefused,
 )
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
+from launcher.follow.poll_interval import poll_interval
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall
@@ -62,30 +65,13 @@ CUT = (
 )
 MAX_LINE = 4 << 20
 """Bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long."""
-_HOPELESS = (
-    AuthenticationFailed,
-    HostKeyUnknown,
-    HostKeyChanged,
-    NameNotResolved,
-    PythonNotFound,
-    HostNotContacted,
-)
+_NOT_LET_IN = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, HostNotContacted)
+_HOPELESS = (*_NOT_LET_IN, NameNotResolved, PythonNotFound)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-POLL_S = 0.1
-_MOST_POLLS_EACH_S = 2000
-_LONGEST_POLL_S = 1.0
 QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
 """How long a client that leaves waits for its words to be sent."""
-
-
-def poll_interval(nodes: int) -> float:
-    """Return how long a client of so many nodes waits for a host before it looks for words to send.
-
-    A thousand threads that wake ten times a second keep half a core busy while nothing happens.
-    """
-    return min(_LONGEST_POLL_S, max(POLL_S, nodes / _MOST_POLLS_EACH_S))
 
 
 class NodeClient(threading.Thread):
@@ -114,7 +100,7 @@ class NodeClient(threading.Thread):
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
         self._events = events
-        self.poll_s = POLL_S  # how long a host is waited for before words are sent to it
+        self.poll_s = poll_interval(1)  # how long a host is waited for before words are sent to it
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
@@ -195,8 +181,7 @@ class NodeClient(threading.Thread):
         argv = protocol.command(self._node.python, "start", self._run_id)
         assert self._start_request is not None  # noqa: S101 - run() has asked
         try:
-            with self._open_way() as connection:
-                self._converse(connection, argv, self._start_request(), self._on_start)
+            self._start_over_any(argv, self._start_request())
         except HostError as error:
             if self._running_there:
                 self._put(Disconnected(self.host, error.detail))
@@ -204,8 +189,18 @@ class NodeClient(threading.Thread):
             self._refused = StartRefused(self.host, error.detail, error.fix)
             if not self._may_run:
                 self._finish(self._refused)
-            # Where it runs, and no client comes, it has ended after this time.
-            self._give_up_at = min(self._give_up_at, self._awake.now() + START_TIMEOUT_S)
+
+    def _start_over_any(self, argv: tuple[str, ...], body: bytes) -> None:
+        """Start over a connection that was held open, or a new one where that has died meanwhile."""
+        for is_last in (False, True):
+            with self._open_way() as connection:
+                try:
+                    self._converse(connection, argv, body, self._on_start)
+                except (ConnectionLost, ConnectionTimedOut):
+                    if is_last or self._may_run:
+                        raise
+                else:
+                    return
 
     def _again(self) -> None:
         """Reconnect with growing pauses until it works or patience ends; it is tried before it is judged."""
@@ -245,7 +240,10 @@ class NodeClient(threading.Thread):
         return self._awake.now() - self._heard
 
     def _is_lost(self) -> bool:
-        return self._silent_s() > self._patience_s or self._awake.now() > self._give_up_at
+        is_unanswered = self._refused is not None and not self._running_there
+        # Where that runs, and no client comes, it has ended after this time.
+        patience_s = START_TIMEOUT_S if is_unanswered else self._patience_s
+        return self._silent_s() > patience_s or self._awake.now() > self._give_up_at
 
     def _converse(
         self,

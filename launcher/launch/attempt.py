@@ -17,9 +17,10 @@ from launcher.follow.client_deadlines import ClientTimeout
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
 from launcher.follow.events import JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failures import is_port_conflict
-from launcher.follow.node_client import NodeClient, poll_interval
+from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
+from launcher.follow.poll_interval import poll_interval
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
 from launcher.launch.followed_run import FollowedRun

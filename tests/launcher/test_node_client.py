@@ -13,7 +13,9 @@ from typing import Any, cast
 import pytest
 
 from launcher.config.disconnect_options import DisconnectOptions
+from launcher.errors import ConnectionLost
 from launcher.follow import protocol
+from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.events import (
     HostEnded,
     HostLost,
@@ -86,11 +88,48 @@ class BrokenStart(LocalConnection):
         return cast("LocalStream", MuteStream(super().start(words), self._started or (lambda: True)))
 
 
+class DeadAtFirst(LocalConnection):
+    """Was held open for long, and has died meanwhile; the next one lives."""
+
+    def __init__(self) -> None:
+        super().__init__(Endpoint("a", "local", ""))
+        self._is_dead = True
+
+    def start(self, argv: Iterable[str]) -> LocalStream:
+        if self._is_dead:
+            self._is_dead = False
+            raise ConnectionLost("a", "it opened no session: SSH session not active")
+        return super().start(argv)
+
+
+class NotReached(BrokenStart):
+    """Takes the request to start, and is not reached any more."""
+
+    def start(self, argv: Iterable[str]) -> LocalStream:
+        words = tuple(argv)
+        if "start" not in words:
+            raise ConnectionLost("a", "no route to host")
+        return super().start(words)
+
+
+class RacingClock(AwakeClock):
+    """Each look at it is ten seconds later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at = 0.0
+
+    def now(self) -> float:
+        self._at += 10.0
+        return self._at
+
+
 def follower(
     script: str,
     events: "queue.Queue[RunEvent]",
     streams: list[LocalStream] | None = None,
     connection: LocalConnection | None = None,
+    awake: AwakeClock | None = None,
 ) -> NodeClient:
     """Return what starts and follows a run of one rank on this machine."""
     argv = (sys.executable, "{run_dir}/launch.py", "1", "{run_dir}/rank.py", "{run_dir}/s/x.py")
@@ -102,8 +141,9 @@ def follower(
         node,
         lambda: connection or NotedConnection([] if streams is None else streams),
         lambda: protocol.StartRequests(planned, DisconnectOptions()).of(node),
-        patience_s=30.0,
+        patience_s=30.0 if awake is None else float("inf"),
         events=events,
+        awake=awake,
     )
 
 
@@ -161,9 +201,11 @@ def test_a_host_that_answers_again_is_not_given_up_for_its_silence_before(
     assert not any(isinstance(each, HostLost) for each in came)
 
 
-def follow_to_the_end(connection: LocalConnection, script: str) -> list[RunEvent]:
+def follow_to_the_end(
+    connection: LocalConnection, script: str, awake: AwakeClock | None = None
+) -> list[RunEvent]:
     events: queue.Queue[RunEvent] = queue.Queue(1000)
-    following = follower(script, events, connection=connection)
+    following = follower(script, events, connection=connection, awake=awake)
     following.start()
     came: list[RunEvent] = []
     while not any(isinstance(each, HostEnded | HostLost | StartRefused) for each in came):
@@ -190,6 +232,23 @@ def test_a_start_that_was_not_answered_and_not_carried_out_is_refused_with_its_r
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (refused,) = follow_to_the_end(BrokenStart(None), "print('done')")
     assert refused == StartRefused("a", "the supervisor's channel ended")
+
+
+def test_a_host_that_is_not_reached_after_a_start_without_an_answer_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (lost,) = follow_to_the_end(NotReached(None), "print('done')", RacingClock())
+    assert isinstance(lost, HostLost)
+    assert lost.why.startswith("not reached again for ")
+
+
+def test_a_run_is_started_over_a_new_connection_where_the_one_held_open_has_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    came = follow_to_the_end(DeadAtFirst(), "print('done')")
+    assert [each.state["exit"]["ranks"] for each in came if isinstance(each, HostEnded)] == [{"0": 0}]
 
 
 def test_a_supervisor_whose_starter_is_gone_goes_on() -> None:
