@@ -307,6 +307,15 @@ def test_conda_run_names_an_environment() -> None:
         ("docker run --gpus all i:1", "container", "the command that trains in it"),
         ("apptainer exec --nv -B a:b i.sif bash t.sh 3", "container", "--hosts A,B -- bash t.sh 3"),
         ("apptainer_wrapper exec torchrun a.py", "container", "--hosts A,B -- torchrun a.py"),
+        (
+            "pbsdsh -- bash -lc 'torchrun a.py'",
+            "scheduler",
+            "launch: gpulaunch run --hosts A,B -- 'torchrun a.py'",
+        ),
+        ("blaunch -z 'a b' torchrun a.py --x 1", "scheduler", "--hosts A,B -- torchrun a.py --x 1"),
+        ("torchx run dist.ddp -j 2x8 --script a.py -- --x 1", "scheduler", "-- torchrun a.py --x 1"),
+        ("torchx run dist.ddp -m a.b -- --x 1", "scheduler", "name the hosts with --hosts"),
+        ("sky launch --gpus A100:8 'torchrun a.py'", "scheduler", "--hosts A,B -- 'torchrun a.py'"),
         ("debugpy-run -m torch.distributed.run -p 5678 -- a.py", "waits for a debugger", "leave it out"),
         (
             "python -m determined.launch.torch_distributed --trial -- python3 t.py --lr 1",

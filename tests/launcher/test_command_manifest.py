@@ -57,6 +57,21 @@ distribution:
 resources: # of the cluster
   instance_count: 2
 """
+_VOLCANO = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+spec:
+  tasks:
+    - replicas: 1
+      name: master
+      template: &task
+        spec:
+          containers:
+            - command: ["sh", "-c", "torchrun --nproc_per_node=1 a.py"]
+    - replicas: 2
+      name: worker
+      template: *task
+"""
 
 
 @pytest.mark.parametrize(
@@ -69,6 +84,8 @@ resources: # of the cluster
         (_SKY.replace("{H100: 8}", "'H100:4'"), Request(nodes=2, per_node=4)),
         (_SKY.replace("num_nodes: 2\n", "num_nodes: 2  # or 1\n"), Request(nodes=2, per_node=8)),
         (_AZURE, Request(nodes=2, per_node=4)),
+        (_AZURE.replace("python", "accelerate launch --num_processes 8"), Request(nodes=2, total=8)),
+        (_VOLCANO, Request(nodes=3, per_node=1)),
         (_AZURE + "---\ncommand: ls\nresources:\n  instance_count: 7\n", Request(nodes=2, per_node=4)),
         ("trainer:\n  command:\n    - torchrun a.py\n  numNodes: 5\n", Request(nodes=5)),
         ("command: torchrun a.py\nx: {}\nnum_nodes: two\n", Request()),

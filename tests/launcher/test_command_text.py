@@ -54,6 +54,7 @@ def test_a_script_for_one_launch_is_one_command() -> None:
         ("source ~/.bashrc; torchrun a.py", "source ~/.bashrc: of this machine only"),
         ("ulimit -n 9; torchrun a.py", "ulimit: limits are those of each host"),
         ("torchrun a.py && echo done", "echo: starts nothing"),
+        ("python3 --version || exit 1\ntorchrun a.py", "python3: starts nothing"),
         ("nohup torchrun a.py > log & tail -f log", "tail: starts nothing"),
         ("mkdir -p out; torchrun a.py", "mkdir: make it on each host"),
         ("export PATH=/opt/bin:$PATH\ntorchrun a.py", "PATH: that of each host"),

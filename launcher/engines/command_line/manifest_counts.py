@@ -14,6 +14,8 @@ _REPLICAS = re.compile(r"[ ]*(?:- +)*(?P<role>[A-Za-z]\w*):[ ]*(?:#.*)?")
 _CARDS = re.compile(
     r"[ ]+accelerators:[ ]*[\"'{]?[ ]*[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*[\"'}]?[ ]*(?:#.*)?"
 )
+_OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|composer|colossalai)\b")
+_VOLCANO = re.compile(r"apiVersion:[ ]*[\"']?batch\.volcano\.sh/")
 _DOCUMENT = "---"
 
 _NODES = ("num_nodes", "numNodes", "instance_count")
@@ -22,15 +24,15 @@ _NODES = ("num_nodes", "numNodes", "instance_count")
 _PER_NODE = ("process_count_per_instance", "numProcPerNode", "nprocPerNode")
 """Of Azure ML's `distribution:`, of Kubeflow's Trainer, of its PyTorchJob."""
 
-_OF_ALL_ROLES = ("PyTorchJob",)
-"""Kinds of which every replica is a node; the launcher of an MPIJob is none."""
-
 _LAUNCHER = "launcher"
 _NODES_OF_SKY, _CARDS_OF_SKY = "SKYPILOT_NUM_NODES", "SKYPILOT_NUM_GPUS_PER_NODE"
 
 
-def count_variables(lines: Sequence[str], beside: range) -> Iterator[str]:
+def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterator[str]:
     """Yield assignments of a shell for what the keys around a command count.
+
+    Processes of a node are those of torch's launcher or of a program without one: any other launcher is
+    started once on each node and counts its own.
 
     `beside` are the lines of the mapping that has the command: a file of several jobs counts for each its
     own. What two keys say differently counts for neither.
@@ -45,7 +47,7 @@ def count_variables(lines: Sequence[str], beside: range) -> Iterator[str]:
         yield f"{_CARDS_OF_SKY}={cards.pop()}\n"
     if nodes:
         yield f"export NNODES={nodes}\n"
-    if per_node:
+    if per_node and not _OWN_COUNT.search(command):
         yield f"export NPROC_PER_NODE={per_node}\n"
 
 
@@ -79,7 +81,8 @@ def _one(values: Iterable[str]) -> str:
 def _replicas(lines: Sequence[str], document: range) -> str:
     """Return the nodes of a job of Kubeflow: the replicas of its roles, but for an MPIJob's launcher."""
     kinds = {found["kind"] for at in document if (found := _KIND.fullmatch(lines[at]))}
-    if len(kinds) != 1 or not kinds & {"PyTorchJob", "MPIJob"}:
+    is_volcano = any(_VOLCANO.match(lines[at]) for at in document)
+    if len(kinds) != 1 or not (is_volcano or kinds & {"PyTorchJob", "MPIJob"}):
         return ""
     total, role = 0, ""
     for at in document:

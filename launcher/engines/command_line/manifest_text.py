@@ -87,7 +87,7 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         if command is not None and launch.search(command):
             commands.setdefault(command, []).append(key)
     found = {
-        "".join((*_surroundings(keys, key, lines), _with_inputs(command, key, lines)))
+        "".join((*_surroundings(keys, key, lines, command), _with_inputs(command, key, lines)))
         for command, places in list(commands.items())[:_MOST_COMMANDS]
         for key in places[:_MOST_COMMANDS]
     }
@@ -210,10 +210,10 @@ def _scalar(value: str) -> str:
     return value
 
 
-def _surroundings(keys: list[_Key], command: _Key, lines: list[str]) -> Iterator[str]:
-    """Yield what counts nodes around a command, and the variables that are set beside it."""
+def _surroundings(keys: list[_Key], command: _Key, lines: list[str], text: str) -> Iterator[str]:
+    """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
     beside = _beside(lines, command.line, command.indent)
-    yield from count_variables(lines, beside)
+    yield from count_variables(lines, beside, text)
     for key in keys:
         is_beside = key.indent == command.indent and beside.start - 1 <= key.line < beside.stop
         if key.name in _VARIABLES and is_beside:

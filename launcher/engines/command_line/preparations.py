@@ -129,8 +129,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name}: {NOTHING}"
     if after and name in ("exec", *_SHELLS) and all(word.text in ("exec", *_SHELLS) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
-    if name == "numactl" and len(words) == 2 and words[1].text in ("-H", "--hardware", "-s", "--show"):
-        return f"numactl: {NOTHING}"
+    if _asks_itself(words):
+        return f"{name}: {NOTHING}"
     if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
         return ""
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
@@ -149,6 +149,13 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if name == "eval" and len(words) > 1 and any("hook" in part for part in words[1].unresolved):
         return f"eval {words[1].text}: {_MODULES}"
     return f"task {' '.join(word.text for word in words[1:])}: {BEFORE}" if name == NEEDED_TASK else ""
+
+
+def _asks_itself(words: Sequence[Word]) -> bool:
+    """Whether a command only prints what its program knows."""
+    name, option = posixpath.basename(words[0].text), words[1].text if len(words) == 2 else ""
+    of_numactl = name == "numactl" and option in ("-H", "--hardware", "-s", "--show")
+    return of_numactl or (is_python(words[0]) and option in ("--version", "-V"))
 
 
 def _without_assignments(words: Sequence[Word]) -> tuple[Word, ...]:

@@ -86,13 +86,25 @@ def _behind_image(name: str, texts: Sequence[str]) -> int:
 
 
 def _scheduler_fix(words: Sequence[Word]) -> str:
-    """Return the launch that a line of a scheduler holds: behind `--`, or from its launcher on."""
+    """Return the launch that a line of a scheduler holds: behind `--`, in quotes, or from its launcher on."""
     texts = [word.text for word in words]
     behind = words[texts.index("--") + 1 :] if "--" in texts else ()
-    command = _shown(behind) or _inner_command("", words)
+    if "--script" in texts[:-1]:  # of torchx
+        behind = (Word("torchrun"), Word(texts[texts.index("--script") + 1]), *behind)
+    is_program = bool(behind) and not behind[0].text.startswith("-")
+    named = [text for text in texts if _launches(text)]
+    quoted = _short(shlex.quote(named[0])) if named else ""
+    command = (_inner_command("", behind) or _shown(behind)) if is_program else quoted
+    command = command or _inner_command("", words)
     return (
         f"leave it and its options out, and launch: gpulaunch run --hosts A,B -- {command}" if command else ""
     )
+
+
+def _launches(text: str) -> bool:
+    """Whether a word is a command in quotes that starts with a launcher."""
+    first, *rest = text.split(maxsplit=1)[:2] or ("",)
+    return bool(rest) and (is_python(Word(first)) or has_launcher((Word(first),)))
 
 
 def _shown(words: Sequence[Word]) -> str:

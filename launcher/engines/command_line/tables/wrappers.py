@@ -13,7 +13,7 @@ _TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "parallel", "xarg
 _HOSTS = ("would start the command on hosts of its own", "leave it out, and write --hosts A,B")
 SCHEDULERS = (
     *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
-    *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc"),
+    *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
 )
 _SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
