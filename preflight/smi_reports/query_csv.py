@@ -35,6 +35,11 @@ _COLUMNS = {
     "ecc.errors.corrected.volatile.total": "ecc_errors/volatile/dram_correctable",
     "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/dram_uncorrectable",
     "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/dram_uncorrectable",
+    **dict.fromkeys(
+        ("retired_pages.single_bit_ecc.count", "retired_pages.sbe"), "retired_pages/single_bit_ecc"
+    ),
+    **dict.fromkeys(("retired_pages.double_bit.count", "retired_pages.dbe"), "retired_pages/double_bit_ecc"),
+    "retired_pages.pending": "retired_pages/pending",
     "remapped_rows.correctable": "remapped_rows/correctable_error",
     "remapped_rows.uncorrectable": "remapped_rows/uncorrectable_error",
     "remapped_rows.pending": "remapped_rows/pending",
@@ -102,6 +107,8 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
         if any(map(_NEEDS_RESET.fullmatch, row)):
             gpu["gpu_reset_status"] = {"reset_required": "Yes"}
         _complete_memory(gpu.get("fb_memory_usage", {}))
+        if reasons := _clock_reasons(dict(zip(names, map(str.strip, row), strict=True))):
+            gpu["clocks_event_reasons"] = reasons
         tree["gpu"].append(gpu)
     indexes, times = _column(rows, names, "index"), _column(rows, names, "timestamp")
     if names[-1] == "memory.total":
@@ -113,6 +120,16 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
     newest = last_of_each(keys, tree["gpu"])
     tree["gpu"] = _numbered([gpu for _, gpu in newest], [key for key, _ in newest] if indexes else [], absent)
     return tree
+
+
+def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
+    """Return the reasons for lower clocks by their words; nothing where the row lacks some that matter."""
+    found = {match[1]: value for name, value in row.items() if (match := _REASON.fullmatch(name))}
+    mask = found.pop("active", "")
+    if _MASK.fullmatch(mask):
+        return {name: "Active" if int(mask, 16) & bit else "Not Active" for bit, name in _REASON_BITS}
+    whole = set(found.values()) <= {"Active", "Not Active"} and found.keys() >= _SLOWDOWNS
+    return found if whole else {}
 
 
 def _repeats(row: list[str], names: list[str]) -> bool:
@@ -275,6 +292,17 @@ def _complete_memory(memory: dict[str, str]) -> None:
             memory[other] = str(held["total"] - held[known])
 
 
+_REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
+_MASK = re.compile(r"0x[0-9A-Fa-f]{16}")
+_REASON_BITS = (
+    *((0x1, "gpu_idle"), (0x2, "applications_clocks_setting"), (0x4, "sw_power_cap"), (0x8, "hw_slowdown")),
+    *((0x10, "sync_boost"), (0x20, "sw_thermal_slowdown"), (0x40, "hw_thermal_slowdown")),
+    *((0x80, "hw_power_brake_slowdown"), (0x100, "display_clock_setting")),
+)
+"""nvmlClocksEventReasons of nvml.h."""
+_SLOWDOWNS = frozenset(
+    {"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown"}
+)
 _NAMES_REST = re.compile(
     r"[\s,]*(?:[a-z_.]+(?: \[[\w/%]+\])?|\[?[\w/%]+\])(?:, [a-z_.]+(?: \[[\w/%]+\])?)*,? ?"
 )
@@ -289,7 +317,7 @@ _ROW_REST = re.compile(r"(?!```)[^\s,:$#%>]{1,40}")
 _CUT_ROW = re.compile(
     rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|(?:[0-9A-Fa-f]{{4}}){{1,2}}:).*)\s*"
 )
-_NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")
+_NAME = re.compile(r"[a-z_]+\d?[a-z_]*(?:\.[a-z_]+\d?[a-z_]*)*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
 _OPEN = re.compile(rf"[\d.]+|{NAME}")
 _MISPLACED = {

@@ -1,150 +1,107 @@
-"""A saved file of several hosts: each is read as itself, by whatever names it in the file."""
+"""What nvidia-smi printed on an H200 (driver 580.159.04): idle, with one process that computes, with MPS.
 
-import json
+NVML said the same of the same minutes: one GPU, its memory, and the process with 1002 MiB that held it.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from preflight.errors import BadInput
-from preflight.facts.host import HostFacts
+from preflight.facts.gpu import Driver, Gpu
 from preflight.facts.missing import Missing
-from preflight.smi_reports import parse_hosts, parse_smi
+from preflight.smi_reports import parse_smi
+from tests.hardware import gpus_of
 
-FREE = """\
-Mon Nov 16 10:00:00 2026
-+-----------------------------------------------------------------------------------------+
-| NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
-|-----------------------------------------+------------------------+----------------------+
-|   0  NVIDIA L40S                    On  |   00000000:01:00.0 Off |                    0 |
-| N/A   31C    P8             33W /  350W |       1MiB /  46068MiB |      0%      Default |
-+-----------------------------------------+------------------------+----------------------+
-| Processes:                                                                              |
-|  No running processes found                                                             |
-+-----------------------------------------------------------------------------------------+
-"""
-BUSY = FREE.replace("      1MiB", "  40000MiB").replace(
-    "|  No running processes found                                                             |",
-    "|    0   N/A  N/A              4242      C   python                              39990MiB |",
-)
-NOT_LOADED = (
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
-    "NVIDIA driver is installed and running.\n"
-)
+_HOSTS = Path(__file__).with_name("smi_hosts")
+_FULL = ("q.txt", "qx.xml", "csv-all.csv")
+_WITH_PROCESSES = ("q.txt", "qx.xml", "table.txt", "qmem.txt", "pmon.txt", "pmon-um.txt")
+_COMPUTE = (2865, "compute")
 
 
-def prefixed(name: str, text: str, mark: str = "{}: ") -> list[str]:
-    return [mark.format(name) + line for line in text.splitlines()]
+class _Read(NamedTuple):
+    name: str
+    gpu: Gpu
+    driver: str
 
 
-def used(facts: HostFacts) -> list[int] | str:
-    if isinstance(facts.gpus, Missing):
-        return facts.gpus.code
-    return [0 if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in facts.gpus]
+def _read(name: str) -> _Read:
+    facts = parse_smi((_HOSTS / name).read_text(encoding="utf-8"), "host")
+    (gpu,) = gpus_of(facts)
+    return _Read(name, gpu, facts.driver.version if isinstance(facts.driver, Driver) else "")
 
 
-@pytest.mark.parametrize("mark", ["{}: ", "[{}] ", "[{}] out: ", "{} | "])
-def test_lines_that_carry_names_are_those_of_their_hosts(mark: str) -> None:
-    one, two = prefixed("node1", FREE, mark), prefixed("node2", BUSY, mark)
-    for lines in ([*one, *two], [line for pair in zip(one, two, strict=True) for line in pair]):
-        found = parse_hosts("\n".join(lines), "saved")
-        assert [(facts.host, used(facts)) for facts in found] == [("node1", [1]), ("node2", [40000])]
+_ALL = [path.name for path in sorted(_HOSTS.iterdir()) if ".apps." not in path.name]
 
 
-@pytest.mark.parametrize(
-    "heading",
-    [
-        "==== {} ====",
-        "### host: {} ###",
-        "==> {} <==",
-        "{} | CHANGED | rc=0 >>",
-        "[1] 10:00:00 [SUCCESS] {}",
-        "----------------\n{}\n----------------",
-        "ada@{}:~$ nvidia-smi",
-        "[ada@{} ~]$ nvidia-smi",
-        "# {}",
-        "HOST={}",
-        "{}:",
-        "{}",
-    ],
-)
-def test_what_stands_under_the_name_of_a_host_is_its_own(heading: str) -> None:
-    text = f"{heading.format('node1')}\n{FREE}{heading.format('node2')}\n{FREE.replace('   1MiB', ' 900MiB')}"
-    found = parse_hosts(text, "saved")
-    assert [(facts.host, used(facts)) for facts in found] == [("node1", [1]), ("node2", [900])]
+@pytest.mark.parametrize("name", _ALL)
+def test_every_form_names_the_one_gpu(name: str) -> None:
+    read = _read(name)
+    assert read.gpu.index == 0
+    assert read.gpu.name == "NVIDIA H200" or isinstance(read.gpu.name, Missing)
+    assert read.driver in ("580.159.04", "")
 
 
-def test_a_host_that_answered_with_an_error_is_neither_dropped_nor_merged() -> None:
-    lost = "node2: Unable to determine the device handle for GPU0000:4F:00.0: Unknown Error"
-    silent = "node3: ssh: connect to host node3 port 22: Connection refused"
-    found = parse_hosts("\n".join([*prefixed("node1", FREE), lost, silent]), "saved")
-    assert [(facts.host, used(facts)) for facts in found] == [
-        ("node1", [1]),
-        ("node2", "gpu-lost"),
-        ("node3", "error"),
-    ]
-    assert "Connection refused" in str(found[2].gpus)
-    ansible = f"node1 | CHANGED | rc=0 >>\n{FREE}node2 | FAILED | rc=9 >>\n{NOT_LOADED}"
-    assert [used(facts) for facts in parse_hosts(ansible, "saved")] == [[1], "not-loaded"]
+@pytest.mark.parametrize("form", _FULL)
+def test_a_full_form_agrees_with_nvml(form: str) -> None:
+    idle, busy = _read(f"h200-idle.{form}").gpu, _read(f"h200-busy.{form}").gpu
+    assert [gpu.capability for gpu in (idle, busy)] == [(9, 0), (9, 0)]
+    assert [gpu.throttle for gpu in (idle, busy)] == [("idle",), ("sw_power_cap",)]
+    assert [getattr(gpu.memory, "used_mib", None) for gpu in (idle, busy)] == [0, 1011]
+    assert [getattr(gpu.memory, "reserved_mib", None) for gpu in (idle, busy)] == [616, 616]
+    assert [getattr(gpu.retired_pages, "code", None) for gpu in (idle, busy)] == ["not-supported"] * 2
+    assert [gpu.recovery_action for gpu in (idle, busy)] == ["none", "none"]
 
 
-@pytest.mark.parametrize("heading", ["--- {} ---", "{}:", "{}", "# {}"])
-def test_a_host_under_a_title_that_did_not_answer_stays(heading: str) -> None:
-    silent = "ssh: connect to host gpu-02 port 22: No route to host\n"
-    text = f"{heading.format('gpu-01')}\n{FREE}{heading.format('gpu-02')}\n{silent}"
-    found = parse_hosts(text, "saved")
-    assert [(facts.host, used(facts)) for facts in found] == [("gpu-01", [1]), ("gpu-02", "error")]
+@pytest.mark.parametrize("form", _WITH_PROCESSES)
+def test_the_process_that_computes_is_on_its_gpu(form: str) -> None:
+    processes = _read(f"h200-busy.{form}").gpu.processes
+    assert not isinstance(processes, Missing)
+    assert [(one.pid, one.kind) for one in processes] == [_COMPUTE]
+    assert [one.used_mib for one in processes if form != "pmon.txt"] == [1002] * (form != "pmon.txt")
 
 
-def test_json_of_ansible_is_read_host_by_host() -> None:
-    lines = [json.dumps({"out.stdout_lines": text.splitlines()}, indent=4) for text in (FREE, BUSY)]
-    text = "".join(f"ok: [node{at}] => {each}\n" for at, each in enumerate(lines, 1))
-    assert [(facts.host, used(facts)) for facts in parse_hosts(text, "saved")] == [
-        ("node1", [1]),
-        ("node2", [40000]),
-    ]
-    adhoc = json.dumps({"rc": 0, "stdout": BUSY, "stdout_lines": BUSY.splitlines()}, indent=4)
-    (facts,) = parse_hosts(f"node1 | CHANGED => {adhoc}\n", "saved")
-    assert used(facts) == [40000]
+@pytest.mark.parametrize("form", ["table.txt", "pmon.txt"])
+def test_a_client_of_mps_holds_the_gpu_beside_its_server(form: str) -> None:
+    processes = _read(f"h200-mps.{form}").gpu.processes
+    assert not isinstance(processes, Missing)
+    assert [one.pid for one in processes if not str(one.name).startswith("nvidia-cuda-mps")] == [3037]
 
 
-def test_a_csv_with_a_column_of_hosts_is_read_host_by_host() -> None:
-    text = "host, index, name, memory.used [MiB], memory.total [MiB]\n"
-    text += "".join(f"node{at}, 0, NVIDIA L4, {at} MiB, 23034 MiB\n" for at in (1, 2))
-    assert [used(facts) for facts in parse_hosts(text, "saved")] == [[1], [2]]
+@pytest.mark.parametrize(("state", "said"), [("idle", "(none)"), ("busy", "(pid 2865)")])
+def test_a_list_of_processes_alone_says_which(state: str, said: str) -> None:
+    gpus = parse_smi((_HOSTS / f"h200-{state}.apps.csv").read_text(encoding="utf-8"), "host").gpus
+    assert isinstance(gpus, Missing)
+    assert said in gpus.reason
 
 
-def test_a_short_list_of_each_host_is_read() -> None:
-    text = "node1: GPU 0: NVIDIA L4 (UUID: GPU-1)\nnode2: GPU 0: NVIDIA L4 (UUID: GPU-2)\n"
-    assert [facts.host for facts in parse_hosts(text, "saved")] == ["node1", "node2"]
+def test_every_field_of_the_query_is_read_amid_other_forms() -> None:
+    parts = ("L.txt", "csv-all.csv", "apps.csv", "dmon-all.txt")
+    texts = [(_HOSTS / f"h200-busy.{part}").read_text(encoding="utf-8") for part in parts]
+    (gpu,) = gpus_of(parse_smi("".join(texts), "host"))
+    assert (gpu.throttle, getattr(gpu.memory, "used_mib", None)) == (("sw_power_cap",), 1011)
+    assert not isinstance(gpu.processes, Missing)
+    assert [one.pid for one in gpu.processes] == [2865]
+
+
+def test_the_matrix_of_topo_is_read_behind_a_terminals_escapes() -> None:
+    text = (_HOSTS / "h200-idle.topo.txt").read_text(encoding="utf-8")
+    assert text.startswith("\t\x1b[4mGPU0")
+    assert _read("h200-idle.topo.txt").gpu.index == 0
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("columns", "row", "throttle"),
     [
-        f"===== SMI =====\n{FREE}===== KERNEL =====\nLinux 6.8\n",
-        f"==========\n== CUDA ==\n==========\n\n{FREE}",
-        "\n".join(prefixed("node1", FREE)),
-        "\n".join(f"{at}: {line}" for at, line in enumerate(FREE.splitlines(), 1)),
-        f"ada@node1:~$ nvidia-smi\n{FREE}ada@node1:~$ uptime\n",
-        f"# Setup\nnone\n# Output\n{FREE}# Step 1\nx\n# Step 2\ny\n",
-        f"node1\n{FREE}done\nnode1\n",
-        f"4.38.0\n{FREE}\n0.26.0\nno\n",
-    ],
-    ids=[
-        "headings of commands",
-        "banner of a container",
-        "one name",
-        "numbers of lines",
-        "one prompt",
-        "headings of a page",
-        "one word",
-        "versions",
+        ("clocks_throttle_reasons.active", "0x0000000000000009", ("idle", "hw_slowdown")),
+        ("clocks_event_reasons.active", "0x0000000000000000", ()),
+        ("clocks_event_reasons.active", "0x00000000", None),  # cut
+        ("clocks_event_reasons.hw_slowdown", "Not Active", None),  # of other reasons nothing is known
     ],
 )
-def test_what_is_no_name_of_a_host_makes_none(text: str) -> None:
-    (facts,) = parse_hosts(text, "saved")
-    assert (facts.host, used(facts)) == ("saved", [1])
-
-
-def test_a_reader_of_one_host_refuses_several() -> None:
-    with pytest.raises(BadInput, match="several hosts: node1, node2"):
-        parse_smi("\n".join([*prefixed("node1", FREE), *prefixed("node2", BUSY)]), "saved")
+def test_reasons_for_lower_clocks_are_read_where_all_are_known(
+    columns: str, row: str, throttle: tuple[str, ...] | None
+) -> None:
+    text = f"index, name, {columns}, pstate\n0, NVIDIA H200, {row}, P0\n"
+    (gpu,) = gpus_of(parse_smi(text, "host"))
+    assert (None if isinstance(gpu.throttle, Missing) else gpu.throttle) == throttle
