@@ -203,6 +203,7 @@ def _first_cause(log: str) -> tuple[str, list[tuple[str, str]]]:
             UNKNOWN,
         ),
         ("I start it on two nodes and one of the processes gets killed after an hour.", UNKNOWN),
+        ("From the second epoch on the training process won't move on, and no error is shown.", UNKNOWN),
         ("Training is fine since then and does not fail any more.", BENIGN),
         ("10:20:31 the loader of the first rank is stuck in no way", BENIGN),
     ],

@@ -85,14 +85,14 @@ ROWS: tuple[Signature, ...] = (
               "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,
               r"Watchdog caught collective operation timeout|Expected \d+ threads to join the rendezvous, but (?:not all|only \d)|This thread has been waiting for .{0,400}may be stuck|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
-              r"|Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|gloo/transport/\S{1,60}\] Timed out waiting \d|ran for \d+ milliseconds before timing out"
+              r"|Notify register times out|Getting socket times out\. Reason: |Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|gloo/transport/\S{1,60}\] Timed out waiting \d|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|NCCL (?:operation|collective)s? timed out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
               r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
     Signature("S57", "nccl-network", VICTIM,
-              r"ncclRemoteError|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
+              r"ncclRemoteError|successfully reached monitoredBarrier, but received errors|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|(?<! to - \[Errno 32\] )Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
               r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)",

@@ -53,7 +53,7 @@ ROWS: tuple[Signature, ...] = (
               "tokenizer.json is broken, a Git LFS pointer, or written by a newer tokenizers",
               "copy it again; the same tokenizers version on all hosts", "run"),
     Signature("S88", "bad-checkpoint", ROOT,
-              r"size mismatch for [\w.]+: copying a param with shape|with shape torch\.Size\(\[[\d, ]{0,60}\]\) from checkpoint|Size mismatch between saved torch\.Size|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
+              r"Global shape mismatch for loaded \(|size mismatch for [\w.]+: copying a param with shape|with shape torch\.Size\(\[[\d, ]{0,60}\]\) from checkpoint|Size mismatch between saved torch\.Size|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
               r"|loaded state dict (?:has a different number|contains a parameter group)|You set `ignore_mismatched_sizes` to `False`|ignore_mismatched_sizes=True",
               "the checkpoint belongs to another model or optimizer, or lacks a part that the script reads", "load it into what it was saved from;"
               " print its keys and compare", "known"),
