@@ -23,7 +23,7 @@ from launcher.follow.events import (
 )
 from launcher.follow.failures import Failure, describe_exit_code, find_root_cause, out_of_memory
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
-from launcher.follow.liveness import HostLiveness
+from launcher.follow.idle_hosts import IdleHosts
 from launcher.follow.node_status import Nodes
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
@@ -95,7 +95,7 @@ class RunState:
         self.ended_unattended = ""  # a host has ended it because no client followed it
         self._exceptions: dict[int, HostReport] = {}
         self._left: set[int] = set()  # ranks whose script has ended
-        self._quiet = HostLiveness()
+        self._quiet = IdleHosts()
 
     @property
     def done(self) -> bool:

@@ -1,13 +1,12 @@
-"""Hardware health: memory errors, the fabric, links, throttling, heat, and settings that slow a GPU down."""
+"""Hardware health: memory errors, throttling, heat, kills by the kernel, settings that slow a GPU down."""
 
-from collections import Counter
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import shorten
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
-from preflight.facts.gpu import Ecc, Fabric, Gpu, NvLink, PcieLink, RetiredPages, RowRemap
+from preflight.facts.gpu import Ecc, Gpu, RetiredPages, RowRemap
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect
@@ -57,86 +56,6 @@ def no_uncorrected_memory_errors(gpu: Gpu, ecc: Ecc) -> Iterator[Problem]:
         )
 
 
-@host_check("HEAL005", gpu_only=True)
-@judge_each_gpu("fabric", "NVSwitch fabric")
-def the_nvswitch_fabric_is_ready(_: Gpu, fabric: Fabric, facts: HostFacts) -> Iterator[Problem]:
-    """Every GPU behind an NVSwitch has joined the fabric.
-
-    Until the fabric manager has set the switches up, every CUDA call fails with "system not yet initialized"
-    (error 802), on all GPUs of the host.
-
-    Fix: root: `systemctl restart nvidia-fabricmanager`; its version must equal the driver's.
-    Source: NVML nvmlDeviceGetGpuFabricInfoV; NVIDIA fabric manager user guide.
-    """
-    manager = "" if isinstance(facts.system, Missing) else facts.system.fabric_manager
-    said = "" if isinstance(manager, Missing) or not manager else f"; nvidia-fabricmanager is {manager}"
-    is_ready = fabric.state == "completed" and fabric.status.lower() in ("success", "")
-    if fabric.state != "not_supported" and not is_ready:
-        yield Problem(
-            f"has not joined the NVSwitch fabric: {fabric.state.replace('_', ' ')}, "
-            f"status {fabric.status or 'unknown'}{said}",
-            "sudo systemctl restart nvidia-fabricmanager",
-        )
-
-
-@host_check("HEAL006", Severity.WARNING, gpu_only=True)
-@judge_each_gpu("nvlinks", "NVLink")
-def nvlinks_are_up(gpu: Gpu, links: tuple[NvLink, ...], expect: Expect) -> Iterator[Problem]:
-    """Every NVLink of a GPU is up and without errors, where any is.
-
-    With a link down NCCL goes through PCIe: the job runs, several times slower.
-
-    Fix: reset the GPUs (root), reseat the bridge, or ask the administrator.
-    Source: NVML nvmlDeviceGetNvLinkState and its error counters. A GPU whose links are all down has no
-    bridge.
-    """
-    down = [link.link for link in links if not link.active]
-    if down and len(down) < len(links):
-        yield Problem(
-            f"NVLink {', '.join(map(str, down))} of {len(links)} down: traffic goes through PCIe",
-            f"nvidia-smi nvlink -s -i {gpu.index}; then ask the administrator",
-        )
-    errors = sum(link.errors for link in links if not isinstance(link.errors, Missing))
-    if errors > expect.nvlink_errors:
-        yield Problem(f"{errors} NVLink errors", f"nvidia-smi nvlink -e -i {gpu.index}")
-
-
-@host_check("HEAL007", Severity.WARNING)
-def infiniband_is_up(facts: HostFacts) -> Iterator[Problem]:
-    """Every InfiniBand or RoCE port is active and of one speed.
-
-    NCCL uses all ports that it finds; one that is down or slow holds up every ring that passes it.
-
-    Fix: cable or switch port: ask the administrator; leave a port out with NCCL_IB_HCA.
-    Source: /sys/class/infiniband. Hosts without such a port are not asked.
-    """
-    ports = facts.infiniband
-    if isinstance(ports, Missing):
-        if ports.code not in ("not-found", "not-supported", "not-asked"):
-            yield Problem(f"InfiniBand not checked: {ports.reason}", "ibstat", severity=Severity.UNKNOWN)
-        return
-    active = [port for port in ports if port.state.upper() == "ACTIVE"]
-    for port in ports:
-        if active and port not in active:
-            yield Problem(
-                f"port {port.port} is {port.state} ({port.link_layer})",
-                f"ibstat {port.device}; leave it out with NCCL_IB_HCA=^{port.device}, or ask the "
-                "administrator",
-                subject=port.device,
-            )
-    rates = Counter(p.rate_gbps for p in active if not isinstance(p.rate_gbps, Missing))
-    if len(rates) > 1:
-        usual = max(rates)
-        for port in active:
-            if not isinstance(port.rate_gbps, Missing) and port.rate_gbps < usual:
-                yield Problem(
-                    f"port {port.port} runs at {port.rate_gbps:g} Gbit/s, others at {usual:g}",
-                    f"ibstat {port.device}; check the cable",
-                    subject=port.device,
-                    severity=Severity.INFO,
-                )
-
-
 _THROTTLES = {
     "hw_slowdown": "the hardware slows it down (heat or power)",
     "hw_thermal": "it is too hot",
@@ -181,48 +100,6 @@ def no_gpu_is_hot(gpu: Gpu, celsius: int, expect: Expect) -> Iterator[Problem]:
         yield Problem(
             f"{celsius} C; it slows down at {limit} C",
             f"nvidia-smi -q -d TEMPERATURE -i {gpu.index}; check the fans and the air flow",
-        )
-
-
-@host_check("HEAL010", Severity.INFO, gpu_only=True)
-@judge_each_gpu("pcie", "PCIe link")
-def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink) -> Iterator[Problem]:
-    """Every GPU's PCIe link has its full width.
-
-    A narrow link is often a badly seated card or riser. The generation falls on an idle GPU and is
-    not judged.
-
-    Fix: reseat the card; look at the slot's wiring (many boards give x8 to the second slot).
-    Source: NVML current and maximum link width.
-    """
-    if 0 < pcie.width < pcie.width_max:
-        yield Problem(
-            f"PCIe link runs with {pcie.width} of {pcie.width_max} lanes",
-            f"nvidia-smi -q -d PCI -i {gpu.index}; ask the administrator to reseat the card",
-        )
-
-
-@host_check("HEAL011", Severity.INFO, gpu_only=True)
-def rdma_reaches_the_gpus(facts: HostFacts) -> Iterator[Problem]:
-    """Where there is an RDMA port, GPUs and network cards can exchange data directly.
-
-    That needs the nvidia_peermem module (or DMA-BUF) and PCIe access control services (ACS) off; without,
-    every message takes a detour through the host's memory.
-
-    Fix: root: `modprobe nvidia_peermem`; ACS is switched off in the BIOS.
-    Source: NCCL troubleshooting guide, GPU Direct; /proc/modules and PCI configuration space.
-    """
-    if isinstance(facts.infiniband, Missing) or not facts.infiniband or isinstance(facts.system, Missing):
-        return
-    if not {"nvidia_peermem", "nv_peer_mem"} & set(facts.system.modules):
-        yield Problem(
-            "nvidia_peermem is not loaded: GPU Direct RDMA works only through DMA-BUF",
-            "sudo modprobe nvidia_peermem",
-        )
-    if facts.system.acs_enabled is True:
-        yield Problem(
-            "PCIe ACS is on: traffic between GPUs and network cards goes through the CPU",
-            "ask the administrator to switch ACS off in the BIOS (virtual machines need it on)",
         )
 
 

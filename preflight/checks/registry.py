@@ -50,9 +50,16 @@ CHECKS: dict[str, Check] = {}
 
 
 def sort_by_module(modules: Iterable[str]) -> None:
-    """Put the checks into the order of their modules; one may have been imported before the others."""
+    """Put the checks into the order of their modules, those of one family together and by their numbers.
+
+    A module may have been imported before the others.
+    """
     place = {name: number for number, name in enumerate(modules)}
-    rows = sorted(CHECKS.values(), key=lambda check: place[check.function.__module__])
+    families: dict[str, int] = {}
+    for check in CHECKS.values():
+        family, number = check.code[:-3], place[check.function.__module__]
+        families[family] = min(number, families.get(family, number))
+    rows = sorted(CHECKS.values(), key=lambda check: (families[check.code[:-3]], check.code))
     CHECKS.clear()
     CHECKS.update((check.code, check) for check in rows)
 

@@ -1,4 +1,4 @@
-"""Which hosts of a run show no sign of life, by what their gauges say; see docs/reliability.md."""
+"""Which hosts of a run are idle, by what their gauges say; see docs/reliability.md."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ REPORT_TTL_S = 60.0
 """A host repeats every 15 s that it is quiet for too long; older words are read from a log of long ago."""
 
 
-class HostLiveness:
+class IdleHosts:
     """What hosts said last of their quiet."""
 
     def __init__(self) -> None:
