@@ -155,6 +155,17 @@ def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_al
     assert not promise.due(9.0 + RETRY_S)
 
 
+@pytest.mark.parametrize(
+    "back", [Reconnected("a"), HostStarted("a", "/r")], ids=["reconnected", "reached-late"]
+)
+def test_a_host_that_answers_counts_as_disconnected_no_more(back: RunEvent) -> None:
+    watch = RunState(plan(CPU, CPU))
+    replay(watch, [*BOTH[1:], Disconnected("a", "no route to host")])
+    assert watch.nodes.disconnected == {"a"}
+    replay(watch, [back])
+    assert watch.nodes.disconnected == set()
+
+
 @pytest.mark.parametrize("event", [StartRefused("b", "no space"), HostLost("b", "gone"), Interrupted()])
 def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(event: RunEvent) -> None:
     watch = RunState(plan(CPU, CPU))
