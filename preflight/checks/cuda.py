@@ -46,7 +46,7 @@ _WHY: dict[int, tuple[str, str]] = {
 """What a CUresult means for the host, and the remedy."""
 
 
-@host_check("DRV005", gpu_only=True)
+@host_check("DRV005", gpu_only=True, reads=("cuda",))
 def cuda_starts(facts: HostFacts) -> Iterator[Problem]:
     """CUDA starts on the host and lists the GPUs that the driver lists.
 

@@ -11,7 +11,7 @@ from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Missing
 
 
-@host_check("PROC005", gpu_only=True)
+@host_check("PROC005", gpu_only=True, reads=("claims",))
 def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """No other live run of gpulaunch holds a GPU that the job uses.
 

@@ -34,6 +34,7 @@ class Check:
     needs: tuple[str, ...]
     function: CheckFunction
     gpu_only: bool  # has nothing to say about a job with gpus: none
+    reads: tuple[str, ...] = ()  # facts that it does without, or judges, where they are missing
 
     @property
     def text(self) -> str:
@@ -65,10 +66,19 @@ def sort_by_module(modules: Iterable[str]) -> None:
 
 
 def host_check(
-    code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
+    code: str,
+    severity: Severity = Severity.CRITICAL,
+    *,
+    gate: bool = False,
+    gpu_only: bool = False,
+    reads: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a function that judges one host."""
-    return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="host")
+    """Register a function that judges one host.
+
+    It takes from `facts` what it `reads` although that may be missing; a source that was never asked for it
+    leaves the check unmade.
+    """
+    return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="host", reads=reads)
 
 
 def cluster_check(
@@ -84,7 +94,7 @@ def deep_check(code: str, severity: Severity = Severity.CRITICAL) -> Callable[[C
 
 
 def _register(
-    code: str, severity: Severity, *, gate: bool, gpu_only: bool, scope: str
+    code: str, severity: Severity, *, gate: bool, gpu_only: bool, scope: str, reads: tuple[str, ...] = ()
 ) -> Callable[[CheckFunction], CheckFunction]:
     def register(function: CheckFunction) -> CheckFunction:
         if not function.__doc__:
@@ -101,6 +111,7 @@ def _register(
             needs=_needs_of(function),
             function=function,
             gpu_only=gpu_only,
+            reads=reads,
         )
         return function
 

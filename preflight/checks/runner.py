@@ -147,7 +147,11 @@ def list_checks_without_facts(facts: HostFacts) -> tuple[str, ...]:
         for name in _FACT_NAMES
         if isinstance(fact := getattr(facts, name), Missing) and fact.code == "not-asked"
     }
-    return tuple(c.code for c in CHECKS.values() if c.scope == "host" and absent.intersection(c.needs))
+    return tuple(
+        check.code
+        for check in CHECKS.values()
+        if check.scope == "host" and absent.intersection((*check.needs, *check.reads))
+    )
 
 
 def _applicable(scope: str, job: Job) -> Iterator[Check]:

@@ -54,8 +54,9 @@ def test_a_gpu_is_sick_by_any_check_when_the_others_are_counted() -> None:
 
 
 def test_what_a_source_was_not_asked_is_listed() -> None:
-    facts = host({"ports": {"missing": "the file does not hold it", "code": "not-asked"}})
-    assert list_checks_without_facts(facts) == ("PORT001", "PORT002")
+    gone = {"missing": "the file does not hold it", "code": "not-asked"}
+    facts = host({"ports": gone, "claims": [], "cuda": gone})
+    assert list_checks_without_facts(facts) == ("DRV005", "PORT001", "PORT002")
 
 
 @pytest.mark.parametrize(
