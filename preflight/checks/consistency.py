@@ -1,27 +1,35 @@
 """What must be equal on all hosts of one launch, and the hosts' clocks."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import ClockOffset, cluster_check
 from preflight.checks.versions import release
 from preflight.decide.usable_gpus import select_gpus
-from preflight.facts.host import HostFacts
+from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
+T = TypeVar("T")
 Hosts = Mapping[str, HostFacts]
 
 
 def _differ(
-    hosts: Hosts, what: str, read: Callable[[HostFacts], str], why: str, fix: str
+    hosts: Hosts,
+    what: str,
+    section: Callable[[HostFacts], T | Missing],
+    read: Callable[[T], str | Missing],
+    why: str,
+    fix: str,
 ) -> Iterator[Problem]:
-    """Yield one problem when `read` gives different texts; "" is not known and not compared."""
+    """Yield one problem when `read` gives different texts; "" and Missing are not known and not compared."""
     groups: dict[str, list[str]] = {}
     for name, facts in hosts.items():
-        value = read(facts)
-        if value:
+        part = section(facts)
+        value = "" if isinstance(part, Missing) else read(part)
+        if value and not isinstance(value, Missing):
             groups.setdefault(value, []).append(name)
     if len(groups) > 1:
         ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
@@ -29,15 +37,13 @@ def _differ(
         yield Problem(f"{what} differs: {listed}; {why}", fix, subject=what)
 
 
-def _package(name: str) -> Callable[[HostFacts], str]:
+def _python(facts: HostFacts) -> PythonEnv | Missing:
+    return facts.python
+
+
+def _package(name: str) -> Callable[[PythonEnv], str]:
     absent = "" if name in LAUNCH_NEEDS else "not installed"  # ENV002 has said so of what a launch needs
-
-    def read(facts: HostFacts) -> str:
-        if isinstance(facts.python, Missing):
-            return ""
-        return facts.python.packages.get(name, absent)
-
-    return read
+    return lambda python: python.packages.get(name, absent)
 
 
 _INSTALL = "install the same versions on all hosts: pip freeze on the good one, pip install -r on the others"
@@ -52,7 +58,7 @@ def torch_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same wheel everywhere.
     Source: package metadata of each host.
     """
-    yield from _differ(hosts, "torch", _package("torch"), "ranks would not compute alike", _INSTALL)
+    yield from _differ(hosts, "torch", _python, _package("torch"), "ranks would not compute alike", _INSTALL)
 
 
 @cluster_check("SAME002", gpu_only=True)
@@ -64,13 +70,8 @@ def nccl_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same torch wheel everywhere; it brings its NCCL.
     Source: package metadata of nvidia-nccl-cu*; NCCL's bootstrap check.
     """
-
-    def read(facts: HostFacts) -> str:
-        if isinstance(facts.python, Missing) or isinstance(facts.python.nccl, Missing):
-            return ""
-        return facts.python.nccl
-
-    yield from _differ(hosts, "NCCL", read, "it refuses or hangs between versions", _INSTALL)
+    why = "it refuses or hangs between versions"
+    yield from _differ(hosts, "NCCL", _python, lambda python: python.nccl, why, _INSTALL)
 
 
 @cluster_check("SAME003", Severity.WARNING)
@@ -82,7 +83,7 @@ def accelerate_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same version everywhere.
     Source: package metadata of each host.
     """
-    yield from _differ(hosts, "accelerate", _package("accelerate"), "its defaults change", _INSTALL)
+    yield from _differ(hosts, "accelerate", _python, _package("accelerate"), "its defaults change", _INSTALL)
 
 
 @cluster_check("SAME004", Severity.WARNING)
@@ -96,7 +97,7 @@ def transformers_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Source: package metadata of each host; transformers pull request 42805.
     """
     why = "models may load in different dtypes"
-    yield from _differ(hosts, "transformers", _package("transformers"), why, _INSTALL)
+    yield from _differ(hosts, "transformers", _python, _package("transformers"), why, _INSTALL)
 
 
 @cluster_check("SAME005", Severity.WARNING)
@@ -108,14 +109,12 @@ def python_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: set `python:` in hosts.yaml to environments of one version.
     Source: the interpreter of each host.
     """
-
-    def read(facts: HostFacts) -> str:
-        return (
-            "" if isinstance(facts.python, Missing) else ".".join(map(str, release(facts.python.version)[:2]))
-        )
-
     fix = "set python: in hosts.yaml to environments of one version"
-    yield from _differ(hosts, "Python", read, "installed packages differ with it", fix)
+    yield from _differ(hosts, "Python", _python, _minor, "installed packages differ with it", fix)
+
+
+def _minor(python: PythonEnv) -> str:
+    return ".".join(map(str, release(python.version)[:2]))
 
 
 @cluster_check("SAME006")
@@ -129,12 +128,9 @@ def the_script_is_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
     """
     if job.send_script:
         return
-
-    def read(facts: HostFacts) -> str:
-        return "" if isinstance(facts.script, Missing) else facts.script.sha256[:12]
-
     fix = "run with --set sync=true, which sends the local tree to all hosts; or git pull on each of them"
-    yield from _differ(hosts, "script", read, "ranks would wait for each other for ever", fix)
+    why = "ranks would wait for each other for ever"
+    yield from _differ(hosts, "script", lambda facts: facts.script, lambda file: file.sha256[:12], why, fix)
 
 
 @cluster_check("SAME007", Severity.WARNING, gpu_only=True)
@@ -146,13 +142,8 @@ def the_driver_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: ask the administrator.
     Source: NVML driver version of each host.
     """
-
-    def read(facts: HostFacts) -> str:
-        return "" if isinstance(facts.driver, Missing) else facts.driver.version
-
-    yield from _differ(
-        hosts, "driver", read, "faults of one host are hard to explain", "ask the administrator"
-    )
+    why, fix = "faults of one host are hard to explain", "ask the administrator"
+    yield from _differ(hosts, "driver", lambda facts: facts.driver, lambda driver: driver.version, why, fix)
 
 
 @cluster_check("SAME008", Severity.WARNING, gpu_only=True)
@@ -165,15 +156,15 @@ def gpu_models_are_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
     Source: NVML names.
     """
 
-    def read(facts: HostFacts) -> str:
+    def models(facts: HostFacts) -> str | Missing:
         if isinstance(facts.gpus, Missing):
-            return ""
+            return facts.gpus
         used = select_gpus(facts, job).candidates
         names = {g.name for g in facts.gpus if g.index in used and not isinstance(g.name, Missing)}
         return " + ".join(sorted(names))
 
     fix = "launch on hosts of one kind with --hosts"
-    yield from _differ(hosts, "GPU model", read, "the slowest sets the pace", fix)
+    yield from _differ(hosts, "GPU model", models, str, "the slowest sets the pace", fix)
 
 
 @cluster_check("SYS003", Severity.WARNING)
