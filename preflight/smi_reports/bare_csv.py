@@ -6,7 +6,7 @@ none of them is taken for a fact.
 
 import csv
 import re
-from itertools import compress
+from itertools import compress, pairwise
 from typing import Any
 
 from preflight.probes.nvidia_smi.capability import capability
@@ -31,6 +31,9 @@ ROW = rf"^[^\S\n]*(?:[^,\n]{{1,60}},){{0,12}} ?(?:{NAME}|{UUID})(?:,[^\n]{{0,400
 _TIME = re.compile(r"^[^\S\n]*\d{4}/\d\d/\d\d [\d:.]+, ")
 _HEADING = re.compile(r"[^\S\n]*[a-z_]+(?:\.[a-z_]+)*, [a-z_]")
 """The names of columns: where they end at the same place as a row, both are cut."""
+
+_MAKER_ALONE = re.compile(r"(?:^|, ?)NVIDIA[^\S\n]*$")
+"""The end of a line that a terminal wrapped within a name: the next one starts with the rest."""
 
 _TWO_PARTS = re.compile(r"\d{3}\.\d{2}")
 _BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -60,6 +63,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     edges = {len(line) for line in timed if _HEADING.match(line)}
     at_edge = (_row(bare) for line, bare in zip(timed, lines, strict=True) if len(line) in edges)
     short = {row[-1] for row in at_edge if row is not None}
+    headless = {line.split(",")[0].strip() for above, line in pairwise(timed) if _MAKER_ALONE.search(above)}
     for index, row in _newest(rows, kinds, times):
         places = kinds if len(row) == width else [_kind_of_cut(value, kinds) for value in row]
         gpu = dict(zip(places, row, strict=True))
@@ -68,6 +72,8 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
             short.add(row[-1])
         if row[-1] in short:
             gpu = {key: f"{value}..." if value == row[-1] else value for key, value in gpu.items()}
+        if gpu.get("product_name") in headless:
+            del gpu["product_name"]
         version = gpu.pop("driver_version", None)
         tree.update({"driver_version": version} if version else {})
         if any(LOST in value for value in row):

@@ -74,3 +74,10 @@ def test_the_pid_of_a_gpustat_row_is_its_own_whatever_lines_are_left_below_it() 
     (gpu,) = gpus_of(parse_smi(text, "h"))
     assert not isinstance(gpu.processes, Missing)
     assert [process.pid for process in gpu.processes] == [77123]
+
+
+def test_the_rest_of_a_name_below_its_maker_is_no_name() -> None:
+    row = f"NVIDIA\n GeForce RTX 2080 SUPER, 00000000:0C:00.0, {_UUIDS[0]}\n"
+    (gpu,) = gpus_of(parse_smi(row, "h"))
+    assert isinstance(gpu.name, Missing)
+    assert gpu.uuid == _UUIDS[0]
