@@ -27,7 +27,7 @@ from launcher.follow.idle_hosts import IdleHosts
 from launcher.follow.node_status import Nodes
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
-from launcher.rundir.end_state import explain_loss
+from launcher.rundir.end_state import explain_loss, explain_supervisor_end
 from preflight.frozen import dataclass
 
 FAILURE_GRACE_S = 3.0
@@ -163,9 +163,8 @@ class RunState:
                 yield Notify(words)
             if self.verification.mismatches and not self.stopping:
                 yield Notify("stopped: the ranks are not what was planned", bad=True)
-                yield from self._stop_all(
-                    "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
-                )
+                why = f"not as planned: {self.verification.mismatches[0]}"
+                yield from self._stop_all(why, FAILURE_GRACE_S)
         elif report.event in ("script_exit", "exception", "detached", "oom"):
             self._note(report, rank)
         elif report.event == "stopping":
@@ -177,7 +176,8 @@ class RunState:
         elif report.event == "launcher_exit":
             yield from self._launcher_exit(report)
         elif report.event == "supervisor_died":
-            yield from self._fail(Failure(report.host, report.at, None, None, "the supervisor was killed"))
+            what = explain_supervisor_end(report.fields.get("code"))
+            yield from self._fail(Failure(report.host, report.at, None, None, what))
         elif report.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
             yield from self._guard_report(report, rank)
         elif report.event == "deep" and isinstance(rank, int):

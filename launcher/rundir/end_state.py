@@ -67,6 +67,13 @@ def explain_loss(state: Mapping[str, Any]) -> str:
     )
 
 
+def explain_supervisor_end(code: object) -> str:
+    """Return how a supervisor ended before its run, by its exit code, as its guardian says it."""
+    if isinstance(code, int) and code >= 0:
+        return "the supervisor failed (supervisor.log says why)"
+    return "the supervisor was killed"
+
+
 def explain_stall(stall: Mapping[str, Any]) -> str:
     """Return what a supervisor that lives and gives no heartbeat means, and what to do about one stopped."""
     words = (

@@ -233,6 +233,17 @@ def test_ctrl_c_after_a_failure_keeps_the_failures_code() -> None:
     assert come_to(watch).exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [(-9, "the supervisor was killed"), (1, "the supervisor failed (supervisor.log says why)")],
+)
+def test_a_supervisor_that_failed_is_not_called_killed(code: int, what: str) -> None:
+    watch = RunState(plan(CPU))
+    replay(watch, [host_report("a", "supervisor_died", code=code), ended("a")])
+    assert watch.root_cause is not None
+    assert watch.root_cause.summary == what
+
+
 def test_a_lost_host_stops_the_others_and_is_5() -> None:
     watch = RunState(plan(CPU, CPU))
     actions = replay(
