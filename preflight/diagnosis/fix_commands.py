@@ -46,6 +46,11 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": ((r"\bhip|HIP|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),),
+    "S31": ((r"Attempting to deserialize", "torch.load(FILE, map_location='cpu'), then move it to the rank's GPU"),),
+    "S37": (
+        (r"stub library", "unset LD_LIBRARY_PATH: it leads to the stubs of the CUDA toolkit, which are for linkers"),
+        (r"Attempting to deserialize", "torch.load(FILE, map_location='cpu') where no GPU is wanted"),
+    ),
     "S38": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
     "S125": (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),),
     "S44": (

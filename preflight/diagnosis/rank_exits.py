@@ -18,6 +18,8 @@ _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_TABLE = re.compile(r"^Failures:")
 _MOST_EXIT_CODE = 127
 """Greater codes are what a shell makes of a signal."""
+_ON_THIS_HOST = re.compile(r"by peer \[(?:127\.[\d.]{5,11}|::1)\]")
+_STOPS = "closing signal"
 _LOST_PEER = "S57"
 _WAITED = "S54"
 _ENDED_EARLY = "S25"
@@ -112,7 +114,8 @@ def _ended_early(
     done = [line for line in done if line.rank is None or line.rank not in failed]
     if first.cause.code == _WAITED:
         done = [line for line in done if line.rank is not None and first.first.rank is not None]
-    if not done:
+    last = done[-1] if done else _row_of_peer_that_left(lines, exits, first.first)
+    if last is None:
         return None
     cause = Cause(
         code=row.code,
@@ -120,9 +123,20 @@ def _ended_early(
         confidence="likely",
         cause=row.cause,
         fix=row.fix,
-        evidence=evidence_of([done[-1], first.first]),
+        evidence=evidence_of([last, first.first]),
         location=first.cause.location,
-        rank=done[-1].rank,
-        host=done[-1].host,
+        rank=last.rank,
+        host=last.host,
     )
-    return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=done[-1])
+    return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=last)
+
+
+def _row_of_peer_that_left(lines: Sequence[Line], exits: Sequence[ReportedExit], lost: Line) -> Line | None:
+    """Return the only row of torch's table where it is of the rank that lost a peer on its own host.
+
+    torch's agent lists every process that failed and names every one that it stops. A peer at a loopback address was a
+    process of the same agent, so one that is neither listed nor stopped ended with exit code 0.
+    """
+    if len(exits) != 1 or not _ON_THIS_HOST.search(lost.text) or lost.rank not in (exits[0].rank, None):
+        return None
+    return None if any(_STOPS in line.text for line in lines) else exits[0].line

@@ -91,6 +91,7 @@ KINDS: tuple[Kind, ...] = (
         ranks=2,
         environ=(("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),),
     ),
+    Kind("leaves-early", "collective-mismatch", ranks=2, environ=(("GLOO_SOCKET_IFNAME", "lo"),)),
     Kind("unused-parameters", "ddp-unused-parameters", ranks=2),
     Kind("nccl-without-gpu", "driver-mismatch", ranks=1),
     # signals and aborts

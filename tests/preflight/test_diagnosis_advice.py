@@ -56,6 +56,9 @@ REFUSED = "srun: error: Unable to allocate resources:"
             "MAX_JOBS=1",
         ),
         ("RuntimeError: HIP error: invalid device function", "rocminfo"),
+        ("RuntimeError: No CUDA GPUs: Error 34: CUDA driver is a stub library", "unset LD_LIBRARY_PATH"),
+        ("RuntimeError: Attempting to deserialize object on a CUDA device but", "map_location='cpu'"),
+        ("RuntimeError: Attempting to deserialize object on CUDA device 5 but", "map_location='cpu'"),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
