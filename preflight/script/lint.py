@@ -9,7 +9,7 @@ from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import no_collections
 from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0
+from preflight.script.interpreter.guards import CPU, ONE_PROCESS, RANK_0, UNCALLED
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.switches import closed_switches
 from preflight.script.interpreter.values import Value
@@ -31,6 +31,8 @@ _ALONE = re.compile(
 _MAX_RELATED = 8
 _OF_RANKS = OF_ALL_RANKS | {f"R40{number}" for number in range(1, 10)}
 """Faults of what several ranks do; a script without ranks by default has none of them then."""
+_OF_SCALERS = frozenset({"P116", "P119", "P128", "P129"})
+"""Faults of what a scaler has scaled; an option that turns it on brings them with it."""
 _TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})
 """Events of scripts that train."""
 
@@ -162,16 +164,18 @@ def _with_switches(
     """Return the faults of branches that the default arguments leave out, with their condition.
 
     Each is one level lower than in a branch that runs, unless the script trains with this option only: then
-    a launch gives it. Where the script has ranks with it only, a fault of theirs is a warning at least.
-    Nothing where the arguments are known, for what they leave out does not run.
+    a launch gives it. A fault of a scaler that it turns on, and of ranks that the script has with it only,
+    is a warning at least. Nothing where the arguments are known, for what they leave out does not run.
     """
     if target.args is not None or not plain.complete:
         return []
     found: dict[tuple[str, CodeLocation], LintFinding] = {}
 
-    def more_with(switches: tuple[str, ...]) -> list[LintFinding]:
+    def more_with(switches: tuple[str, ...]) -> list[LintFinding] | None:
         given = replace(target, switches=switches)
         reading = _read(fresh(), text, path, given)
+        if len(switches) > 1 and plain.trains and not reading.trains:
+            return None
         more = [
             item
             for item in _merged((given,), (reading,), certain=True)
@@ -180,10 +184,11 @@ def _with_switches(
         if reading.trains and not plain.trains:
             return more
         of_ranks = reading.grouped and not plain.grouped
-        return [_lowered(item, keep_warning=of_ranks and item.code in _OF_RANKS) for item in more]
+        kept = _OF_SCALERS | _OF_RANKS if of_ranks else _OF_SCALERS
+        return [_lowered(item, keep_warning=item.code in kept) for item in more]
 
     for flag in _worth_a_reading(plain.switches[:_MOST_SWITCHES], more_with):
-        for item in more_with((flag,)):
+        for item in more_with((flag,)) or ():
             key = (item.code, item.place)
             found.setdefault(key, replace(item, message=f"{item.message}, with {flag}"))
     return list(found.values())
@@ -194,14 +199,14 @@ def _lowered(item: LintFinding, *, keep_warning: bool) -> LintFinding:
 
 
 def _worth_a_reading(
-    switches: tuple[str, ...], more_with: Callable[[tuple[str, ...]], list[LintFinding]]
+    switches: tuple[str, ...], more_with: Callable[[tuple[str, ...]], list[LintFinding] | None]
 ) -> tuple[str, ...]:
     """Return the switches to read the script with, one by one: most change nothing, which one reading shows.
 
-    That reading leaves out those that end a run early or exclude others.
+    That reading leaves out those that end a run early or exclude others. It shows nothing where none trains.
     """
     together = tuple(flag for flag in switches if not _ALONE.search(flag))
-    if len(together) < 2 or more_with(together):
+    if len(together) < 2 or more_with(together) != []:
         return switches
     return tuple(flag for flag in switches if flag not in together)
 
@@ -265,7 +270,8 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
         if _runs_elsewhere(it):
             return
         reading.trains = reading.trains or event.name in _TRAININGS
-        reading.grouped = reading.grouped or event.name == "process group"
+        if event.name == "process group" and UNCALLED not in it.contexts:
+            reading.grouped = True
         first_rank = RANK_0 in it.contexts
         for code, judge in rules_of(event.name):
             if not (first_rank and code in OF_ALL_RANKS):

@@ -58,13 +58,13 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
     it.guard = it.place(node) if there == RANK_0 else outer_guard
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
-    made = set(_assigned(node.body)) if there == RANK_0 else set()
+    made = dict(_assigned(node.body)) if there == RANK_0 else {}
     enter_branch(it, node.test, holds=False)
     it.guard = it.place(node) if elsewhere == RANK_0 else outer_guard
     _execute_in(it, node.orelse, elsewhere, maybe)
     it.guard = outer_guard
-    for name in made:
-        if it.lookup(name) == NONE:
+    for name, target in made.items():
+        if it.evaluate(target) == NONE:
             it.notes.setdefault(f"{_HELD}{name}", []).append(it.place(node))
     leave_branches(it, node.test, taken, it.state)
     if len(it.continues) == left:
@@ -78,11 +78,22 @@ def read_if(it: "Interpreter", node: ast.If) -> None:
 _HELD = "rank 0 alone has "
 
 
-def _assigned(body: list[ast.stmt]) -> Iterator[str]:
+def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names and attributes that statements set, with what reads them."""
     for statement in body:
         for target in statement.targets if isinstance(statement, ast.Assign) else ():
-            if isinstance(target, ast.Name):
-                yield target.id
+            if isinstance(target, (ast.Name, ast.Attribute)):
+                yield ast.unparse(target), target
+
+
+def note_choice_of_rank_0(it: "Interpreter", node: ast.Assign) -> None:
+    """Note what `writer = SummaryWriter() if rank == 0 else None` gives to rank 0 alone."""
+    choice = node.value
+    if not isinstance(choice, ast.IfExp) or not it.notes.get(f"{_HELD}{it.place(choice)}"):
+        return
+    if isinstance(choice.orelse, ast.Constant) and choice.orelse.value is None:
+        for name, _ in _assigned([node]):
+            it.notes.setdefault(f"{_HELD}{name}", []).append(it.place(node))
 
 
 def _is_held_by_rank_0(it: "Interpreter", test: ast.expr) -> bool:
@@ -91,8 +102,8 @@ def _is_held_by_rank_0(it: "Interpreter", test: ast.expr) -> bool:
     for part in parts:
         is_not = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.IsNot)
         asked = part.left if is_not and isinstance(part, ast.Compare) else part
-        held = isinstance(asked, ast.Name) and it.notes.get(f"{_HELD}{asked.id}")
-        if held and isinstance(asked, ast.Name) and NONE in alternatives(it.lookup(asked.id)):
+        held = isinstance(asked, (ast.Name, ast.Attribute)) and it.notes.get(f"{_HELD}{ast.unparse(asked)}")
+        if held and NONE in alternatives(it.evaluate(asked)):
             return True
     return False
 
@@ -112,11 +123,27 @@ def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
     if it.target.processes and it.target.processes > 1 and ONE_PROCESS in places:
         return it.evaluate(node.orelse if places[0] == ONE_PROCESS else node.body)
     found, depth = [], len(it.contexts)
-    for part, place in zip((node.body, node.orelse), _by_value(value, places), strict=True):
+    placed = _by_value(value, places)
+    if placed[0] == RANK_0:
+        it.notes.setdefault(f"{_HELD}{it.place(node)}", []).append(it.place(node))
+    for part, place in zip((node.body, node.orelse), placed, strict=True):
         it.contexts += [place] if place in _OF_RANKS else []
         found.append(it.evaluate(part))
         del it.contexts[depth:]
     return join(found)
+
+
+def read_rest(it: "Interpreter", node: ast.BoolOp, number: int, value: Value) -> Value:
+    """Return the next part of `rank == 0 and barrier()`, which some ranks come to only."""
+    test = node.values[number - 1]
+    if id(test) not in it.branch_places:
+        it.branch_places[id(test)] = branch_places(test)
+    place = _by_value(value, it.branch_places[id(test)])[isinstance(node.op, ast.Or)]
+    depth = len(it.contexts)
+    it.contexts += [place] if place in (RANK_0, OTHER_RANKS) else []
+    rest = it.evaluate(node.values[number])
+    del it.contexts[depth:]
+    return rest
 
 
 def _execute_in(it: "Interpreter", body: list[ast.stmt], *places: str) -> None:

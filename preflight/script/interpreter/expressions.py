@@ -9,7 +9,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import by_rank, calls, classes, operators, switches
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.attributes import get_attribute, member, special
-from preflight.script.interpreter.branches import read_choice
+from preflight.script.interpreter.branches import read_choice, read_rest
 from preflight.script.interpreter.texts import concatenated
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
@@ -150,8 +150,11 @@ def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
 def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
     stops_at = isinstance(node.op, ast.Or)
     seen: list[Value] = []
-    for part in node.values:
-        value = it.evaluate(part)
+    value: Value = UNKNOWN
+    known: bool | None = None
+    for number, part in enumerate(node.values):
+        follows = number > 0 and known is None and isinstance(part, ast.Call)
+        value = read_rest(it, node, number, value) if follows else it.evaluate(part)
         known = truth(value)
         if known is stops_at:  # of a condition the answer is known, whatever the parts before it were
             answers = isinstance(value, Const) and isinstance(value.value, bool)

@@ -20,6 +20,12 @@ def note_fields(it: "Interpreter", names: Mapping[str, Value]) -> None:
             it.option_places[value.place] = f"--{name}"
 
 
+def note_off(it: "Interpreter", value: Value) -> None:
+    """Remember what a scaler asks that is off by the default of an option: a switch may turn it on."""
+    if value == FALSE and isinstance(value, Const) and value.place in it.option_places:
+        it.closed[it.option_places[value.place].lstrip("-").replace("-", "_")] = None
+
+
 _MATTERS = "gpulaunch_matters"
 """Where the first node of a branch keeps whether the branch may matter."""
 

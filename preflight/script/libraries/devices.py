@@ -124,6 +124,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
         Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
     ),
     "torch.cuda.synchronize": _cuda_work,
+    "torch.cuda.mem_get_info": _cuda_work,
     "torch.load": _load,
     **{f"torch.{name}": _tensor for name in _TENSOR_MAKERS.split()},
 }

@@ -81,6 +81,7 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         sharded=Const(_shards(call)),
         cpu=Const(asks_cpu),
         callbacks=call.get("callbacks") or NONE,
+        devices=call.get("devices") or call.get("gpus") or NONE,
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
@@ -134,10 +135,20 @@ def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
+def _is_of_one(devices: Value) -> bool:
+    """Whether a Trainer has one device on each path: devices=1, devices=[0]."""
+    return all(
+        (isinstance(item, Seq) and len(item.items) == 1) or item in (Const(1), Const("1"))
+        for item in alternatives(devices)
+    )
+
+
 def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     seen = Call(call.node, call.place, (), {}, {}, open=True)
     it.state.device_set = True
     thing = it.thing(trainer)
+    it.state.grouped = it.state.grouped or (thing is not None and not _is_of_one(thing.get("devices")))
+    it.change(model.id, trainer=trainer)
     callbacks = instances(it, thing.get("callbacks") if thing else NONE, seen)
 
     def hooks(names: tuple[str, ...]) -> None:

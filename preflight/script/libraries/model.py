@@ -192,6 +192,9 @@ class LibraryModel:
         thing = it.thing(owner)
         if thing is None:
             return UNKNOWN
+        if name == "all_gather" and "trainer" in thing.attrs:
+            collectives.emit_collective(it, call, name)  # of a LightningModule
+            return UNKNOWN
         if isinstance(owner, Element) or thing.kind == "model":
             return models.model_method(it, owner, name, call)
         handler = _METHODS.get((thing.kind, name))
@@ -229,7 +232,8 @@ class LibraryModel:
                 return known
             if name == "module" and isinstance(owner, Ref) and thing.get("inside") == TRUE:
                 return Ref(owner.id)  # of DistributedDataParallel and DataParallel
-            if isinstance(owner, Element) or name in MODEL_METHODS or name.startswith("__"):
+            gathers = name == "all_gather" and "trainer" in thing.attrs
+            if isinstance(owner, Element) or gathers or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
             return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
         handler = _ATTRIBUTES.get((thing.kind, name))
@@ -305,7 +309,8 @@ class LibraryModel:
         func = call.node.func
         if not isinstance(func, ast.Attribute):
             return None
-        name = getattr(func.value, "id", getattr(func.value, "attr", ""))  # none of what a call gives
+        owner = models.moved_model(func.value)
+        name = getattr(owner, "id", getattr(owner, "attr", ""))  # none of what another call gives
         if func.attr in ("parameters", "named_parameters"):
             sure = bool(name)
         elif func.attr not in ("half", "bfloat16", "to"):
@@ -320,7 +325,7 @@ class LibraryModel:
             return None
         ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))
         if name:
-            assign(it, func.value, ref)
+            assign(it, owner, ref)
         return models.model_method(it, ref, func.attr, call)
 
     def moved(self, it: Interpreter, call: Call) -> None:

@@ -9,6 +9,7 @@ Attributes of a thing of kind "model":
   quantized, device_map, optimized (an optimizer holds it), recast (place of a cast since), touched, role
 """
 
+import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -112,6 +113,13 @@ def trained_dtype(thing: HeapObject) -> Value:
         return thing.get("dtype")
     some = all(trainable) and thing.get("mixed", NONE) == NONE  # which part is not known, its dtype is
     return join((NONE, thing.get("dtype"))) if some else UNKNOWN
+
+
+def moved_model(node: ast.expr) -> ast.expr:
+    """Return what `model.to(device).train()` is of: methods that give the model itself."""
+    while isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("to", "cuda", "train", "eval"):
+        node = getattr(node.func, "value", node.func)
+    return node
 
 
 def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:

@@ -9,6 +9,7 @@ from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.switches import note_off
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -127,8 +128,9 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
         enabled = FALSE
-    it.change(ref.id, of_all=Const(name == _SHARDED_SCALER))
-    it.change(ref.id, enabled=enabled, init_scale=call.get("init_scale", int(".cuda." not in name)) or NONE)
+    note_off(it, enabled)
+    first = call.get("init_scale", int(".cuda." not in name)) or NONE
+    it.change(ref.id, enabled=enabled, init_scale=first, of_all=Const(name == _SHARDED_SCALER))
     it.emit(ScriptEvent("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
 
 
@@ -318,16 +320,13 @@ def _moving_average(it: Interpreter, call: Call) -> Value:
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     **dict.fromkeys(("torch.autograd.backward", "torch.Tensor.backward"), _backward),
-    "torch.nn.utils.clip_grad_norm_": _clip,
-    "torch.nn.utils.clip_grad_norm": _clip,
-    "torch.nn.utils.clip_grad_value_": _clip,
+    **{f"torch.nn.utils.clip_grad_{name}": _clip for name in ("norm_", "norm", "value_")},
     "deepspeed.add_config_arguments": lambda _, call: call.get("parser", 0) or UNKNOWN,
     "torch.compile": _wrapped,
     "torch.nn.Parameter": _parameter,
     **dict.fromkeys(("torch.set_default_dtype", "torch.set_default_tensor_type"), _set_default_dtype),
     "torch.utils.checkpoint.checkpoint": _checkpoint,
-    "torch.lerp": _lerp,
-    "torch._foreach_lerp_": _lerp,
+    **dict.fromkeys(("torch.lerp", "torch._foreach_lerp_"), _lerp),
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
     "torch.optim.swa_utils.AveragedModel": _moving_average,
     "diffusers.training_utils.cast_training_params": _cast_training_params,

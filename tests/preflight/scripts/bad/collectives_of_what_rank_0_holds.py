@@ -1,0 +1,32 @@
+# target: capability=8.0 processes=4
+"""What rank 0 alone holds, in an attribute or by a conditional expression; an `and` behind its rank."""
+import os
+
+import torch
+import torch.distributed as dist
+import tqdm
+
+
+class Log:
+    def __init__(self):
+        self.file = None
+        if dist.get_rank() == 0:
+            self.file = open("log.txt", "a")
+
+    def add(self, loss):
+        if self.file is not None:
+            dist.all_reduce(loss)  # expect: R404 error
+            self.file.write(str(loss))
+
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+loss = torch.zeros(1).cuda()
+log = Log()
+bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
+for step in range(3):
+    log.add(loss)
+    if bar is not None:
+        dist.reduce(loss, 0)  # expect: R404 error
+        bar.update(1)
+dist.get_rank() == 0 and dist.barrier()  # expect: R404 error

@@ -1,0 +1,20 @@
+# target: capability=8.0 processes=4
+import os
+
+import torch
+import torch.distributed as dist
+import tqdm
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+loss = torch.zeros(1).cuda()
+bar = tqdm.tqdm(range(3)) if dist.get_rank() == 0 else None
+items = range(3) if dist.get_rank() == 0 else range(4)
+for step in range(3):
+    dist.reduce(loss, 0)
+    if bar is not None:
+        bar.update(1)
+    if items is not None:
+        dist.reduce(loss, 0)
+dist.is_initialized() and dist.barrier()
+dist.get_rank() == 0 or print(loss)

@@ -1,0 +1,24 @@
+# target: capability=8.0
+import lightning as L
+import torch
+
+
+class Module(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def training_step(self, batch, batch_idx):
+        loss = self.layer(batch).sum()
+        print(self.all_gather(loss))
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+    def on_train_epoch_end(self):
+        torch.save(self.layer.state_dict(), "layer.pt")
+
+
+trainer = L.Trainer(devices=1)
+trainer.fit(Module(), torch.utils.data.DataLoader(torch.zeros(64, 4)))
