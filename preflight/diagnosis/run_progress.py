@@ -11,7 +11,7 @@ from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
-from preflight.diagnosis.step_counters import CountedStep, counted_steps, writer_ended
+from preflight.diagnosis.step_counters import CountedStep, counted_steps, step_rows, writer_ended
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
@@ -111,8 +111,8 @@ class RunProgress:
         self.failing = [line for line in self.failing if line.order >= self.start]
 
     @cached_property
-    def _counted(self) -> list[CountedStep]:
-        return counted_steps(self.lines[order] for order in sorted((*self._moves, *self._steps)))
+    def _counted(self) -> list[list[list[CountedStep]]]:
+        return step_rows(counted_steps(self.lines[order] for order in sorted((*self._moves, *self._steps))))
 
     @property
     def advanced(self) -> bool:

@@ -40,16 +40,21 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
     return found
 
 
-def writer_ended(steps: Sequence[CountedStep], at: int) -> bool:
-    """Whether of two runs that wrote their steps in turn up to a place one wrote none behind it, and the other did."""
+def step_rows(steps: Sequence[CountedStep]) -> list[list[list[CountedStep]]]:
+    """Return for each head its steps in rows that only rise: as many as runs, or ranks far apart, write at a time."""
     by_head: dict[str, list[CountedStep]] = {}
     for step in steps:
         by_head.setdefault(step.head, []).append(step)
-    return any(_one_ended(_rows(own), at) for own in by_head.values())
+    return [rows for own in by_head.values() if len(rows := _rows(own)) > 1]
+
+
+def writer_ended(rows: Sequence[Sequence[list[CountedStep]]], at: int) -> bool:
+    """Whether of two runs that wrote their steps in turn up to a place one wrote none behind it, and the other did."""
+    return any(_one_ended(own, at) for own in rows)
 
 
 def _rows(steps: Sequence[CountedStep]) -> list[list[CountedStep]]:
-    """Return the steps in rows that only rise: each continues the row that is the least behind it."""
+    """Return rows of steps: each step continues the row that is the least behind it."""
     rows: list[list[CountedStep]] = []
     for step in steps:
         behind = [row for row in rows if row[-1].value <= step.value]

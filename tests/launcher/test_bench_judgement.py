@@ -40,7 +40,9 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with a script, a log and a notebook, fetched into a directory of texts."""
     home = tmp_path_factory.mktemp("source")
     (home / "train.py").write_text("import os\nimport torch\ntorch.cuda.set_device(0)\n", encoding="utf-8")
-    (home / "run.log").write_text("RuntimeError: CUDA error: out of memory\n", encoding="utf-8")
+    (home / "run.log").write_text(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n", encoding="utf-8"
+    )
     (home / "nb.ipynb").write_text(
         '{"cells": [{"outputs": [{"text": ["step 1 ", "loss 2.0\\n"]}]}]}', "utf-8"
     )
