@@ -45,6 +45,14 @@ OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "a constant": ("p.add_argument('--x', action='store_const', const='bf16', default='no')", ("", "--x")),
     "a constant without a default": ("p.add_argument('--x', action='store_const', const=3)", ("", "--x")),
     "nargs": ("p.add_argument('--x', nargs='?', default='no')", ("",)),
+    "commands": (
+        (
+            "s = p.add_subparsers()\nq, r = s.add_parser('train'), s.add_parser('eval')\n"
+            "q.add_argument('--x', default='no')\n"
+            "r.add_argument('--x', default='fp16')\nr.add_argument('--y')"
+        ),
+        ("train", "eval", "train --x bf16", "eval --x bf16", "eval --y train"),
+    ),
     "one of": ("p.add_argument('--x', choices=['no', 'ddp'], default='no')", ("", "--x ddp")),
     "a group": ("p.add_argument_group('g').add_argument('--x', default='no')", ("", "--x bf16")),
     "one of a group": (

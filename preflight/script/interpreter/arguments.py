@@ -210,7 +210,7 @@ def _of_commands(it: "Interpreter", commands: HeapObject, given: list[str] | Non
     held = commands.get("commands", Seq(()))
     rows = [row.items for row in held.items if isinstance(row, Seq)] if isinstance(held, Seq) else []
     if given is not None:
-        chosen = [row for row in rows if text_of(row[0]) in given][:1]
+        chosen = [row for word in given for row in rows if text_of(row[0]) == word][:1]
     else:
         chosen = [row for row in rows if TRAINS.search(text_of(row[0]) or "")] or rows
     found: dict[str, list[Value]] = {}
