@@ -28,8 +28,8 @@ MAX_WORDS = 400_000
 MAX_CONFIG = 256 << 10
 """Characters of one configuration file: PyYAML needs seconds for more."""
 _PER_STEP = 16
-_SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
-_OF_ONE_SIZE = frozenset({bool, float, NoneType})
+SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
+OF_ONE_SIZE = frozenset({bool, float, NoneType})
 
 
 class TooLong(Exception):
@@ -74,10 +74,10 @@ def is_small(value: Value) -> bool:
     if type(value) is Const:
         known = value.value
         if type(known) is str:
-            return len(known) < _SMALL
-        return type(known) in _OF_ONE_SIZE or (isinstance(known, int) and -_SMALL < known < _SMALL)
+            return len(known) < SMALL
+        return type(known) in OF_ONE_SIZE or (isinstance(known, int) and -SMALL < known < SMALL)
     if type(value) is ExternalName:
-        return len(value.name) < _SMALL
+        return len(value.name) < SMALL
     return not isinstance(value, (Seq, Map, OneOf)) or value.weight < _PER_STEP
 
 

@@ -40,6 +40,7 @@ _FIRSTS = frozenset(
     }
 )
 """Names of what is true on the first rank only."""
+_NAMES = RANKS | _FIRSTS
 _OF_DEVICES = frozenset(
     {"device", "devices", "device_id", "device_ids", "map_location", "output_device", "gpu", "gpu_id"}
 )
@@ -50,12 +51,12 @@ _GENERATORS = frozenset({"default_rng", "Random", "RandomState"})
 
 def named(it: "Interpreter", name: str, value: Value) -> Value:
     """Return a value; one that is not known, and is named as a rank, is a rank."""
-    if it.target.world == 1 or not (value is UNKNOWN or type(value) is OneOf):
+    if (value is not UNKNOWN and type(value) is not OneOf) or name not in _NAMES or it.target.world == 1:
         return value
     if name in _FIRSTS:
         made = RankValue(first=True)
         return join([made if item == UNKNOWN else item for item in alternatives(value)])
-    return RankValue() if value is UNKNOWN and name in RANKS else value
+    return RankValue() if value is UNKNOWN else value
 
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:

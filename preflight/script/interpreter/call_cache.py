@@ -12,8 +12,8 @@ from dataclasses import field
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value
 
-SAME = 4
-"""Calls with the same arguments that are followed: each loop is read twice, and some are in another."""
+SAME = 2
+"""Calls with the same arguments that are followed: each loop is read twice."""
 _BARREN = 4
 """Calls without an event and without a result after which a function is taken to have neither."""
 

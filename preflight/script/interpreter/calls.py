@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 12
 """Calls in one another that are followed."""
-_MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
+MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})
 """Kinds of values that are objects or may hold some; most arguments are others."""
 _SHORT = 20
 """Lines of a function that is followed once more within itself: it goes over what a batch holds."""
@@ -154,7 +154,7 @@ def taint(it: "Interpreter", seen: "Call") -> None:
     for value in (*seen.args, *seen.kwargs.values()):
         if type(value) is Func:
             it.handed.add(value.key)
-        for ref in refs_in(value) if type(value) in _MAY_HOLD else ():
+        for ref in refs_in(value) if type(value) in MAY_HOLD else ():
             thing = it.thing(ref)
             if thing is not None:
                 it.change(ref.id, touched=TRUE)
@@ -167,10 +167,10 @@ def refs_in(value: Value) -> Iterator[Ref]:
             yield item
         elif isinstance(item, Seq):
             for inner in item.items:
-                yield from refs_in(inner)
+                yield from refs_in(inner) if type(inner) in MAY_HOLD else ()
         elif isinstance(item, Map):
             for _, inner in item.items:
-                yield from refs_in(inner)
+                yield from refs_in(inner) if type(inner) in MAY_HOLD else ()
 
 
 _KEPT = frozenset({"value.get", "value.setdefault", "value.pop", "value.append"})
@@ -190,7 +190,7 @@ def read_arguments(it: "Interpreter", node: ast.Call, *, passes: bool = False) -
     maybe: frozenset[str] = frozenset()
     is_open = False
     for part in node.args:
-        if not isinstance(part, ast.Starred):
+        if type(part) is not ast.Starred:
             if passes:
                 it.passed_value = part
             args.append(it.evaluate(part))

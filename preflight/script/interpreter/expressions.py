@@ -67,8 +67,11 @@ def _constant(it: "Interpreter", node: ast.Constant) -> Value:
     return value
 
 
+_NO_NAMES: dict[str, Value] = {}
+
+
 def _name(it: "Interpreter", node: ast.Name) -> Value:
-    value = it.lookup(node.id)
+    value = it.state.frames.get(it.frame, _NO_NAMES).get(node.id) or it.lookup(node.id)
     if value is not UNKNOWN or not it.starred:
         return value
     found = (it.library.exported(it, f"{module}.{node.id}", node) for module in it.starred)

@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
 
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
+_HANDLERS = expressions.HANDLERS
 _MAX_PROBLEMS = 20
-_NO_NAMES: dict[str, Value] = {}
+_NO_NAMES, _NO_FRAMES = dict[str, Value](), dict[str, int]()
 _NOTES = frozenset(
     {"append", "add", "update", "setdefault", "insert", "extend", "register", "register_module"}
 )
@@ -334,7 +335,7 @@ class Interpreter:
 
     def bind(self, name: str, value: Value) -> None:
         """Give a name of the current frame a value."""
-        frame = self.global_names.get(self.frame, {}).get(name, self.frame)
+        frame = self.global_names.get(self.frame, _NO_FRAMES).get(name, self.frame)
         self.state.names(frame)[name] = value
         if frame in self.filled:
             self.filled[frame].discard(name)
@@ -345,8 +346,9 @@ class Interpreter:
         work.steps += 1
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
-        value = expressions.HANDLERS.get(type(node), expressions.parts)(self, node)
-        if value is UNKNOWN or type(value) in _OF_ONE_SIZE or is_small(value):
+        value = _HANDLERS.get(type(node), expressions.parts)(self, node)
+        short = isinstance(value, ExternalName) and len(value.name) < bounds.SMALL
+        if short or type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)

@@ -36,13 +36,14 @@ _OF_ADAPTERS = re.compile(r"lora|adapter|peft", re.IGNORECASE)
 
 def members(it: Interpreter, model: int) -> list[int]:
     """Return a model and the models that are its attributes, and theirs: what its parameters() go over."""
-    found = [model]
-    for item in found:
-        thing = it.thing(item)
+    found, heap = {model: None}, it.state.heap
+    for item in (waiting := [model]):  # which grows
+        thing = heap.get(item)
         for value in thing.attrs.values() if thing and len(found) < _MAX_MEMBERS else ():
-            if isinstance(value, Ref) and value.id not in found and it.kind(value) == "model":
-                found.append(value.id)
-    return found
+            if type(value) is Ref and value.id not in found and it.kind(value) == "model":
+                found[value.id] = None
+                waiting.append(value.id)
+    return waiting
 
 
 def trained_with(it: Interpreter, model: int) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.arguments import choosing_flag
-from preflight.script.interpreter.calls import refs_in
+from preflight.script.interpreter.calls import MAY_HOLD, refs_in
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
@@ -83,14 +83,15 @@ def _named_things(it: "Interpreter") -> list[HeapObject]:
 
     The Accelerator of a function that has returned says nothing of a loop in another function.
     """
-    values = [value for names in it.state.frames.values() for value in names.values()]
+    frames = it.state.frames.values()
+    values = [value for names in frames for value in names.values() if type(value) in MAY_HOLD]
     found: dict[int, HeapObject] = {}
     for value in values:  # which grows
         for ref in refs_in(value):
             thing = it.thing(ref) if ref.id not in found else None
             if thing is not None:
                 found[ref.id] = thing
-                values += thing.attrs.values()
+                values += [item for item in thing.attrs.values() if type(item) in MAY_HOLD]
     return list(found.values())
 
 
