@@ -3,10 +3,10 @@
 import posixpath
 
 from launcher.engines.command_line import values
-from launcher.engines.command_line.line import CommandLine
+from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
-from launcher.engines.command_line.words import Word, require_known
+from launcher.engines.command_line.words import Word, require_known, without_itself
 from launcher.errors import CommandRefused
 
 
@@ -44,8 +44,12 @@ def _take_variables(line: CommandLine, one: FoundOption) -> None:
         return
     unresolved = one.words[0].unresolved
     for name, value in values.variables(one.use.value):
-        if value is not None:
-            line.assign(position, name, Word(value, unresolved))
+        given = Word(value or "", unresolved)
+        is_itself = value and not given.is_known and not without_itself(name, given).text
+        if is_itself and name != "PATH" and name not in VARIABLES:
+            line.forwarded.append(name)  # -x A=$A is -x A
+        elif value is not None:
+            line.assign(position, name, given)
         elif name == "PATH":
             line.assign(position, name, Word(""))
         elif name.endswith("*"):
