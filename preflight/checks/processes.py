@@ -76,8 +76,9 @@ def _holder(
 ) -> Iterator[Problem]:
     memory = "" if isinstance(holder.used_mib, Missing) else f"{format_gib(holder.used_mib)} "
     if item is not None:
+        by_mps = "; a client of MPS, which shares the GPU" if holder.kind == "mps" else ""
         yield Problem(
-            f"{memory}held by {describe_holders(item)}",
+            f"{memory}held by {describe_holders(item)}{by_mps}",
             advise_on_holder(facts, item),
             severity=Severity.INFO if item.kind is ProcessClass.SYSTEM else None,
             gpu=gpu.index,

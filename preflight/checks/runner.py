@@ -41,6 +41,9 @@ def load_deep_checks() -> None:
     import_module(_NAMES[-1])
 
 
+_DRIVER = "DRV001"
+"""What this check says of a driver that does not answer is the remedy of all checks that need its facts."""
+
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
 
 
@@ -162,7 +165,12 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
     values = {name: supply[name] for name in check.needs}
     for name, value in values.items():
         if isinstance(value, Missing):
-            fix = f"gpulaunch explain {check.code}"
+            by_driver = name in ("driver", "gpus") and check.code != _DRIVER
+            fix = (
+                f"see {_DRIVER}, which is about the driver"
+                if by_driver
+                else f"gpulaunch explain {check.code}"
+            )
             return [Problem(f"not checked: {name}: {value.reason}", fix, severity=Severity.UNKNOWN)]
     try:
         return list(check.function(**values))
