@@ -36,7 +36,7 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome
 from launcher.rundir.layout import OUTCOME
-from launcher.rundir.log_store import LogStore
+from launcher.rundir.log_store import LogStore, demand_room
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
@@ -78,6 +78,8 @@ def open_screen(options: LaunchOptions) -> Screen:
 def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = open_screen(options)
+    if not options.dry_run:
+        demand_room(launch.follow.logs)
     if what.config.on_end is not None and not what.config.on_end.is_typed and not options.dry_run:
         consent_for(ask_options(options)).demand_end_command(what.config.on_end.words, what.config.path)
     launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))

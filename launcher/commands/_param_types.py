@@ -11,6 +11,7 @@ from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.local.home import at_home
 from launcher.local.project import RUNS, local_runs_dir
+from launcher.local.safe_paths import nearest_existing
 from launcher.rundir.run_id import RUN_NAME_RULE, is_run_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,9 +50,25 @@ launch_option = click.option(
 
 def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]:
     """Return the option --logs, which is given to the command as `name`; `text` is its help."""
-    kind = click.Path(file_okay=False, path_type=Path)
     text = f"{text}  [default: {RUNS}]"  # click would put words of ours in parentheses
-    return click.option("--logs", name, type=kind, default=local_runs_dir, show_default=False, help=text)
+    return click.option(
+        "--logs", name, type=LogDirectoryParam(), default=local_runs_dir, show_default=False, help=text
+    )
+
+
+class LogDirectoryParam(click.Path):
+    """A local directory that exists or can be made: a launch finds out before it asks a host."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Fails where it, or what it is to lie in, is a file."""
+        path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # of path_type
+        nearest = nearest_existing(path)
+        if not nearest.is_dir():
+            self.fail(f"Directory '{path}' cannot be made: '{nearest}' is not a directory.", param, ctx)
+        return path
 
 
 class ExistingFileParam(click.Path):

@@ -41,6 +41,11 @@ def path_below(directory: Path, name: str) -> Path:
     return place
 
 
+def nearest_existing(path: Path) -> Path:
+    """Return the path, or the nearest of its parents that exists, be it a directory or not."""
+    return next((place for place in (path, *path.parents) if os.access(place, os.F_OK)), Path("/"))
+
+
 def make_directory(directory: Path, name: str = "") -> Path:
     """Make a directory, or one below it, with its parents: for its user only where it is new.
 

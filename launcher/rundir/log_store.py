@@ -13,7 +13,7 @@ from pathlib import Path
 
 from launcher.errors import PathRefused, RunAborted
 from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
-from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
+from launcher.local.safe_paths import make_directory, nearest_existing, open_below, path_below, write_below
 from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line, sanitize
@@ -56,9 +56,7 @@ class LogStore:
             make_directory(self.directory)
         except OSError as error:
             if error.errno not in _FULL:
-                where = one_line(str(self.directory), 300)
-                fix = "--logs DIRECTORY names another place for the logs of runs"
-                raise RunAborted(f"{where} cannot be made: {error.strerror}", fix) from error
+                raise _unmade(self.directory, str(error.strerror)) from error
             self._fail(error)
 
     def store(self, name: str, text: str) -> None:
@@ -226,6 +224,18 @@ def run_directory(logs: Path, run_id: str) -> Path:
     if not is_run_id(run_id):
         raise PathRefused(f"{one_line(run_id, 80)!r} is not a run id")
     return path_below(logs, run_id)
+
+
+def demand_room(logs: Path) -> None:
+    """Raise RunAborted where no directory of a run can be made below `logs`; make nothing."""
+    if not os.access(nearest_existing(logs), os.W_OK | os.X_OK):
+        raise _unmade(logs, os.strerror(errno.EACCES))
+
+
+def _unmade(directory: Path, why: str) -> RunAborted:
+    where = one_line(str(directory), 300)
+    fix = "--logs DIRECTORY names another place for the logs of runs"
+    return RunAborted(f"{where} cannot be made: {why}", fix)
 
 
 def _texts(path: Path) -> frozenset[str]:

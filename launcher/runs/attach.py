@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from launcher.follow.detach_policy import ACK_TIMEOUT_S
 from launcher.follow.events import HostStarted, LogOutput, RunEvent, Tick
@@ -18,15 +19,18 @@ from launcher.follow.run_state import RunState
 from launcher.launch.followed_run import FollowedRun
 from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter
 from launcher.local.safe_paths import path_below
+from launcher.planning.plan import Plan
 from launcher.remote.reachability import probe_targets
+from launcher.report.kept_outcome import is_whole, restore_outcome
 from launcher.report.outcome import encode_outcome
-from launcher.rundir.layout import OUTCOME
+from launcher.rundir.layout import OUTCOME, read_kept_outcome
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.screen import Screen
 
+_NO_RECORD = "no record of this run was found on it; its part is as it was kept locally"
 HISTORY_BYTES = 10 << 10
 """How much of each log that was written before is shown; the local file gets all of it."""
 
@@ -46,10 +50,13 @@ class AttachedRun(FollowedRun):
     ) -> None:
         """`run`: as its hosts report it; one that is over is shown as it was."""
         plan = to.plan
-        self._over = over = run.is_over
         digest = is_digested(plan, all_ranks=all_ranks)
-        state = RunState(plan, grace_s=run.grace_s, over=over)
         book = LogStore(run_directory(logs, plan.run_id), again=True)
+        self._kept, missing = _kept_outcome(book.directory, run, plan)
+        self._over = over = run.is_over or bool(missing)
+        state = RunState(plan, grace_s=run.grace_s, over=over)
+        for host in missing:
+            state.nodes.give_up(host, _NO_RECORD)
         super().__init__(state, screen, book, over=over, digest=digest)
         self._choose = choose
         self._needs_us = not run.slurm_job  # else it ends with the client that the job runs
@@ -75,6 +82,7 @@ class AttachedRun(FollowedRun):
                 events=self._events,
             )
             for node, entry in zip(plan.nodes, to.entries, strict=True)
+            if node.host not in missing
         }
         for host, follower in self._followers.items():
             follower.offsets.add_cut = partial(book.add_cut, host)
@@ -82,6 +90,8 @@ class AttachedRun(FollowedRun):
     def follow(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and continues."""
         self._book.begin()
+        for host, why in self._state.nodes.lost.items():
+            self._screen.notify(f"{host}: {why}")
         with self._following() as interrupts:
             left = self._loop(interrupts)
         outcome = None if left else self._ended()
@@ -176,6 +186,8 @@ class AttachedRun(FollowedRun):
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""
         outcome = self._build_outcome(self._duration(), 1)
+        if _NO_RECORD in self._state.nodes.lost.values():
+            outcome = restore_outcome(outcome, self._kept)
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
         outcome = replace(outcome, logs_incomplete=self._reporter.logs_incomplete)
@@ -192,6 +204,18 @@ class AttachedRun(FollowedRun):
             and isinstance(end := ended.state.get("ended"), int | float)
         ]
         return max(times, default=sum(phase.seconds for phase in self._reporter.phases.finish()))
+
+
+def _kept_outcome(directory: Path, run: RemoteRun, plan: Plan) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """Return how the run ended as it is kept locally, and the hosts whose word it replaces.
+
+    Those are the hosts that have reported nothing of a run that has ended on all others.
+    """
+    kept = read_kept_outcome(directory)
+    if run.status in ("running", "stopping", "waiting") or not is_whole(kept):
+        return {}, frozenset()
+    ranks = {node.rank for node in run.nodes}
+    return kept, frozenset(node.host for node in plan.nodes if node.node_rank not in ranks)
 
 
 def _peer_addresses(to: RunAccess) -> dict[str, PeerAddress]:

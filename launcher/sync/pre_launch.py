@@ -6,7 +6,7 @@ from pathlib import Path
 
 from launcher.config.inventory import HostEntry
 from launcher.config.sync_options import SyncOptions
-from launcher.errors import SyncFailed
+from launcher.errors import ConfigError, SyncFailed
 from launcher.local.home import at_home
 from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
@@ -32,7 +32,10 @@ class SyncHosts:
 
 
 def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
-    """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
+    """Send the tree; return the text of source.json.
+
+    Raises ConfigError, SyncFailed or HostError; launch nothing then.
+    """
     targets = list_target_dirs(spec, job, ways.entries)
     known: list[tuple[SourceTree, git.GitState]] = []
 
@@ -59,13 +62,13 @@ def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *
 
 
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
-    """Return the directory on each host. Raises SyncFailed where there is none."""
+    """Return the directory on each host. Raises ConfigError where there is none."""
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
     homeless = [name for name, target in targets.items() if not target]
     if homeless:
         unlisted = [entry.name for entry in entries if entry.name in homeless and not entry.in_inventory]
         names = f"{', '.join(unlisted)}: not in hosts.yaml, so check the spelling; else " if unlisted else ""
-        raise SyncFailed(
+        raise ConfigError(
             f"sync has no directory to write to on {', '.join(homeless)}",
             f"{names}set one in the run config, such as workdir: ~/gpulaunch/{quote_path(Path.cwd().name)}",
         )
@@ -106,7 +109,7 @@ def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> Non
     path = job.script_in_tree
     if path.startswith(("../", "/", "~")) or any(entry.path == path for entry in tree.entries):
         return
-    raise SyncFailed(
+    raise ConfigError(
         f"{path} is not among the files that sync would send from {tree.root}",
         "start gpulaunch in the project's directory, set sync.from, or see what .gitignore leaves out",
     )

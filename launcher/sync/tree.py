@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from launcher.errors import SyncFailed
+from launcher.errors import ConfigError, SyncFailed
 from launcher.local.home import home
 from launcher.onhost.sync.target_state import TreeEntry
 from launcher.sync import git
@@ -62,13 +62,14 @@ class SourceTree:
 def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> SourceTree:
     """Return what is to be sent of a directory. `logs` is where runs are kept locally: never a part of it.
 
-    Raises SyncFailed: no such directory, a pattern that is none, a file that cannot be read, too large.
+    Raises ConfigError for no such directory and a pattern that is none, SyncFailed for a file that cannot be
+    read and a tree that is too large.
     """
     if not root.is_dir():
-        raise SyncFailed(f"{root}: no such directory", "set sync.from to the tree that is to be sent")
+        raise ConfigError(f"{root}: no such directory", "set sync.from to the tree that is to be sent")
     root = root.resolve()
     if root in (Path("/"), home().resolve()):
-        raise SyncFailed(
+        raise ConfigError(
             f"{root} is not a working tree: it holds everything else too",
             "start gpulaunch in the project's directory, or set sync.from",
         )
@@ -93,7 +94,7 @@ def _excluded(patterns: tuple[str, ...]) -> Ignore:
     try:
         return Ignore.from_lines(patterns, strict=True)
     except InvalidPattern as error:
-        raise SyncFailed(
+        raise ConfigError(
             f"sync.exclude: {one_line(str(error))}", "patterns are those of .gitignore"
         ) from None
 

@@ -83,6 +83,23 @@ def test_the_logs_of_all_nodes_are_read_followed_and_cut_by_time_rank_and_host(l
     laptop.accounted(followed=False)
 
 
+def test_a_run_whose_end_is_kept_locally_is_shown_by_it_where_a_host_has_lost_its_record(
+    laptop: Laptop,
+) -> None:
+    second = laptop.hosts[1]
+    code, output = laptop.launch(some(0.0)).end()
+    assert code == 0, output
+    kept = laptop.home / "gpulaunch-runs" / laptop.run_id
+    before = [(kept / name).read_text() for name in ("outcome.json", "events.jsonl")]
+    shutil.rmtree(second.path(RUNS))
+    code, shown = laptop.run("attach", laptop.run_id, "--hosts", ",".join(laptop.names()))
+    assert code == 0, shown
+    assert f"{second.name}: no record of this run was found on it; its part is as it was kept" in shown
+    assert "finished (exit code 0)" in shown
+    assert "lost" not in shown
+    assert [(kept / name).read_text() for name in ("outcome.json", "events.jsonl")] == before
+
+
 def test_a_fetch_whose_connection_breaks_goes_on_where_it_ended(laptop: Laptop) -> None:
     host = laptop.hosts[0]
     code, output = laptop.launch(OUTPUT, hosts=1).end()

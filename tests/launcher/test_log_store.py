@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -12,10 +13,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.cli import cli
 from launcher.errors import RunAborted
 from launcher.follow.events import LogOutput, Tick
 from launcher.follow.log_offsets import LogOffsets, ResumePoint
@@ -24,7 +28,7 @@ from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.rundir import log_store
-from launcher.rundir.log_store import LogStore
+from launcher.rundir.log_store import LogStore, demand_room
 from launcher.terminal.screen import Screen
 from tests.launcher.run_plans import plan
 
@@ -95,7 +99,7 @@ def test_a_thousand_logs_do_not_need_a_thousand_descriptors(
 WITH_FEW_DESCRIPTORS = """
 import os, resource, sys
 from pathlib import Path
-from launcher.rundir.log_store import LogStore
+from launcher.rundir.log_store import LogStore, demand_room
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 held = [os.dup(0) for _ in range(40)]  # as connections to hosts are, which leave less than half of the limit
 store = LogStore(Path(sys.argv[1]))
@@ -193,3 +197,21 @@ def test_a_directory_that_cannot_be_made_is_refused_before_anything_starts(tmp_p
     with pytest.raises(RunAborted, match="file/run cannot be made: Not a directory") as caught:
         LogStore(tmp_path / "file" / "run").begin()
     assert caught.value.fix.startswith("--logs DIRECTORY")
+
+
+@pytest.mark.parametrize("logs", ["/dev/null", "/dev/null/x", "file/x/y"])
+def test_what_cannot_be_a_directory_of_logs_is_a_mistake_before_anything_is_read(
+    tmp_path: Path, logs: str
+) -> None:
+    (tmp_path / "file").touch()
+    words = ["run", str(tmp_path / "absent.py"), "--logs", str(tmp_path / logs)]
+    with pytest.raises(click.BadParameter, match="is not a directory"):
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_logs_that_cannot_be_written_stop_a_launch_before_it_asks_a_host(tmp_path: Path) -> None:
+    demand_room(tmp_path / "not" / "yet")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(RunAborted, match="locked/runs cannot be made: Permission denied"):
+        demand_room(tmp_path / "locked" / "runs")

@@ -234,6 +234,20 @@ def test_a_prolog_refuses_what_it_would_leave_out(words: tuple[str, ...]) -> Non
         )
 
 
+def test_a_prolog_waits_for_no_agent_that_never_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launcher.commands._prolog.LIMIT_S", 1)
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexec cat > /dev/null\n")  # it ends with its client
+    python.chmod(0o755)
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(json.dumps({"hosts": {"localhost": {"python": str(python)}}}))
+    done = CliRunner().invoke(cli, ["preflight", "--prolog", "-i", str(hosts)], standalone_mode=False)
+    assert done.return_value == 1
+    assert done.output == "the checks did not end within 1 s: the driver or a disk does not answer\n"
+
+
 def test_deep_checks_do_not_read_files(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="--deep measures hosts"):
         CliRunner().invoke(

@@ -12,13 +12,13 @@ from tests.launcher.sshd import ACCEPT_NEW, Sshd, fingerprint, keygen, public, w
 pytestmark = pytest.mark.slow
 
 
-def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_command_that_accepts_it(
+def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_option_that_accepts_it(
     sshd: Sshd, tmp_path: Path
 ) -> None:
     with pytest.raises(HostKeyUnknown) as raised:
         sshd.open(known_hosts_files=write(tmp_path / "kh", ""))
     assert fingerprint(sshd.folder / "host_ed25519") in raised.value.message
-    assert "gpulaunch preflight titan --accept-new-host-keys" in raised.value.fix
+    assert raised.value.fix.endswith("if equal: the same command with --accept-new-host-keys")
 
 
 def test_a_new_key_is_saved_when_asked_and_known_from_then_on(sshd: Sshd, tmp_path: Path) -> None:

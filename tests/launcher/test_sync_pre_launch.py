@@ -10,7 +10,7 @@ import pytest
 from launcher.commands._launch import sync_tree
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
-from launcher.errors import ConfigError, SyncFailed
+from launcher.errors import ConfigError
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
@@ -78,10 +78,10 @@ def test_the_tree_goes_to_the_jobs_directory_unless_told_otherwise() -> None:
 
 
 def test_a_host_without_a_directory_is_a_mistake_before_anything_is_read() -> None:
-    with pytest.raises(SyncFailed, match="no directory to write to on titan") as failure:
+    with pytest.raises(ConfigError, match="no directory to write to on titan") as failure:
         list_target_dirs(SyncOptions(), Job(), [ENTRY])
     assert failure.value.fix.startswith("set one in the run config, such as workdir: ~/gpulaunch/")
-    with pytest.raises(SyncFailed) as failure:
+    with pytest.raises(ConfigError) as failure:
         list_target_dirs(SyncOptions(), Job(), [replace(ENTRY, name="titn", in_inventory=False)])
     assert failure.value.fix.startswith("titn: not in hosts.yaml, so check the spelling; else set one in")
 
@@ -116,7 +116,7 @@ def test_what_ran_is_told_and_recorded(tmp_path: Path) -> None:
 
 def test_a_tree_without_the_script_is_not_sent(tmp_path: Path) -> None:
     write(tmp_path / "here", {"other.py": ""})
-    with pytest.raises(SyncFailed, match=r"train\.py is not among the files") as failure:
+    with pytest.raises(ConfigError, match=r"train\.py is not among the files") as failure:
         before(tmp_path, SyncOptions(source=str(tmp_path / "here")))
     assert "sync.from" in failure.value.fix
     assert not (tmp_path / "there").exists()
@@ -130,7 +130,7 @@ def test_a_script_that_lies_elsewhere_there_is_no_matter_of_the_tree(tmp_path: P
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SyncFailed, match="no such directory"):
+    with pytest.raises(ConfigError, match="no such directory"):
         before(tmp_path, SyncOptions(source=str(tmp_path / "nowhere")))
 
 

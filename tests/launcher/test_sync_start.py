@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import HostError, SyncFailed
+from launcher.errors import ConfigError, HostError
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.transports.base import Connection, Endpoint
@@ -78,7 +78,7 @@ def test_a_tree_that_cannot_be_read_leaves_no_directory_and_no_connection(tmp_pa
         assert events.opened.wait(30)
         return read_tree(tmp_path / "absent", exclude=(), max_mib=1)
 
-    with pytest.raises(SyncFailed, match="no such directory"):
+    with pytest.raises(ConfigError, match="no such directory"):
         send_tree(SyncJob(read, {"titan": str(tmp_path / "there")}), [ENTRY], events.open, lambda _: None)
     assert not (tmp_path / "there").exists()
     assert set(events.closed) == {"titan"}
@@ -91,7 +91,7 @@ def test_a_host_that_is_connected_to_after_the_end_is_closed(
     monkeypatch.setattr("launcher.sync.sync._CLOSE_S", 0.0)
     events, before = Events(), threading.enumerate()
     events.go.clear()
-    with pytest.raises(SyncFailed, match="no such directory"):
+    with pytest.raises(ConfigError, match="no such directory"):
         send_tree(
             SyncJob(lambda: read_tree(tmp_path / "absent", exclude=(), max_mib=1), {"titan": "/absent/x"}),
             [ENTRY],

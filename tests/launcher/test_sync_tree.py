@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import SyncFailed
+from launcher.errors import ConfigError, SyncFailed
 from launcher.sync import git as asking
 from launcher.sync.tree import MAX_DEPTH, read_tree
 from tests.launcher.sync_tree import git, paths, read, write
@@ -158,12 +158,12 @@ def test_a_directory_that_cannot_be_entered_is_named(tmp_path: Path) -> None:
 
 
 def test_the_home_directory_is_no_tree() -> None:
-    with pytest.raises(SyncFailed, match="is not a working tree"):
+    with pytest.raises(ConfigError, match="is not a working tree"):
         read(Path.home())
 
 
 def test_a_pattern_that_is_none_is_a_mistake_of_the_user(tmp_path: Path) -> None:
-    with pytest.raises(SyncFailed, match=r"sync\.exclude"):
+    with pytest.raises(ConfigError, match=r"sync\.exclude"):
         read(tmp_path, "!")
 
 

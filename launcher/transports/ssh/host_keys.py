@@ -130,8 +130,8 @@ def _unknown(
     )
     name = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").split("nistp")[0] or "ecdsa"
     fix = (
-        f"compare with `ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub` on the host; if equal: "
-        f"gpulaunch preflight {endpoint.name} --accept-new-host-keys"
+        f"compare with `ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub` on the host; if equal: the same "
+        "command with --accept-new-host-keys"
     )
     return kind(endpoint.name, message, fix)
 
