@@ -18,6 +18,8 @@ STEP_TIMEOUT_S = 60.0
 """A node that is not heard in its step for so long is given up, and ends what runs on it."""
 START_TIMEOUT_S = 30.0
 """A run of which only some nodes have started cannot continue: whatever the policy, it ends after so long."""
+LATE_START_S = 10.0
+"""So long after a request to start whose answer was lost, a host with a slow disk may still carry it out."""
 
 
 @dataclass(frozen=True, slots=True)

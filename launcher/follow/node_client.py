@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from launcher import safe_json
-from launcher.config.disconnect_options import START_TIMEOUT_S
+from launcher.config.disconnect_options import LATE_START_S, START_TIMEOUT_S
 from launcher.errors import (
     AuthenticationFailed,
     ConnectionLost,
@@ -110,14 +110,13 @@ class NodeClient(threading.Thread):
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._awake = awake or AwakeClock()
         self._heard = self._awake.now()
-        self._running_there = self._is_stalled = False
+        self._running_there = self._is_stalled = self._given_up = self._still_running = False
         self._may_run = False  # it was asked to start, and nothing says that it did not
         self._refused: StartRefused | None = None  # unless it runs all the same
-        self._done = False
-        self._left = False  # events are no longer read
+        self._refused_at = 0.0
+        self._done = self._left = False  # the latter: events are no longer read
         self._give_up_at = float("inf")
         self._why_given_up = ""
-        self._given_up = self._still_running = False
 
     @property
     def host(self) -> str:
@@ -187,6 +186,7 @@ class NodeClient(threading.Thread):
                 self._put(Disconnected(self.host, error.detail))
                 return
             self._refused = StartRefused(self.host, error.detail, error.fix)
+            self._refused_at = self._awake.now()
             if not self._may_run:
                 self._finish(self._refused)
 
@@ -232,7 +232,7 @@ class NodeClient(threading.Thread):
             except GpulaunchError as error:
                 if self._refused is None or self._running_there:
                     self._put(Disconnected(self.host, error.message))
-                if attempt and self._silent_s() < 1.0:
+                if attempt and self._running_there and self._silent_s() < 1.0:
                     return  # it was back for a while: start the pauses anew
 
     def _silent_s(self) -> float:
@@ -325,6 +325,8 @@ class NodeClient(threading.Thread):
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
+            if self._refused is not None and self._awake.now() - self._refused_at < LATE_START_S:
+                raise HostError(self.host, str(answer["refused"]))  # asked again: it may be about to start
             self._finish(self._refused or HostLost(self.host, str(answer["refused"])))
             return
         _demand(validate_answer(answer))

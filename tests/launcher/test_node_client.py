@@ -7,12 +7,13 @@ import queue
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from launcher.config.disconnect_options import DisconnectOptions
+from launcher.config.disconnect_options import LATE_START_S, DisconnectOptions
 from launcher.errors import ConnectionLost
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
@@ -86,6 +87,64 @@ class BrokenStart(LocalConnection):
         if self._started is None:
             words = ("sh", "-c", "exec cat >/dev/null")
         return cast("LocalStream", MuteStream(super().start(words), self._started or (lambda: True)))
+
+
+class HeldRequest:
+    """A stream that takes a request, and whose link breaks before any answer."""
+
+    def __init__(self) -> None:
+        self.body = b""
+
+    def write(self, data: bytes) -> None:
+        self.body += data
+
+    def read(self, _timeout_s: float) -> bytes:
+        return b""
+
+    def read_stderr(self) -> bytes:
+        return b""
+
+    def wait(self, _timeout_s: float) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class LateStart(LocalConnection):
+    """Carries a request to start out once the run has been asked for in vain, or never."""
+
+    def __init__(self, clock: "SetClock", *, starts: bool) -> None:
+        super().__init__(Endpoint("a", "local", ""))
+        self._clock = clock
+        self._starts = starts
+        self._held = HeldRequest()
+        self._words: tuple[str, ...] = ()
+        self.asked = 0
+
+    def start(self, argv: Iterable[str]) -> LocalStream:
+        words = tuple(argv)
+        if "start" in words:
+            self._words = words
+            return cast("LocalStream", self._held)
+        self.asked += 1
+        if self.asked > 1 and self._starts:
+            self._starts = False
+            with closing(super().start(self._words)) as stream:
+                stream.write(self._held.body)
+                while stream.read(60.0) is None:
+                    pass
+        self._clock.at += 0.6 * LATE_START_S
+        return super().start(words)
+
+
+class SetClock(AwakeClock):
+    """Shows what it was set to."""
+
+    at = 0.0
+
+    def now(self) -> float:
+        return self.at
 
 
 class DeadAtFirst(LocalConnection):
@@ -230,8 +289,19 @@ def test_a_start_that_was_not_answered_and_not_carried_out_is_refused_with_its_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (refused,) = follow_to_the_end(BrokenStart(None), "print('done')")
+    never = LateStart(clock := SetClock(), starts=False)
+    (refused,) = follow_to_the_end(never, "print('done')", clock)
     assert refused == StartRefused("a", "the supervisor's channel ended")
+    assert never.asked == 2
+
+
+def test_a_start_that_is_carried_out_late_is_followed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    late = LateStart(clock := SetClock(), starts=True)
+    came = follow_to_the_end(late, "print('done')", clock)
+    assert [each.state["exit"]["ranks"] for each in came if isinstance(each, HostEnded)] == [{"0": 0}]
 
 
 def test_a_host_that_is_not_reached_after_a_start_without_an_answer_is_lost(
