@@ -7,6 +7,7 @@ import signal
 import time
 from typing import NamedTuple
 
+_TURN_S = 0.002
 _MORE_FOLDERS = ":/usr/sbin:/sbin:/usr/lib/wsl/lib"
 
 
@@ -34,13 +35,15 @@ def run_command(argv: list[str], timeout_s: float) -> ToolOutput:
     environ = {**os.environ, "LC_ALL": "C"}
     pid = os.posix_spawn(program, argv, environ, file_actions=actions, setpgroup=0)
     os.close(write_fd)
-    data, ended = _drain(read_fd, time.monotonic() + timeout_s)
+    deadline = time.monotonic() + timeout_s
+    data, is_whole = _drain(read_fd, deadline)
     os.close(read_fd)
-    if not ended:
+    text = data.decode("utf-8", "replace")
+    status = _wait(pid, deadline) if is_whole else None
+    if status is None:
         os.killpg(pid, signal.SIGKILL)
-        return ToolOutput(None, data.decode("utf-8", "replace"))
-    _, status = os.waitpid(pid, 0)
-    return ToolOutput(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, data.decode("utf-8", "replace"))
+        return ToolOutput(None, text)
+    return ToolOutput(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, text)
 
 
 def _drain(fd: int, deadline: float) -> tuple[bytearray, bool]:
@@ -57,6 +60,17 @@ def _drain(fd: int, deadline: float) -> tuple[bytearray, bool]:
         if not part:
             return data, True
         data += part
+
+
+def _wait(pid: int, deadline: float) -> int | None:
+    """Return how a program ended; None: it has closed its output and lives, or its end hangs in a driver."""
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_TURN_S)
 
 
 def _program(name: str) -> str:

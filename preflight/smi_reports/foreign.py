@@ -66,7 +66,7 @@ _OTHERS = (
         "",
     ),
     (
-        r"^(?:[a-z_]+, )*gpu_utilization \[%\], (?:[a-z_]+(?: \[[%\w]+\])?(?:, )?)*[^\S\n]*$",
+        r"^(?:[a-z_]+, )*gpu_utilization \[%\](?:, [a-z_]+(?: \[[%\w]+\])?)+,?[^\S\n]*$",
         "the file lists what accounting has recorded of processes, and not the GPUs of the host",
         "",
     ),

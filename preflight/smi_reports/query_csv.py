@@ -91,8 +91,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
     tree: Tree = {"gpu": []}
     for number, row in enumerate(rows[1:], 1):
         if len(row) < len(names):
-            others = [row for row in rows if len(row) == len(names)]
-            row = _short_row(row, names, others, is_last=number == len(rows) - 1, is_open=is_open)  # noqa: PLW2901 - as it was meant
+            row = _short_row(row, rows, names, is_last=number == len(rows) - 1, is_open=is_open)  # noqa: PLW2901 - as it was meant
         if len(row) != len(names):
             raise ValueError(f"a row of its CSV has {len(row)} values under {len(names)} names")
         gpu: Tree = {}
@@ -341,7 +340,7 @@ _MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 
 
 def _short_row(
-    row: list[str], names: list[str], others: list[list[str]], *, is_last: bool, is_open: bool
+    row: list[str], rows: list[list[str]], names: list[str], *, is_last: bool, is_open: bool
 ) -> list[str]:
     """Return a row with a value under each name: of a lost GPU that it is lost, of a cut row what it has.
 
@@ -358,24 +357,21 @@ def _short_row(
     )
     if not is_cut:
         return row
-    kept = row[:-1] if is_open else _certain_values(row, names, others)
+    kept = row[:-1] if is_open else _certain_values(row, rows, names)
     return [*kept, *[CUT] * (len(names) - len(kept))]
 
 
-def _certain_values(row: list[str], names: list[str], others: list[list[str]]) -> list[str]:
+def _certain_values(row: list[str], rows: list[list[str]], names: list[str]) -> list[str]:
     """Return what of a row that lost something is certain: its first value, and what only one column has."""
+    others = [other for other in rows[1:] if len(other) == len(names)]
     return [
         value
         if at == 0
         or (name in _FORMS and _FORMS[name].fullmatch(value.strip()))
-        or value in _column_of(others, at)
+        or any(other[at] == value for other in others)
         else CUT
         for at, (value, name) in enumerate(zip(row[:-1], names, strict=False))
     ]
-
-
-def _column_of(rows: list[list[str]], at: int) -> set[str]:
-    return {row[at] for row in rows[1:]}
 
 
 def _put(tree: Tree, path: str, value: str) -> None:

@@ -36,6 +36,10 @@ def test_what_a_wrapper_has_started_goes_with_it_when_it_is_given_up() -> None:
         time.sleep(0.01)
 
 
+def test_a_program_that_lives_on_without_its_output_is_given_up() -> None:
+    assert run_command(["sh", "-c", "exec sleep 600 >&- 2>&-"], 1.0).status is None
+
+
 def test_a_text_has_at_most_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("abcdef")

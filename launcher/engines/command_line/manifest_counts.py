@@ -12,7 +12,7 @@ _COUNT = re.compile(
 _KIND = re.compile(r"kind:[ ]*[\"']?(?P<kind>\w+)[\"']?[ ]*(?:#.*)?")
 _REPLICAS = re.compile(r"[ ]*(?:- +)*(?P<role>[A-Za-z]\w*):[ ]*(?:#.*)?")
 _CARDS = re.compile(
-    r"[ ]+accelerators:[ ]*[\"'{]?[ ]*[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*[\"'}]?[ ]*(?:#.*)?"
+    r"[ ]+accelerators:[ ]*(?:[\"'{][ ]*)?[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
 )
 _OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|composer|colossalai)\b")
 _VOLCANO = re.compile(r"apiVersion:[ ]*[\"']?batch\.volcano\.sh/")

@@ -32,12 +32,10 @@ _OF_CONTAINER = re.compile(r"\\\$\((?P<name>[A-Za-z_]\w*)\)", re.ASCII)
 """A variable that Kubernetes fills in, behind `\\`: `$(MASTER_ADDR)`."""
 _BARE_WORD = re.compile(r"(?<=[\[,])[ \t]*([^\"'\[\],\s][^,\]\"]*?)[ \t]*(?=[,\]])")
 _SINGLE_QUOTED = re.compile(r"'([^'\"\\]*)'")
-_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"
-_BEFORE_COMMENT = {
-    **dict.fromkeys("\"'", re.compile(rf"(?P<value>{_QUOTED})[ \t]+#.*")),
-    **dict.fromkeys("[{", re.compile(rf"(?P<value>(?:{_QUOTED}|[^\"'#]|(?<![ \t])#)*?)[ \t]+#.*")),
-}
-_PLAIN_COMMENT = re.compile(r"[ \t]+#.*")
+_QUOTED_COMMENT = re.compile(
+    r"(?P<value>(?:\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|[^\"'\s]++|[ \t]++(?!#))*+)[ \t]+#.*"
+)
+_PLAIN_COMMENT = re.compile(r"(?<![ \t])[ \t]+#.*")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _VARIABLES = ("env", "envs", "environment", "environment_variables")
 """`envs` of SkyPilot, `environment_variables` of Azure ML."""
@@ -195,10 +193,9 @@ def _flow(value: str) -> tuple[str, ...]:
 
 def _without_comment(value: str, kind: str = "") -> str:
     """Return a value without the comment behind it; `kind` is the first character of what it is a part of."""
-    pattern = _BEFORE_COMMENT.get(kind or value[:1])
-    if pattern is None:
+    if not (kind or value).startswith(("[", "{", '"', "'")):
         return _PLAIN_COMMENT.sub("", value)
-    found = pattern.fullmatch(value)
+    found = _QUOTED_COMMENT.fullmatch(value)
     return value if found is None else found["value"]
 
 
