@@ -138,10 +138,8 @@ def test_a_rank_without_a_launcher_ends_with_its_supervisor(run: Driver) -> None
 
 def test_one_failing_rank_stops_the_others(run: Driver) -> None:
     run.start("import os, time\nif os.environ['RANK'] == '1': os._exit(3)\ntime.sleep(60)", ranks=3)
-    started = time.monotonic()
     end = run.ended()
-    assert time.monotonic() - started < 30  # the others would go on for a minute
-    assert end["exit"]["ranks"] == {"0": -15, "1": 3, "2": -15}
+    assert end["exit"]["ranks"] == {"0": -15, "1": 3, "2": -15}  # left alone, the others end with 0
     assert end["exit"]["why"] == "rank 1 failed with exit code 3"
     assert run.gone() == {}
 
@@ -207,8 +205,10 @@ def test_a_guardian_that_was_stopped_goes_with_its_run(run: Driver) -> None:
 
 
 def test_a_run_outlives_its_guardian(run: Driver) -> None:
-    run.start("import time; time.sleep(0.5); print('done')")
+    go = run.home / "go"
+    run.start(f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\nprint('done')")
     os.kill(pids_of(run.answer)[1], signal.SIGKILL)
+    go.touch()
     end = run.ended()
     assert (end["phase"], end["exit"]["ranks"]) == ("ended", {"0": 0})
     assert run.log() == b"done\n"
@@ -238,8 +238,8 @@ def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(run: Driver) -> N
     up(run)
     started = time.monotonic()
     run.say("stop 1 enough")
-    assert run.ended()["exit"]["ranks"] == {"0": -9}
-    assert 0.9 < time.monotonic() - started < 30  # it would be there for a minute
+    assert run.ended()["exit"]["ranks"] == {"0": -9}  # left alone, it ends with 0
+    assert time.monotonic() - started > 0.9
 
 
 def test_a_stopped_rank_is_ended_too(run: Driver) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from typing import Any
 from launcher.remote.programs import build_bootstrap_argv, compress_program, read_agent_source
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
+from preflight.facts.missing import Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,20 @@ class Answer:
     facts: HostFacts
     seconds: float
     stderr: str
+
+
+def ask_until(
+    ask: Callable[[float], Answer], is_told: Callable[[HostFacts], bool]
+) -> tuple[HostFacts, Missing]:
+    """Ask with more and more time, until what does not hang has answered in it, on a slow machine too.
+
+    Return the facts, and what stands for those that hang.
+    """
+    for deadline_s in (1.5, 10.0, 40.0):
+        facts = ask(deadline_s).facts
+        if is_told(facts):
+            break
+    return facts, Missing(f"no answer within {deadline_s:g} s", "timeout")
 
 
 @cache
