@@ -123,6 +123,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
     how = options or PreflightOptions()
     earlier = None if how.cache is None else how.cache.earlier(entry)
+    env = {**entry.env, **job.env}
     return AgentRequest(
         host=entry.name,
         ports=(job.main_port,),
@@ -130,9 +131,10 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         seed=f"{job.name}{os.getpid()}",
         paths=paths,
         script="" if job.send_script else job.script,
-        python_path={**entry.env, **job.env}.get("PYTHONPATH", ""),
+        python_path=env.get("PYTHONPATH", ""),
+        library_path=env.get("LD_LIBRARY_PATH"),
         modules=_imports(how.sent.text) if how.sent is not None else (),
-        skip=how.skip,
+        skip=how.skip if job.wants_gpus else (*how.skip, "cuda"),
         known={} if earlier is None else earlier.key(),
         deadline_s=how.deadline_s,
     )

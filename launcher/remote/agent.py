@@ -72,6 +72,7 @@ class AgentRequest:
     script: str = ""
     modules: tuple[str, ...] = ()  # that the script imports, where it does not lie on the host
     python_path: str = ""  # PYTHONPATH of the launch, where it has one of its own
+    library_path: str | None = None  # LD_LIBRARY_PATH of the launch, likewise
     skip: tuple[str, ...] = ()
     known: dict[str, Any] = field(default_factory=dict)  # the key of EarlierFacts
     deadline_s: float = 20.0

@@ -15,11 +15,11 @@ from .request import ProbeRequest
 _NO_PIPES = "/nonexistent"
 
 
-def probe_cuda(_: ProbeRequest, emit: Emit) -> None:
+def probe_cuda(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.CudaStart."""
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # a launch chooses the GPUs of its ranks itself
     os.environ["CUDA_MPS_PIPE_DIRECTORY"] = _NO_PIPES  # a client would have the MPS daemon start a server
-    cuda, name, refused = load_library("libcuda.so.1")
+    cuda, name, refused = load_library("libcuda.so.1", ask.library_path)
     emit("cuda", missing(truncate(refused), "no-library") if cuda is None else _start(cuda, name))
 
 

@@ -1,5 +1,6 @@
 """Libraries and device files of the NVIDIA driver, as this user finds them."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -12,9 +13,22 @@ _FOLDERS = ("/usr/lib/wsl/lib/", "/usr/local/nvidia/lib64/", "/usr/lib64-nvidia/
 _DEVICE = re.compile(r"nvidia(ctl|-uvm|\d+)")
 
 
-def load_library(name: str) -> tuple[Optional[Any], str, str]:
-    """Return a driver's library, the name that it was found by, and "" or why it could not be loaded."""
+_SYSTEM_FOLDERS = ("/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/")
+"""Where distributions install them, and the loader of any process looks after LD_LIBRARY_PATH."""
+
+
+def load_library(name: str, search_path: Optional[str] = None) -> tuple[Optional[Any], str, str]:
+    """Return a driver's library, the name that it was found by, and "" or why it could not be loaded.
+
+    The name is the path where the loader does not search. `search_path`: the LD_LIBRARY_PATH of the process
+    that is to load it, where that is not ours: a loader reads the variable once, at the start of its process.
+    """
     refused = ""
+    if search_path is not None and search_path != os.environ.get("LD_LIBRARY_PATH", ""):
+        own = [folder.rstrip("/") + "/" for folder in search_path.split(":") if folder]
+        for folder in (*own, *_SYSTEM_FOLDERS):
+            with contextlib.suppress(OSError):
+                return ctypes.CDLL(folder + name), name, ""
     for folder in ("", *_FOLDERS):
         if folder and not os.path.exists(folder + name):
             continue

@@ -25,6 +25,7 @@ class ProbeRequest(NamedTuple):
     skip: frozenset[str]
     deadline_s: float
     pynvml: bytes | None
+    library_path: str | None = None
     known: Known | None = None  # from an earlier answer, where it still holds
 
 
@@ -39,6 +40,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
         paths={str(role): str(path) for role, path in (request.get("paths") or {}).items()},
         script=str(request.get("script") or ""),
         python_path=str(request.get("python_path") or ""),
+        library_path=None if request.get("library_path") is None else str(request["library_path"]),
         modules=tuple(str(name) for name in request.get("modules") or ()),
         skip=frozenset(request.get("skip") or ()) | (frozenset() if request.get("script") else {"script"}),
         deadline_s=float(request.get("deadline_s") or _DEADLINE_S),

@@ -13,7 +13,7 @@ from launcher.host_checks.preflight import build_agent_request
 from launcher.restart.checkpoints import checkpoint_dir
 from preflight.checks.deepspeed import deepspeed_batch_sizes_fit
 from preflight.decide.gpu_assignment import map_ranks
-from preflight.job import DeepSpeedConfig
+from preflight.job import DeepSpeedConfig, Job
 from tests.hardware import l40s, titan
 from tests.launcher.command_plans import plan, planned, read
 
@@ -102,3 +102,11 @@ def test_a_run_config_holds_the_command(home: Path) -> None:
     (home / "b.yaml").write_text("command: [torchrun, train.py]\nscript: other.py\n")
     with pytest.raises(BadInput, match="the command says it; keep one of them"):
         load_run_config("./b.yaml")
+
+
+def test_a_host_is_asked_what_the_launch_will_find_on_it() -> None:
+    entry = HostEntry("titan", env={"LD_LIBRARY_PATH": "/a", "PYTHONPATH": "/p"})
+    assert build_agent_request(HostEntry("titan"), Job()).library_path is None
+    assert build_agent_request(entry, Job()).library_path == "/a"
+    asked = build_agent_request(entry, Job(gpus="none", env={"LD_LIBRARY_PATH": ""}))
+    assert (asked.library_path, asked.python_path, asked.skip) == ("", "/p", ("cuda",))

@@ -323,6 +323,20 @@ def test_a_rank_alone_tells_its_gpu_once_cuda_has_started(
     assert not place.events("internal_error")[1:]  # there is no supervisor in this test
 
 
+def test_what_another_library_has_put_around_the_start_of_cuda_stays(place: Place) -> None:
+    place.write(
+        "torch/__init__.py", "class device:\n    type = 'cuda'\n    def __init__(self, *_): self.index = 0"
+    )
+    place.write("torch/cuda.py", FAKE_CUDA.replace("COUNT", "1"))
+    place.write(
+        "s.py",
+        "import torch.cuda as c\nours = c._lazy_init\ndef theirs(): ours()\nc._lazy_init = theirs\n"
+        "for _ in range(3): c._lazy_init()\nprint(len(c.started), c._lazy_init is theirs)",
+    )
+    assert place.rank("s.py", WORLD_SIZE="1") == (0, b"3 True\n")
+    assert len(place.events("state")) == 1
+
+
 def test_a_failure_of_ours_never_harms_the_script(place: Place) -> None:
     place.write("accelerate/__init__.py", "")
     place.write("accelerate/state.py", "strange = 1")

@@ -169,6 +169,18 @@ def test_what_a_launch_chooses_itself_does_not_hide_gpus_from_cuda(tmp_path: Pat
     assert len(facts.cuda.uuids) == 1
 
 
+def test_cuda_is_looked_for_where_the_loader_of_a_rank_will(tmp_path: Path) -> None:
+    stage(dataclasses.replace(load_profile("t4"), missing=("cuInit",)), tmp_path / "without")
+    stage(load_profile("t4"), tmp_path / "with")
+    state = {"SILICON_STATE": str(tmp_path / "with")}
+    ours = state | {"LD_LIBRARY_PATH": str(tmp_path / "without" / "lib")}
+    launch = {"library_path": f"/nonexistent::{tmp_path}/with/lib/"}
+    assert isinstance(run_agent({}, environ=ours).facts.cuda, Missing)
+    facts = run_agent(launch, environ=ours).facts
+    assert not isinstance(facts.cuda, Missing)
+    assert (facts.cuda.library, len(facts.cuda.uuids)) == ("libcuda.so.1", 1)
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [(802, "CUDA_ERROR_SYSTEM_NOT_READY: system not yet initialized"), (77, "CUDA error 77")],

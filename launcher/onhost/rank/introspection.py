@@ -63,7 +63,8 @@ class TrainingInspector:
         def wrapper(*args: Any, **kwargs: Any) -> None:
             start(*args, **kwargs)
             if module.is_initialized():  # it returns early where another thread is starting CUDA
-                module._lazy_init = start  # type: ignore[attr-defined]  # noqa: SLF001
+                if module._lazy_init is wrapper:  # noqa: SLF001 - others may have wrapped it since
+                    module._lazy_init = start  # type: ignore[attr-defined]  # noqa: SLF001
                 run_safely("look at the GPU", self.place.report, functools.partial(self._look_at_gpu, module))
 
         module._lazy_init = wrapper  # type: ignore[attr-defined]  # noqa: SLF001
