@@ -65,8 +65,14 @@ CUT = (
 )
 MAX_LINE = 4 << 20
 """Bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long."""
-_NOT_LET_IN = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, HostNotContacted)
-_HOPELESS = (*_NOT_LET_IN, NameNotResolved, PythonNotFound)
+_HOPELESS = (
+    AuthenticationFailed,
+    HostKeyUnknown,
+    HostKeyChanged,
+    NameNotResolved,
+    PythonNotFound,
+    HostNotContacted,
+)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
@@ -112,7 +118,7 @@ class NodeClient(threading.Thread):
         self._heard = self._awake.now()
         self._running_there = self._is_stalled = self._given_up = self._still_running = False
         self._may_run = False  # it was asked to start, and nothing says that it did not
-        self._refused: StartRefused | None = None  # unless it runs all the same
+        self._refused: StartRefused | None = None  # its start was not answered, and it may run all the same
         self._refused_at = 0.0
         self._done = self._left = False  # the latter: events are no longer read
         self._give_up_at = float("inf")
@@ -224,13 +230,11 @@ class NodeClient(threading.Thread):
             except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
                 self._finish(HostLost(self.host, f"{error.detail}; its part of the run has ended with it"))
                 return
-            except _HOPELESS as error:
-                if not self._running_there:  # we were never let in: no patience changes that
-                    self._finish(HostLost(self.host, error.message))
-                    return
-                self._put(Disconnected(self.host, error.message))
             except GpulaunchError as error:
-                if self._refused is None or self._running_there:
+                if self._refused is None:
+                    if isinstance(error, _HOPELESS) and not self._running_there:
+                        self._finish(HostLost(self.host, error.message))  # no patience lets us in
+                        return
                     self._put(Disconnected(self.host, error.message))
                 if attempt and self._running_there and self._silent_s() < 1.0:
                     return  # it was back for a while: start the pauses anew
@@ -240,9 +244,8 @@ class NodeClient(threading.Thread):
         return self._awake.now() - self._heard
 
     def _is_lost(self) -> bool:
-        is_unanswered = self._refused is not None and not self._running_there
-        # Where that runs, and no client comes, it has ended after this time.
-        patience_s = START_TIMEOUT_S if is_unanswered else self._patience_s
+        # A start that was not answered, and to which no client comes, has ended after its own time.
+        patience_s = self._patience_s if self._refused is None else START_TIMEOUT_S
         return self._silent_s() > patience_s or self._awake.now() > self._give_up_at
 
     def _converse(
@@ -333,7 +336,7 @@ class NodeClient(threading.Thread):
         if self._running_there:
             self._put(Reconnected(self.host))
             return
-        self._running_there = True
+        self._running_there, self._refused = True, None
         self._see_clock(answer)
         run_dir = str((answer.get("state") or {}).get("run_dir") or "")
         self._put(HostStarted(self.host, run_dir, dict(answer.get("sizes") or {})))

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from launcher.config.disconnect_options import LATE_START_S, DisconnectOptions
-from launcher.errors import ConnectionLost
+from launcher.errors import ConnectionLost, HostError, NameNotResolved
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.events import (
@@ -30,8 +30,9 @@ from launcher.follow.events import (
 from launcher.follow.node_client import NodeClient
 from launcher.onhost.supervisor.daemon.run_state import answer_start
 from launcher.onhost.supervisor.node import node_name
-from launcher.transports.base import Endpoint
+from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection, LocalStream
+from tests.launcher.odd_hosts import STATE, Host, Sent, frames
 from tests.launcher.onhost_driver import LAUNCHER
 from tests.launcher.run_plans import plan
 
@@ -164,11 +165,25 @@ class DeadAtFirst(LocalConnection):
 class NotReached(BrokenStart):
     """Takes the request to start, and is not reached any more."""
 
+    def __init__(self, error: HostError) -> None:
+        super().__init__(None)
+        self._error = error
+
     def start(self, argv: Iterable[str]) -> LocalStream:
         words = tuple(argv)
         if "start" not in words:
-            raise ConnectionLost("a", "no route to host")
+            raise self._error
         return super().start(words)
+
+
+class SetAnswers(Host):
+    """Answers no request to start, and each other one with the next of these bytes."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = iter(answers)
+
+    def start(self, argv: Iterable[str]) -> Stream:
+        return cast("Stream", HeldRequest()) if "start" in argv else Sent(next(self._answers))
 
 
 class RacingClock(AwakeClock):
@@ -304,13 +319,32 @@ def test_a_start_that_is_carried_out_late_is_followed_all_the_same(
     assert [each.state["exit"]["ranks"] for each in came if isinstance(each, HostEnded)] == [{"0": 0}]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [ConnectionLost("a", "no route to host"), NameNotResolved("a", "the network of this machine is down")],
+)
 def test_a_host_that_is_not_reached_after_a_start_without_an_answer_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HostError
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (lost,) = follow_to_the_end(NotReached(None), "print('done')", RacingClock())
+    (lost,) = follow_to_the_end(NotReached(error), "print('done')", RacingClock())
     assert isinstance(lost, HostLost)
     assert lost.why.startswith("not reached again for ")
+
+
+def test_a_run_that_was_found_after_such_a_start_and_is_gone_is_lost_and_not_refused() -> None:
+    events: queue.Queue[RunEvent] = queue.Queue()
+    host = SetAnswers(frames({"state": STATE}), frames({"refused": "no such run"}))
+    NodeClient(
+        RUN,
+        plan((None,)).nodes[0],
+        lambda: host,
+        lambda: b"start it",
+        patience_s=float("inf"),
+        events=events,
+        awake=RacingClock(),
+    ).run()
+    assert list(events.queue)[-1] == HostLost("a", "no such run")
 
 
 def test_a_run_is_started_over_a_new_connection_where_the_one_held_open_has_died(
