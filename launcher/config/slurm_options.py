@@ -15,7 +15,7 @@ _SHORTEST_WARNED_S = 300.0
 """Slurm may warn up to a minute early (man sbatch, --signal), most of the time of a shorter job."""
 MAX_NODES = 4096
 PLAIN_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*"
-TIME = r"\d+(?::\d{1,2}){0,2}|\d+-\d{1,2}(?::\d{1,2}){0,2}"
+TIME = r"\d{1,9}(?::\d{1,2}){0,2}|\d{1,9}-\d{1,2}(?::\d{1,2}){0,2}"
 """man sbatch, --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
 days-hours:minutes:seconds. UNLIMITED is refused by most partitions, and such jobs wait for ever."""
 _OPTION = r"[a-z][a-z0-9-]*"
@@ -67,7 +67,7 @@ class SlurmSpec:
 
 
 def parse_time_limit(text: str) -> float | None:
-    """Return the seconds of a time as sbatch takes it (TIME), None where it is empty or has another form."""
+    """Return the seconds of a time as sbatch takes it (TIME), None for no limit: 0 or another text."""
     if re.fullmatch(TIME, text) is None:
         return None
     days, dash, rest = text.rpartition("-")
@@ -78,7 +78,7 @@ def parse_time_limit(text: str) -> float | None:
         hours, minutes, seconds = 0, *[*parts, 0][:2]
     else:
         hours, minutes, seconds = parts
-    return int(days or 0) * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+    return int(days or 0) * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds or None
 
 
 SLURM_KEYS: tuple[Field, ...] = (

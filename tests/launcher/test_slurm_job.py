@@ -84,6 +84,8 @@ def test_a_batch_script_holds_all_that_is_asked_for_and_becomes_one_command(tmp_
         ("0:04:59", 0),
         ("1", 0),
         ("0-00:30", 180),
+        ("0", 300),
+        ("9" * 400, 300),
     ],
 )
 def test_the_warning_leaves_a_short_job_most_of_its_time(limit: str, warn_s: int) -> None:
