@@ -5,17 +5,17 @@ pictures, that would be most of the work and show nothing new.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import field
 
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value
+from preflight.script.interpreter.values import UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value, is_none
 
 SAME = 2
 """Calls with the same arguments that are followed: each loop is read twice."""
-_BARREN = 4
-"""Calls without an event and without a result after which a function is taken to have neither."""
+_BARREN = 2
+"""Calls in a row without an event and without a result after which a function is taken to have neither."""
+_NOT_FOLLOWED = 0.0, UNKNOWN
 
 
 @dataclass(slots=True)
@@ -32,22 +32,26 @@ class CallCache:
 
     events: int = 0
     _calls: dict[Hashable, CachedCall] = field(default_factory=dict)
-    _barren: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    _barren: dict[int, tuple[float, Value]] = field(default_factory=dict)
 
     def entry(self, key: int, signature: Hashable) -> CachedCall:
         """Return what is known of calls with these arguments; looked up once, for their hash takes long."""
         return self._calls.setdefault((key, signature), CachedCall())
 
-    def is_barren(self, key: int) -> bool:
-        """Whether a function had neither an event nor a result, as often as is followed."""
-        return self._barren[key] >= _BARREN
+    def barren_result(self, key: int) -> Value | None:
+        """Return what a function gives that had no event, as often as is followed: None or nothing known."""
+        times, result = self._barren.get(key, _NOT_FOLLOWED)
+        return result if times >= _BARREN else None
 
     def note(self, key: int, entry: CachedCall, result: Value, *, before: int) -> None:
         """Note what a call gave; `before` is how many events came before it."""
         entry.times += 1
         entry.result = result
-        empty = self.events == before and result in (UNKNOWN, NONE)
-        self._barren[key] = self._barren[key] + 1 if empty else -math.inf
+        if self.events != before or not (result is UNKNOWN or is_none(result)):
+            self._barren[key] = -math.inf, result
+            return
+        times, last = self._barren.get(key, _NOT_FOLLOWED)
+        self._barren[key] = times + 1 if times < 0 or last == result else 1, result
 
 
 def is_plain(value: Value, kind: Callable[[Value], str]) -> bool:

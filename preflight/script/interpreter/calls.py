@@ -259,8 +259,9 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
     entry = it.calls.entry(func.key, signature)
     if entry.times >= SAME:
         return entry.result
-    if it.calls.is_barren(func.key) and _is_plain(it, info, func, values):
-        return UNKNOWN
+    barren = it.calls.barren_result(func.key)
+    if barren is not None and _is_plain(it, info, func, values):
+        return barren
     before = it.calls.events
     frame = it.new_frame(func.frame)
     it.call_depth += 1
