@@ -84,7 +84,8 @@ class FileReceiver:
             name, status = path.relative_to(self.directory).as_posix(), path.stat()
             begun = _PART.fullmatch(path.name)
             if begun is None:
-                size, start = max(0, status.st_size - self._start(name)), self._start(name)
+                start = self._start(name)
+                size = max(0, status.st_size - start)
                 have[name] = [size, status.st_mtime_ns]
                 if name.endswith(".log") and "/" not in name:
                     ends[name] = read_end(path, start, size).hex()

@@ -139,6 +139,8 @@ def test_a_job_stays_in_the_directory_that_it_was_submitted_in(to: str) -> None:
 def test_a_launcher_within_a_program_is_remarked() -> None:
     (remark,) = parse_line("fit distributed accelerate launch -m pkg").remarks
     assert remark.startswith("accelerate launch is started by fit, and gpulaunch cannot change its options")
+    assert not parse_line("bash fit.sh accelerate launch -m pkg").remarks
+    assert not parse_line("fit --engine deepspeed").remarks
 
 
 def test_a_variable_that_mpirun_gets_as_itself_is_handed_on() -> None:

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from launcher.engines.command_line import python_options
 from launcher.engines.command_line.line import CommandLine
@@ -272,9 +273,9 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
 
 def _inner_launcher(record: ParsedCommand) -> Iterator[str]:
     """Yield what is said of a launcher among the words of a program, which does not read PET_NNODES."""
-    pairs = zip(record.args, (*record.args[1:], ""), strict=False)
+    pairs = pairwise(record.args)
     inner = next((each for each in pairs if each == ("accelerate", "launch") or each[0] == "deepspeed"), None)
-    if inner is not None and not record.program.endswith(("/bash", "/sh")):
+    if inner is not None and not _SHELL.fullmatch(posixpath.basename(record.program)):
         shown = " ".join(inner) if inner[0] == "accelerate" else inner[0]
         yield (
             f"{shown} is started by {record.program}, and gpulaunch cannot change its options: each host"

@@ -44,15 +44,13 @@ INTERNAL_FILES = (
 
 
 def serve(run_dir: str, request: dict[str, Any]) -> int:
-    """Send the files that the other side lacks, as frames of file, offset, total size, mtime_ns.
-
-    Then the end.
+    """Send what the other side lacks, as frames of file, offset, total size, mtime_ns; then the end.
 
     `have` is {name: [size, mtime_ns]} of complete files, `part` {key: [[total size, mtime_ns, bytes
     received]]} of partial ones by the keys of their names; a log, which only grows, is sent from the size
     already received, or from its start where another process has cut it since, as `ends` shows: {name: the
-    last bytes received, in hexadecimal}. `paths` are what alone is
-    wanted of the output, as `find_chosen` takes them.
+    last bytes received, in hexadecimal}. `paths` are what alone is wanted of the output, as `find_chosen`
+    takes them.
     """
     send_header({"state": read_state(run_dir), "t": time.time()})
     places = run_places(read_json(os.path.join(run_dir, SPEC)) or {}, run_dir)
