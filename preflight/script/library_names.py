@@ -95,7 +95,7 @@ _OPTIMIZERS = frozenset(
         *("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam", "SGD", "Adagrad", "Adadelta", "RMSprop"),
         *("ASGD", "Rprop", "LBFGS", "Adafactor", "Adam8bit", "AdamW8bit", "PagedAdamW8bit", "PagedAdamW"),
         *("Lion", "Lion8bit", "PagedLion8bit", "FusedAdam", "FusedLAMB", "DeepSpeedCPUAdam", "Prodigy"),
-        "LAMB",
+        *("LAMB", "ZeroRedundancyOptimizer"),
         *("PagedAdamW32bit", "PagedAdam8bit", "Lamb", "Muon", "DAdaptAdam", "SophiaG"),
     }
 )

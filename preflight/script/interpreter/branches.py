@@ -117,6 +117,14 @@ def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     return places
 
 
+def place_of_turns(it: "Interpreter", test: ast.expr, value: Value) -> str:
+    """Return which ranks come to the turns of `while rank == 0:`, "" where all may."""
+    if id(test) not in it.branch_places:
+        it.branch_places[id(test)] = branch_places(test)
+    place = _by_value(value, it.branch_places[id(test)])[0]
+    return place if place in (RANK_0, OTHER_RANKS) else ""
+
+
 def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
     """Return either value of `a if x else b`, where x has a value that is not known."""
     places = _known_places(it, node)

@@ -6,7 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.branches import place_of_turns
 from preflight.script.interpreter.events import Draw
+from preflight.script.interpreter.guards import RANK_0
 from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import Seq, names_of, truth
 
@@ -47,11 +49,17 @@ def _still_drawn(drawn: tuple[Draw, ...], outer: tuple[Draw, ...]) -> tuple[Draw
 
 def read_while(it: "Interpreter", node: ast.While) -> None:
     """Carry out a loop with a condition."""
-    if truth(it.evaluate(node.test)) is False:
+    value = it.evaluate(node.test)
+    if truth(value) is False:
         it.execute(node.orelse)
         return
-    outer_drawn = it.drawn
+    outer_drawn, outer_guard, depth = it.drawn, it.guard, len(it.contexts)
+    place = place_of_turns(it, node.test, value)
+    it.contexts += [place] if place else []
+    it.guard = it.place(node) if place == RANK_0 else outer_guard
     _loop(it, node, [lambda: None] * _passes(it), same=True)
+    del it.contexts[depth:]
+    it.guard = outer_guard
     it.drawn = _still_drawn(it.drawn, outer_drawn)
 
 

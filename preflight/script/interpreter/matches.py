@@ -1,11 +1,24 @@
 """Patterns of `match`: whether a case is the one, and what it gives names to."""
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.attributes import get_attribute
+from preflight.script.interpreter.guards import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.operators import is_same
-from preflight.script.interpreter.values import UNKNOWN, Class, Const, Map, OneOf, Ref, Seq, Value, truth
+from preflight.script.interpreter.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Map,
+    OneOf,
+    RankValue,
+    Ref,
+    Seq,
+    Value,
+    truth,
+)
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -18,6 +31,26 @@ def case_matches(it: "Interpreter", case: ast.match_case, subject: Value) -> boo
         return fits
     allowed = truth(it.evaluate(case.guard))
     return False if allowed is False else (None if allowed is None else fits)
+
+
+def place_of_case(it: "Interpreter", case: ast.match_case, subject: Value, before: Sequence[str]) -> str:
+    """Return which ranks come to a case of `match rank:`; `before` are those of the cases before it."""
+    guard = it.evaluate(case.guard) if case.guard is not None else UNKNOWN
+    if isinstance(guard, RankValue) and guard.first is not None:
+        return RANK_0 if guard.first else OTHER_RANKS
+    if not isinstance(subject, RankValue):
+        return ""
+    pattern = case.pattern
+    asked = pattern.value if isinstance(pattern, (ast.MatchValue, ast.MatchSingleton)) else None
+    value = it.evaluate(asked) if isinstance(asked, ast.expr) else Const(asked)
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is None:  # `case _`: what is left
+        ranks = {RANK_0, OTHER_RANKS} - set(before) if before else set[str]()
+        return ranks.pop() if len(ranks) == 1 else ""
+    if asked is None or not isinstance(value, Const) or not isinstance(value.value, int):
+        return ""
+    if subject.first is None:
+        return RANK_0 if value.value == 0 else OTHER_RANKS
+    return RANK_0 if subject.first is bool(value.value) else OTHER_RANKS
 
 
 def _fits(it: "Interpreter", pattern: ast.pattern, subject: Value) -> bool | None:

@@ -10,8 +10,8 @@ from preflight.script.interpreter.branches import note_choice_of_rank_0
 from preflight.script.interpreter.contexts import context_kinds
 from preflight.script.interpreter.decorators import wrapped_function
 from preflight.script.interpreter.events import unwrap_value
-from preflight.script.interpreter.guards import MAYBE
-from preflight.script.interpreter.matches import case_matches
+from preflight.script.interpreter.guards import MAYBE, RANK_0
+from preflight.script.interpreter.matches import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Func, Module, Ref, Value
 from preflight.script.source import DECORATOR
@@ -304,17 +304,21 @@ def _match(it: "Interpreter", node: ast.Match) -> None:
     """Every case may be the one that no case before it surely is, and that is not known to be none."""
     subject = it.evaluate(node.subject)
     before, depth, asked = it.state, len(it.contexts), len(it.tests)
-    paths = list[State]()
+    paths, places, outer_guard = list[State](), list[str](), it.guard
     for case in node.cases:
         it.state = before.fork()
         fits = case_matches(it, case, subject)
         if fits is False:
             continue
         sure = fits and not paths
+        places += [place] if (place := place_of_case(it, case, subject, places)) else []
+        it.contexts += [place] if place else []
+        it.guard = it.place(case.pattern) if place == RANK_0 else outer_guard
         it.contexts += [] if sure or it.loop_depth else [MAYBE]
         it.tests += [] if sure else [node.subject]
         execute(it, case.body)
         del it.contexts[depth:], it.tests[asked:]
+        it.guard = outer_guard
         paths.append(it.state)
         if fits:
             break

@@ -117,6 +117,21 @@ def spawn(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
+def _launch(it: Interpreter, call: Call) -> Value:
+    """detectron2's launch(main, num_gpus_per_machine, ...): each rank has its group and its device."""
+    func, args = call.get("main_func", 0), call.get("args", 5)
+    if isinstance(func, (Func, Ref)):
+        given = args.items if isinstance(args, Seq) else ()
+        depth, dead = len(it.contexts), it.state.dead
+        it.contexts += [SPAWNED, SPAWNED_RANK]
+        it.state.device_set = it.state.grouped = True
+        it.emit(ScriptEvent("process group", call.place, None, call, "nccl"))
+        invoke(it, func, Call(call.node, call.place, given, {}, {}, open=False))
+        del it.contexts[depth:]
+        it.state.dead = dead
+    return UNKNOWN
+
+
 def _init_distributed_device(it: Interpreter, call: Call) -> Value:
     """timm.utils.init_distributed_device(args): makes the group, sets the device, notes both in args."""
     it.state.device_set = True
@@ -143,6 +158,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
     "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
     "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
     "torch.multiprocessing.spawn": spawn,
+    **dict.fromkeys(("detectron2.engine.launch", "detectron2.engine.launch.launch"), _launch),
     "timm.utils.init_distributed_device": _init_distributed_device,
 }
 

@@ -1,5 +1,7 @@
 """Rules P119, P128 and P129: which of scale(), step() and update() a loop with a scaler leaves out."""
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -66,9 +68,10 @@ _UPDATES = (
     r"|scal\w*(?<!meter)(?<!metric)(?<!dict)(?<!scalars)(?:\[[^\]\n]*\])?\s*\.\s*update\b|[\"']update[\"']"
 )
 """update() that is called of what may be a scaler, handed on, or looked up by its name."""
-_STEPS = (
-    r"scal\w*(?:\[[^\]\n]*\])?\s*\.\s*step\b|\.step\(\s*\w*(?:opt|solver|optim)|get_scale\(|\.unscale_?\("
-)
+_STEPS = r"scal\w*(?:\[[^\]\n]*\])?\s*\.\s*step\b|\.step\(\s*\w*(?:opt|solver|optim)|get_scale\("
+_TAKES_OUT = r"\.unscale_?\("
+_ASKS_FINITE = re.compile(r"finite|nan|inf(?![a-z])|overflow|skip", re.IGNORECASE)
+_UNSCALED = "unscaled gradients, plain step"
 _LEFT = "steps without update"
 _UNSCALES = "scaled loss, plain step"
 
@@ -105,23 +108,32 @@ def plain_step_after_a_scaled_loss(it: "Interpreter", event: ScriptEvent) -> Ite
 
     Nothing takes the scale out again: the gradients are 65536 times too large, and an overflow, of which
     scaler.step(optimizer) would leave out the step, makes the weights NaN.
+    After unscale_() the scale is out, but nothing leaves out the step of an overflow.
     Source: torch.amp's documentation; torch/amp/grad_scaler.py.
     """
     if event.name in ("scaler step", "unscale"):
         for item in alternatives(event.values["optimizer"]):
             known = it.thing(item) if isinstance(item, Ref) else None
-            note_call(it, "step", known.place if known is not None else None, event.place)
+            method = "step" if event.name == "scaler step" else "unscale"
+            note_call(it, method, known.place if known is not None else None, event.place)
     elif event.name == "step":
         optimizer = it.thing(event.ref)
         if optimizer is not None and it.state.scaled and it.loop_depth and it.notes.get("scaler"):
-            note_call(it, _UNSCALES, optimizer.place, event.place)
+            kept = optimizer.get("unscaled") != TRUE
+            if kept or not _asks_finite(it):
+                note_call(it, _UNSCALES if kept else _UNSCALED, optimizer.place, event.place)
     elif event.name == "unknown step":
         if it.state.scaled and it.loop_depth and it.notes.get("scaler"):
             note_call(it, _UNSCALES, UNSEEN, event.place)
     elif event.name == "backward":
         it.notes.setdefault("backward of no scaler", []).append(event.place)
-    elif event.name == "end" and calls_by_owner(it, _UNSCALES):
+    elif event.name == "end" and (calls_by_owner(it, _UNSCALES) or calls_by_owner(it, _UNSCALED)):
         yield from _stepped_plainly(it)
+
+
+def _asks_finite(it: "Interpreter") -> bool:
+    """Whether a step is made only where the script itself has found no overflow."""
+    return any(_ASKS_FINITE.search(ast.unparse(test)) for test in it.tests)
 
 
 def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
@@ -129,9 +141,17 @@ def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
 
     Where some loss is not scaled, which of the optimizers steps its gradients is not known.
     """
-    stepped = owners_of(it, "step")
-    if UNSEEN in stepped or has_unknown_call(it, "step", _STEPS):
+    stepped, unscaled = owners_of(it, "step"), owners_of(it, "unscale")
+    if UNSEEN in stepped | unscaled or has_unknown_call(it, "step", _STEPS):
         return
+    if has_unknown_call(it, "unscale", _TAKES_OUT):
+        return
+    fix = "scaler.step(optimizer); scaler.update()"
+    overflows = (place for optimizer, place in calls_by_owner(it, _UNSCALED) if optimizer not in stepped)
+    for place in dict.fromkeys(overflows):
+        message = "this steps after the scaler's unscale_(), and nothing leaves out the step of an overflow"
+        yield RuleHit(place, message, fix, Level.WARNING)
+    stepped |= unscaled
     if stepped and it.notes.get("backward of no scaler"):
         return
     scalers = [thing for thing in it.state.heap.values() if thing.kind == "scaler"]
@@ -143,5 +163,4 @@ def _stepped_plainly(it: "Interpreter") -> Iterator[RuleHit]:
     places = (place for optimizer, place in plain if optimizer not in stepped)
     for place in dict.fromkeys(places):
         message = "this steps with gradients that the scaler's scale() has multiplied"
-        fix = "scaler.step(optimizer); scaler.update()"
         yield RuleHit(place, message, fix, Level.WARNING)
