@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from preflight.checks.message_text import quote_path
 from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, find_wheel_index
-from preflight.facts.host import HostFacts, PythonEnv
+from preflight.facts.host import HostFacts, Identity, PythonEnv
 from preflight.facts.missing import Missing
 
 _VENV = "~/gpulaunch-venv"
@@ -28,7 +28,7 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
         else f"{quote_path(python.executable)} -m pip install"
     )
     again = " --force-reinstall" if "torch" in names and "torch" in python.packages else ""
-    steps = [f"{quote_path(python.executable)} -m venv {_VENV}"] if python.managed else []
+    steps = _preparation(facts, python)
     if index is not None:
         steps.append(f"{pip}{again} torch --index-url {index}")
     others = [name for name in names if index is None or name != "torch"]
@@ -39,6 +39,24 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
     command = " && ".join(steps)
     note = f"   (then python: {_VENV}/bin/python for {facts.host} in hosts.yaml)"
     return command + note if python.managed else command
+
+
+def _preparation(facts: HostFacts, python: PythonEnv) -> list[str]:
+    """Return what has to be done before pip can run.
+
+    Debian has ensurepip, which venv needs, in a package of its own; environments that uv makes have no pip.
+    """
+    program = quote_path(python.executable)
+    if python.managed:
+        package = f"python{'.'.join(python.version.split('.')[:2])}-venv"
+        sudo = "" if isinstance(facts.identity, Identity) and facts.identity.uid == 0 else "sudo "
+        get = [f"{sudo}apt-get update", f"{sudo}apt-get install -y {package}"]
+        return [*(get if "ensurepip" in python.absent_installers else ()), f"{program} -m venv {_VENV}"]
+    if "pip" not in python.absent_installers or "pip" in python.packages:
+        return []
+    if "ensurepip" not in python.absent_installers:
+        return [f"{program} -m ensurepip"]
+    return [f"curl -sS https://bootstrap.pypa.io/get-pip.py | {program}"]
 
 
 def _index(facts: HostFacts) -> str:

@@ -123,11 +123,26 @@ def memory_in_use_is_explained(
     if any(isinstance(mib, Missing) for mib in used):
         return  # a listed process holds it and the driver does not say how much; PROC001 names it
     if unexplained > max(expect.memory_in_use_mib, _vgpu_reserve_mib(gpu, memory)):
-        yield Problem(
-            f"{format_gib(unexplained)} in use that no visible process explains",
-            f"gpulaunch clean-zombies {facts.host}; sudo fuser -v /dev/nvidia*; if nothing holds it: "
-            f"sudo nvidia-smi --gpu-reset -i {gpu.index}",
+        outside, fix = _where_it_may_be(facts, gpu)
+        yield Problem(f"{format_gib(unexplained)} in use that no visible process explains{outside}", fix)
+
+
+def _where_it_may_be(facts: HostFacts, gpu: Gpu) -> tuple[str, str]:
+    """Return where a process may be that is not visible, and what to do: a container shows its own alone."""
+    clean = f"gpulaunch clean-zombies {facts.host}"
+    identity = facts.identity
+    if isinstance(identity, Identity) and identity.container == "wsl2":
+        close = "close what uses the GPU in Windows (its Task Manager shows that)"
+        allow = "allow it: expect: {memory_in_use_mib: N} in hosts.yaml"
+        return "; programs of Windows may hold it", f"{close}, or {allow}"
+    if isinstance(identity, Identity) and (identity.container or not identity.initial_pid_namespace):
+        inside = f"{clean} for what is left over in it"
+        other = (
+            "another container holds the GPU: ask the provider of the machine, or use other GPUs with --gpus"
         )
+        return "; it may be outside this container", f"{inside}; else {other}"
+    reset = f"sudo nvidia-smi --gpu-reset -i {gpu.index}"
+    return "", f"{clean}; sudo fuser -v /dev/nvidia*; if nothing holds it: {reset}"
 
 
 _VGPU = re.compile(r"-\d{1,3}[ABCQ]$")

@@ -45,6 +45,7 @@ class PythonEnv:
     accelerate_config: Fact[str] = ""  # text of accelerate's default config file; "" = the user has none
     # That the script imports unconditionally, and that neither it nor this interpreter has.
     absent_modules: Fact[tuple[str, ...]] = Missing("the answer does not hold it", "not-asked")
+    absent_installers: tuple[str, ...] = ()  # of pip and ensurepip, those that it cannot import
     packages_stamp: str = ""  # changes with every change of `packages`; "": that is not certain
 
 

@@ -5,6 +5,7 @@ import re
 import site
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from .earlier_facts import packages_stamp
@@ -25,6 +26,7 @@ def probe_python(ask: ProbeRequest, emit: Emit) -> None:
         "version": "%d.%d.%d" % sys.version_info[:3],
         "packages_stamp": stamp,
         "managed": _is_managed(),
+        "absent_installers": [name for name in ("pip", "ensurepip") if find_spec(name) is None],
         "accelerate_config": fact(lambda: default_accelerate_config(os.environ)),
         "absent_modules": fact(lambda: absent_modules(ask, path)),
     }

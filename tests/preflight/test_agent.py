@@ -1,6 +1,7 @@
 """The agent as a real process on this machine."""
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -91,6 +92,8 @@ def test_packages_are_those_that_importlib_metadata_sees() -> None:
         expected.setdefault(name, distribution.version)
     assert python.packages == expected
     assert python.executable == sys.executable
+    absent = [name for name in ("pip", "ensurepip") if importlib.util.find_spec(name) is None]
+    assert python.absent_installers == tuple(absent)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,31 @@ def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> N
     assert "pip install accelerate" in fix, "a new environment has neither"
 
 
+@pytest.mark.parametrize(
+    ("facts", "first"),
+    [
+        ({"absent_installers": ["pip"]}, "/x/python -m ensurepip && /x/python -m pip install"),
+        (
+            {"absent_installers": ["pip", "ensurepip"]},
+            "curl -sS https://bootstrap.pypa.io/get-pip.py | /x/python && /x/python -m pip install",
+        ),
+        ({"absent_installers": ["ensurepip"]}, "/x/python -m pip install"),
+        (
+            {"absent_installers": ["pip", "ensurepip"], "managed": True},
+            "sudo apt-get update && sudo apt-get install -y python3.11-venv && /x/python -m venv ~/gpulaunch",
+        ),
+        ({"absent_installers": ["pip"], "managed": True}, "/x/python -m venv ~/gpulaunch-venv"),
+    ],
+    ids=str,
+)
+def test_what_an_interpreter_lacks_to_install_packages_comes_first(facts: dict[str, Any], first: str) -> None:
+    python = {"executable": "/x/python", "version": "3.11.7", "torch_cuda": "cpu", **facts}
+    changes = {f"python.{name}": value for name, value in python.items()}
+    assert _fix_of(_host(**changes, **{"identity.uid": 1000}), "ENV003").startswith(first)
+    as_root = first.replace("sudo ", "")
+    assert _fix_of(_host(**changes, **{"identity.uid": 0}), "ENV003").startswith(as_root)
+
+
 def test_without_a_known_driver_no_index_is_guessed() -> None:
     facts = _host(**{"driver": {"missing": "no answer", "code": "timeout"}, "python.torch_cuda": "cpu"})
     assert isinstance(facts.python, PythonEnv)
