@@ -16,6 +16,7 @@ from preflight.diagnosis.own_exceptions import (
     row_of_type,
     user_exceptions,
 )
+from preflight.diagnosis.peers_ends import SYSTEM_ERROR, echoes_lost_peer, weigh_peers_end
 from preflight.diagnosis.raising_places import row_over_words
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.shown_text import is_shown_text
@@ -23,7 +24,6 @@ from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 
-_WATCHDOG = "S54"
 _SHORT_END = 3
 _SOURCE_ABOVE, _MOST_OF_SOURCE = 4, 2000
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
@@ -37,18 +37,12 @@ _Place: TypeAlias = tuple[object, int]
 _SOME_STATUS = "S33"
 _NAMES_STATUS, _STATUS_BELOW = re.compile(r"Search for [`'\"]cudaError\w+['\"] in "), 4
 _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
-_FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
 # Of XLA's rendezvous, and of a participant that does not come to it.
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
-_REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access"})
-_SYSTEM_ERROR = "S55"
-_NCCL_KINDS = frozenset({_SYSTEM_ERROR, "S131"})
-_WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
+_NCCL_KINDS = frozenset({SYSTEM_ERROR, "S131"})
 _UNSTARTED = frozenset({"S44", "S111"})
-_ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
-_KILLS = frozenset({"S70", _CRASH, "S72", "S74"})
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d|^ssh: ")
 _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
@@ -63,7 +57,7 @@ _NO_CUDA = re.compile(r"CUDA initialization: ")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
-_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
+_ROOT_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
 _ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
 
 
@@ -102,8 +96,8 @@ def candidates(
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
-    found = [_weigh_peers_end(_unanchored(each, [*found, *own], anchored), found) for each in found]
-    found = [each for each in found if not _echoes_lost_peer(each, found)]
+    found = [weigh_peers_end(_unanchored(each, [*found, *own], anchored), found) for each in found]
+    found = [each for each in found if not echoes_lost_peer(each, found)]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
 
@@ -327,29 +321,11 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
         elif _ROOT_CAUSE.search(line.text):
             inside = range(start, line.order) if start is not None else None
         elif inside is not None and "exitcode" in line.text:
-            found.update(inside if _KILLED.search(line.text) else ())
+            found.update(inside if _ROOT_KILLED.search(line.text) else ())
             if _ABORTED.search(line.text):  # as a process does whose peer is gone
                 found.difference_update(each.order for each in failing if _CRASHED.search(each.text))
             inside = None
     return frozenset(found)
-
-
-def _weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Let a kill before others' time-outs be their reason, a crash that of an abort, a failed rank that of a stop."""
-    crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
-    if candidate.cause.code == _ABORT and crashed:
-        return replace(candidate, depth=CausalDepth.VICTIM)
-    if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
-        return replace(candidate, warning_only=True)
-    peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)
-    if candidate.cause.code == _SYSTEM_ERROR and peers_killed:
-        gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)
-        return replace(candidate, depth=CausalDepth.VICTIM) if gloo else candidate
-    waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
-    killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
-    if killed and waits and candidate.first.order < min(waits):
-        return replace(candidate, depth=CausalDepth.GENERAL)
-    return candidate
 
 
 def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
@@ -367,16 +343,6 @@ def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
     ):
         return candidate
     return replace(candidate, cause=replace(cause, confidence="likely"))
-
-
-def _echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether it is a watchdog that only repeats that some operation failed, while NCCL reports a peer that was gone."""
-    lines = candidate.cause.evidence
-    return (
-        candidate.cause.code == _WATCHDOG
-        and all(_FAILED_OR_TIMED_OUT in each.text for each in lines)
-        and any(_REMOTE_ERROR.search(each.text) for other in others for each in other.cause.evidence)
-    )
 
 
 def _waiting(

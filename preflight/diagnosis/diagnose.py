@@ -64,7 +64,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     found = doubt_causes(found, raised, course)
     found += exit_candidates(lines, raised, found, course)
     found += _from_series(lines)
-    if not found and (said := _as_logged(lines)) is not lines:
+    if not found and (said := _as_logged(lines, course)) is not lines:
         return diagnose_lines(said, context)
     failed = (
         ends_in_error(lines, course)
@@ -79,7 +79,24 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
     if causes and course.start and beside_earlier:
         causes = _beside_earlier(causes, lines[: course.start])
     nothing = UNKNOWN if failed or _failed(context) or _is_complaint(lines, course) else BENIGN
-    return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
+    warnings = _warnings(lines)
+    if not causes and nothing == BENIGN and course.start and beside_earlier:
+        warnings = (*_of_earlier(lines[: course.start]), *warnings)
+    return Diagnosis(causes[0].slug if causes else nothing, causes, warnings)
+
+
+def _of_earlier(earlier: Sequence[Line]) -> tuple[BenignWarning, ...]:
+    """Return how the run before ended, where it failed: a note only, as the last one in the log went well."""
+    return tuple(
+        BenignWarning(
+            cause.code, safe=False, verdict=_said_of_earlier(earlier, cause), number=cause.evidence[0].number
+        )
+        for cause in _diagnose(earlier, None, beside_earlier=False).causes[:1]
+    )
+
+
+def _said_of_earlier(earlier: Sequence[Line], cause: Cause) -> str:
+    return f"an earlier run in this log (up to line {earlier[-1].number}) ended otherwise: {cause.cause}"
 
 
 def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple[Cause, ...]:
@@ -91,18 +108,17 @@ def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple
     if not before or before[0].slug in {cause.slug for cause in causes}:
         return causes
     row, rows = signature(before[0].code), [signature(cause.code) for cause in causes]
-    said = f"an earlier run in this log (up to line {earlier[-1].number}) ended otherwise: {before[0].cause}"
-    found = (replace(before[0], cause=said, confidence="possible"),)
+    found = (replace(before[0], cause=_said_of_earlier(earlier, before[0]), confidence="possible"),)
     lost = all(each is not None and each.depth is CausalDepth.VICTIM for each in rows)
     firm = row is None or row.depth is not CausalDepth.VICTIM
     return (*found, *causes) if lost and firm else (*causes, *found)
 
 
-def _as_logged(lines: Sequence[Line]) -> Sequence[Line]:
+def _as_logged(lines: Sequence[Line], course: RunProgress) -> Sequence[Line]:
     """Return lines of a person who quotes an exception in a sentence, each from the exception on; others as they are."""
     if len(lines) > _MOST_OF_A_SENTENCE:
         return lines
-    starts = [_said_in(lines, line) for line in lines]
+    starts = [None if course.outlived(line, 1) else _said_in(lines, line) for line in lines]
     if not any(starts):
         return lines
     return [

@@ -11,7 +11,13 @@ from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import is_harmless
 from preflight.diagnosis.signatures.model import AnyOf
-from preflight.diagnosis.step_counters import CountedStep, counted_steps, step_rows, writer_ended
+from preflight.diagnosis.step_counters import (
+    FEWEST_STEPS,
+    CountedStep,
+    counted_steps,
+    step_rows,
+    writer_ended,
+)
 
 # Something ended badly, whatever it was.
 _FAILED = AnyOf(
@@ -140,13 +146,16 @@ class RunProgress:
         its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed", nor do
         the steps of another run that writes into the same log.
         """
-        if writer_ended(self._counted, after):
+        if self._steps_behind(after) >= FEWEST_STEPS and writer_ended(self._counted, after):
             return False
         if self.moved(after, sys.maxsize) or any(
             order > after and _AGENT_SUCCEEDED.search(self.lines[order].text) for order in self.done
         ):
             return True
         return not self.launcher_failed(after) and self._done_after(after)
+
+    def _steps_behind(self, order: int) -> int:
+        return sum(len(each) - bisect_right(each, order) for each in (self._moves, self._steps))
 
     def _done_after(self, after: int) -> bool:
         """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""

@@ -149,10 +149,13 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """
     if any(_LAUNCHED.search(line.text) for line in failing):
         return 0
-    first: dict[str, int] = {}
     ends = [line.order for line in failing]
+    behind = counted_steps(lines[ends[0] + 1 :])
+    if not behind:  # of a log that ends with its failure nothing more is looked at
+        return 0
+    first: dict[str, int] = {}
     start = passed = 0
-    for step in counted_steps(lines):
+    for step in (*counted_steps(lines[: ends[0] + 1]), *behind):
         ended = passed < len(ends) and step.order > ends[passed]
         if ended and step.value <= first.get(step.head, -1):
             passed = bisect_left(ends, step.order)

@@ -9,10 +9,9 @@ from preflight.diagnosis.signature_matcher import shape
 from preflight.frozen import dataclass
 
 _COUNTED = re.compile(r"\b(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|[Ee]poch)s?\b\W{1,4}(\d{1,9})\b")
-_WORDS = ("tep", "ter", "poch", "STEP")
 _LONGEST = 120
 """Characters of a line in which its counter is looked for."""
-_FEWEST, _SWITCHES = 3, 3
+FEWEST_STEPS, _SWITCHES = 3, 3
 _APART = 10
 """Steps by which the ranks of one run may be apart."""
 
@@ -31,7 +30,7 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
     found: list[CountedStep] = []
     for line in lines:
         text = line.text[:_LONGEST]
-        if not any(word in text for word in _WORDS):
+        if "tep" not in text and "ter" not in text and "poch" not in text and "STEP" not in text:
             continue
         counters = list(_COUNTED.finditer(text))
         if len(counters) == 1:
@@ -67,11 +66,11 @@ def _rows(steps: Sequence[CountedStep]) -> list[list[CountedStep]]:
 
 def _one_ended(rows: Sequence[list[CountedStep]], at: int) -> bool:
     for row in rows:
-        if len(row) < _FEWEST or row[-1].order > at:
+        if len(row) < FEWEST_STEPS or row[-1].order > at:
             continue
         for other in rows:
             before = [step for step in other if row[0].order < step.order < at]
-            goes_on = sum(1 for step in other if step.order > at) >= _FEWEST
+            goes_on = sum(1 for step in other if step.order > at) >= FEWEST_STEPS
             if other is row or not before or not goes_on:
                 continue
             apart = abs(before[-1].value - row[-1].value) > _APART

@@ -98,3 +98,21 @@ def test_a_number_of_cuda_means_what_its_header_says(numbers: tuple[int, ...], c
 def test_of_a_run_that_was_started_again_a_thousand_times_the_last_start_counts() -> None:
     causes = diagnose((TYPE_ERROR + AGAIN) * 1000 + OOM).causes
     assert [(cause.code, cause.evidence[0].number) for cause in causes] == [("S20", 7001), ("S00", 6999)]
+
+
+def test_a_run_that_is_well_says_how_the_one_before_it_ended() -> None:
+    diagnosis = diagnose("nohup: ignoring input\n" + OOM + "nohup: ignoring input\n" + STEPS * 2)
+    assert (diagnosis.verdict, diagnosis.causes) == ("benign", ())
+    assert [(note.code, note.safe, note.number) for note in diagnosis.warnings] == [("S20", False, 2)]
+    assert "up to line 2" in diagnosis.warnings[0].verdict
+
+
+def test_a_run_that_outlived_its_only_error_says_nothing_of_a_run_before() -> None:
+    assert diagnose("nohup: ignoring input\n" + STEPS * 3).warnings == ()
+
+
+def test_an_exception_that_a_person_quotes_above_a_run_that_is_well_is_none_of_that_run() -> None:
+    quote = "The old loader raised TypeError: 'NoneType' object is not iterable, so rows are filtered now.\n"
+    steps = "".join(f"epoch {n} loss {3 - n / 10}\n" for n in range(4))
+    assert diagnose(quote + steps).verdict == "benign"
+    assert diagnose(steps + quote).verdict == "user-exception"

@@ -1,0 +1,64 @@
+"""How the ends of a run's processes hang together: which of them made the others end. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from preflight.diagnosis.candidate import Candidate
+from preflight.diagnosis.signatures.table import CausalDepth
+
+_WATCHDOG = "S54"
+_FAILED_OR_TIMED_OUT = "Some NCCL operations have failed or timed out"
+_REMOTE_ERROR = re.compile(r"ncclRemoteError|remote process exited")
+SYSTEM_ERROR = "S55"
+_WAITED_FOR_PEER = re.compile(r"(?i:gloo).{0,200}(?:[Tt]ime(?:d )?out|closed by peer|reset by peer)")
+_ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
+_KILLED = "S70"
+_KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
+# Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
+_KILLED_EXIT = re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b")
+_OWN_EXIT = re.compile(
+    r"\bexit(?:ed|s)?(?: with)?[ _](?:code|status)\W{1,3}(?!12[89]|1[3-9]\d|2\d\d)[1-9]\d{0,2}\b",
+    re.IGNORECASE,
+)
+
+
+def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """Let a kill before others' time-outs be their reason, a crash that of an abort, a failed rank that of a stop."""
+    crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
+    if candidate.cause.code == _ABORT and crashed:
+        return replace(candidate, depth=CausalDepth.VICTIM)
+    if candidate.cause.code == _STOPPED and any(each.cause.code == _FAILED_RANK for each in others):
+        return replace(candidate, warning_only=True)
+    if candidate.cause.code == _KILLED and _stopped_behind(candidate, others):
+        cause = replace(candidate.cause, confidence="possible")
+        return replace(candidate, cause=cause, depth=CausalDepth.VICTIM)
+    peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)
+    if candidate.cause.code == SYSTEM_ERROR and peers_killed:
+        gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)
+        return replace(candidate, depth=CausalDepth.VICTIM) if gloo else candidate
+    waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
+    killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
+    if killed and waits and candidate.first.order < min(waits):
+        return replace(candidate, depth=CausalDepth.GENERAL)
+    return candidate
+
+
+def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether it is a watchdog that only repeats that some operation failed, while NCCL reports a peer that was gone."""
+    lines = candidate.cause.evidence
+    return (
+        candidate.cause.code == _WATCHDOG
+        and all(_FAILED_OR_TIMED_OUT in each.text for each in lines)
+        and any(_REMOTE_ERROR.search(each.text) for other in others for each in other.cause.evidence)
+    )
+
+
+def _stopped_behind(killed: Candidate, others: Sequence[Candidate]) -> bool:
+    """Whether only exit codes say that processes were killed, behind one that ended itself: what started them stops the rest then."""
+    return all(_KILLED_EXIT.search(each.text) for each in killed.cause.evidence) and any(
+        each.cause.code == _FAILED_RANK
+        and each.first.order < killed.first.order
+        and _OWN_EXIT.search(each.first.text)
+        for each in others
+    )
