@@ -65,16 +65,20 @@ def test_a_service_that_is_not_ssh_is_told(sshd: Sshd) -> None:
 
 def test_a_host_that_stops_in_the_handshake_times_out(sshd: Sshd) -> None:
     with socket.create_server(("127.0.0.1", 0)) as half:
-        threading.Thread(target=answer_once, args=(half, b"SSH-2.0-half\r\n", 5.0), daemon=True).start()
+        done = threading.Event()
+        args = (half, b"SSH-2.0-half\r\n", done)
+        threading.Thread(target=answer_once, args=args, daemon=True).start()
         with pytest.raises(ConnectionTimedOut, match="did not finish the SSH handshake within 1 s"):
             sshd.open(port=half.getsockname()[1], connect_timeout_s=1.0)
+        done.set()
 
 
-def answer_once(listener: socket.socket, words: bytes, hold_s: float = 0.0) -> None:
+def answer_once(listener: socket.socket, words: bytes, hold: threading.Event | None = None) -> None:
     caller, _ = listener.accept()
     with caller:
         caller.sendall(words)
-        time.sleep(hold_s)
+        if hold is not None:
+            hold.wait(60)
 
 
 # Through other hosts

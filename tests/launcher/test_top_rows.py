@@ -1,5 +1,8 @@
 """The table of `gpulaunch top`: folded, filtered, sorted, moved through, in any window; no name steers it."""
 
+import json
+import socket
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -225,9 +228,16 @@ def test_one_fix_of_several_lost_hosts_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("hosts.yaml").write_text(
-        "defaults: {address: 127.0.0.1, user: ada}\nhosts: {n1: {port: 1}, n2: {port: 2}, n3: {port: 3}}\n"
-    )
-    assert execute(["top", "--once", "n[1-3]"]) == ExitCode.UNREACHABLE
+    with ExitStack() as taken:
+        ports = {}
+        for name in ("n1", "n2", "n3"):
+            mute = taken.enter_context(
+                socket.socket()
+            )  # nothing listens on its port, and nothing else gets it
+            mute.bind(("127.0.0.1", 0))
+            ports[name] = {"port": mute.getsockname()[1]}
+        hosts = {"defaults": {"address": "127.0.0.1", "user": "ada"}, "hosts": ports}
+        Path("hosts.yaml").write_text(json.dumps(hosts))
+        assert execute(["top", "--once", "n[1-3]"]) == ExitCode.UNREACHABLE
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(" fix: ")[0] for line in lines] == ["n[1-3]:"]
