@@ -19,8 +19,8 @@ def restore_outcome(seen: Outcome, kept: Mapping[str, Any]) -> Outcome:
 
     `kept` is an outcome that `is_whole`.
     """
-    ended = {each.get("rank"): each.get("code") for each in read_mappings(kept.get("ranks"))}
-    known = {rank: code for rank, code in ended.items() if isinstance(code, int)}
+    ended = ((each.get("rank"), each.get("code")) for each in read_mappings(kept.get("ranks")))
+    known = {rank: code for rank, code in ended if isinstance(rank, int) and isinstance(code, int)}
     verified = read_mapping(kept.get("verified"))
     return replace(
         seen,

@@ -316,7 +316,8 @@ _ROW_REST = re.compile(r"(?!```)[^\s,:$#%>]{1,40}")
 _CUT_ROW = re.compile(
     rf"\s*(?:\d{{1,2}}|[\d/]{{8,}} [\d:.]*|(?:{MAKE}|GPU-|(?:[0-9A-Fa-f]{{4}}){{1,2}}:).*)\s*"
 )
-_NAME = re.compile(r"[a-z_]+\d?[a-z_]*(?:\.[a-z_]+\d?[a-z_]*)*")
+_WORD = r"[a-z_]+(?:\d[a-z_]*)?"
+_NAME = re.compile(rf"{_WORD}(?:\.{_WORD})*")
 _NEEDS_RESET = re.compile(r"\s*\[GPU requires reset\]\s*", re.IGNORECASE)
 _OPEN = re.compile(rf"[\d.]+|{NAME}")
 _MISPLACED = {

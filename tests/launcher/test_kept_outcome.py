@@ -45,6 +45,12 @@ def test_what_was_kept_of_a_run_decides_where_a_host_has_lost_its_record(
     assert {key: restored[key] for key in DECIDED} == {key: kept[key] for key in DECIDED}
 
 
+def test_a_rank_whose_record_is_damaged_stays_as_it_was_seen() -> None:
+    seen = come_to(came_to(GOOD))
+    kept = {**encode_outcome(seen), "ranks": [{"rank": [0], "code": 3}, {"rank": 1}]}
+    assert restore_outcome(seen, kept).ranks == seen.ranks
+
+
 @pytest.mark.parametrize(
     "document",
     [

@@ -26,7 +26,7 @@ _ELEMENT = re.compile(
 )
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _SUBMITTED = re.compile(
-    rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/+(?P<inside>.*))?"
+    rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/++(?P<inside>.*))?"
 )
 _DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
 _LOCAL = ("local", "declare", "typeset")
