@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 
+from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.engines.command_line.records import Task
 
 _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S", re.IGNORECASE)
@@ -12,6 +13,9 @@ _STEP = re.compile(r"^[ \t]*(?P<name>[A-Z]+)[ \t]+(?P<rest>[^\n]*)$", re.MULTILI
 _TRAINING = re.compile(
     r"(?:NCCL|TORCH|PYTORCH|CUDA_VISIBLE|CUDA_DEVICE|OMP|WANDB|TOKENIZERS|MASTER|ACCELERATE)_\w+"
 )
+
+_SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
+_OF_IMAGE = "of the image: the launch starts in the directory of each host (workdir:)"
 
 
 def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
@@ -23,9 +27,13 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
         return None
     started = {"ENTRYPOINT": "", "CMD": ""}
     exports: list[str] = []
+    said: list[str] = []
     for step in _STEP.finditer(_CONTINUED.sub(" ", text)):
         if step["name"] == "FROM":
-            started, exports = {"ENTRYPOINT": "", "CMD": ""}, []
+            started, exports, said = {"ENTRYPOINT": "", "CMD": ""}, [], []
+        elif step["name"] == "WORKDIR":
+            sentence = f"WORKDIR {step['rest'].strip()}: {_OF_IMAGE}"
+            said = [f"{LEFT_OUT} {shlex.quote(sentence)}"]
         elif step["name"] == "ENV":
             exports += _variables(step["rest"].rstrip())
         elif step["name"] in started:
@@ -35,7 +43,10 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
     words = [_words(started[name]) for name in ("ENTRYPOINT", "CMD")]
     shells = [text for text, given in zip(started.values(), words, strict=True) if text and not given]
     command = shells[0] if shells else _joined(words[0], words[1])
-    return (Task("CMD", "\n".join((*exports, command))),) if command else None
+    if not command:
+        return None
+    is_script = any(words) and _SCRIPT.fullmatch(next(filter(None, words))[0]) is not None
+    return (Task("CMD", "\n".join((*said, *exports, command)), starts=is_script),)
 
 
 def _joined(entry: list[str], words: list[str]) -> str:

@@ -68,6 +68,9 @@ _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_
 _CHOICES = ("gpus", "hosts", "hostfile", "include", "exclude", "config_file", "precision")
 """What the plan does not decide for itself: without a value the launch would be another one."""
 _PROCESS_COUNTS = ("total", "per_node")
+_SUBMITTING = ("submitit", "ray", "rq", "slurm")
+"""How launchers of Hydra that hand runs to a cluster are called."""
+
 _NO_PROGRAM = re.compile(r"[\[\]{}()\"'<>=,;|]|:$")
 _SHOWN = 40
 
@@ -317,6 +320,7 @@ def _record(
     indices = range(program + 1, len(line.words)) if others is None else others[1:]
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
+    _refuse_submitting(word.text for word in (line.words[index] for index in indices))
     needed = (*kept, *chosen, *(line.words[index] for index in (program, *indices)))
     if any(not word.is_known for word in needed):
         error = without_values(needed, "the line")
@@ -341,6 +345,16 @@ def _record(
         dropped=tuple(line.dropped),
         unknown=tuple(dict.fromkeys(line.unknown)),
     )
+
+
+def _refuse_submitting(args: Iterable[str]) -> None:
+    """Raise CommandRefused for an argument with which Hydra hands the program to a cluster."""
+    for arg in args:
+        if arg.lstrip("+").startswith("hydra/launcher=") and arg.partition("=")[2].startswith(_SUBMITTING):
+            raise CommandRefused(
+                f"{arg}: Hydra hands the runs to a cluster of its own, and gpulaunch starts processes itself",
+                "leave it and hydra.launcher.* out, and name the hosts with --hosts",
+            )
 
 
 def _request(line: CommandLine, launcher: LauncherKind) -> Request:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from launcher.engines.command_line import values
+from launcher.engines.command_line.manifest_counts import ASKED
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.records import Environment, MissingValue, OptionUse
@@ -39,6 +40,12 @@ VARIABLES: dict[str, LauncherOption] = {
 }
 """Environment variables in front of a command that the plan replaces."""
 
+_KEY = re.compile(rf"{ASKED}_(?P<sets>nodes|per_node|total)_(?P<key>\w+)")
+_KEY_KINDS: dict[str, tuple[ValueKind, str]] = {
+    "nodes": ("nodes", _HOSTS),
+    "per_node": ("per_node", _COUNT),
+    "total": ("int", _COUNT),
+}
 _SETTING = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*"
     r"(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<plain>(?:[^#\n]|(?<=\S)#)*))",
@@ -47,6 +54,15 @@ _SETTING = re.compile(
 """A line of a file of variables: `NAME=VALUE`, in quotes or plain."""
 
 _VARIABLE = re.compile(r"\$(?:\w+|\{[^{}\n]*\})")
+
+
+def _option_of_key(name: str) -> LauncherOption | None:
+    """Return what a variable asks for that is a key of a manifest; None for any other."""
+    found = _KEY.fullmatch(name)
+    if found is None:
+        return None
+    kind, why = _KEY_KINDS[found["sets"]]
+    return LauncherOption(found["key"], "owned", why, kind=kind, sets=found["sets"])
 
 
 class CommandLine:
@@ -70,9 +86,11 @@ class CommandLine:
         value = without_itself(name, value)
         if is_itself and not value.text:
             return  # NNODES=$NNODES
-        option = VARIABLES.get(name)
+        option = VARIABLES.get(name) or _option_of_key(name)
         if option is not None:
-            use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why, option.sets)
+            use = OptionUse(
+                option.name, option.name, (value.text,), position, 1, "environment", option.why, option.sets
+            )
             self.found.append(FoundOption(option, use, (value,)))
             return
         if name == "PATH":

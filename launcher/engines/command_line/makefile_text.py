@@ -32,6 +32,11 @@ _PAIR = re.compile(
 )
 _CONTINUED = re.compile(r"\\\n[ \t]*")
 _PROGRAM = re.compile(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)\b")
+_GIVEN = re.compile(
+    r"(?<!\$)\$[({](?P<name>(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flags|opts))[)}]", re.ASCII
+)
+"""What a user adds behind `make train`: empty where nothing does."""
+
 _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
 
 
@@ -117,7 +122,8 @@ def _condition(found: re.Match[str]) -> str:
 
 
 def _as_shell(body: str) -> str:
-    return _NAME.sub(r"${\g<name>}", _SILENT.sub("\t", body)).replace("$$", "$")
+    given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
+    return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
 
 
 def _without_comment(value: str) -> str:

@@ -1,16 +1,31 @@
 """How many nodes and processes a manifest asks for, in its keys and not in its command. Pure.
 
-They become the variables that launchers of torch read, so that a command which says them itself still counts.
+They become variables in front of the command, by the names of their keys, so that a command which says them
+itself still counts.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+
+from launcher.errors import CommandRefused
 
 _COUNT = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>[A-Za-z_]\w*):[ ]+[\"']?(?P<value>\d{1,5})[\"']?[ ]*(?:#.*)?"
 )
 _KIND = re.compile(r"kind:[ ]*[\"']?(?P<kind>\w+)[\"']?[ ]*(?:#.*)?")
 _REPLICAS = re.compile(r"[ ]*(?:- +)*(?P<role>[A-Za-z]\w*):[ ]*(?:#.*)?")
+_WORKLOADS = (
+    "Job",
+    "Pod",
+    "PyTorchJob",
+    "JobSet",
+    "TrainJob",
+    "StatefulSet",
+    "Deployment",
+    "LeaderWorkerSet",
+)
+_SHOWN = 200
+_CONTAINERS = re.compile(r"[ ]*(?:- +)?containers:[ ]*(?:#.*)?")
 _CARDS = re.compile(
     r"[ ]+accelerators:[ ]*(?:[\"'{][ ]*)?[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
 )
@@ -18,12 +33,18 @@ _OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|comp
 _VOLCANO = re.compile(r"apiVersion:[ ]*[\"']?batch\.volcano\.sh/")
 _DOCUMENT = "---"
 
-_NODES = ("num_nodes", "numNodes", "instance_count")
-"""Of SkyPilot, of Kubeflow's Trainer, of Azure ML."""
+_NODES = ("num_nodes", "numNodes", "instance_count", "RoleReplicas")
+"""Of SkyPilot, of Kubeflow's Trainer, of Azure ML, of Volcano Engine's tasks."""
 
 _PER_NODE = ("process_count_per_instance", "numProcPerNode", "nprocPerNode")
 """Of Azure ML's `distribution:`, of Kubeflow's Trainer, of its PyTorchJob."""
 
+ASKED = "ASKED_BY_KEY"
+"""Of a variable that is a key: `ASKED_BY_KEY_nodes_num_nodes`."""
+
+_TASK_OF_DSTACK = re.compile(r"type:[ ]*[\"']?task[\"']?[ ]*(?:#.*)?")
+_POOLS_OF_VERTEX = re.compile(r"[ ]*workerPoolSpecs:[ ]*(?:#.*)?")
+_RUN_OF_MOSAIC = re.compile(r"(?:compute|integrations|gpu_type|scheduling|run_name):.*")
 _LAUNCHER = "launcher"
 _NODES_OF_SKY, _CARDS_OF_SKY = "SKYPILOT_NUM_NODES", "SKYPILOT_NUM_GPUS_PER_NODE"
 
@@ -37,21 +58,56 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     `beside` are the lines of the mapping that has the command: a file of several jobs counts for each its
     own. What two keys say differently counts for neither.
     """
-    document = _document(lines, beside)
-    nodes = _said(lines, beside, document, _NODES) or _replicas(lines, document)
+    document = document_of(lines, beside)
+    nodes = _nodes(lines, beside, document)
     per_node = _said(lines, beside, document, _PER_NODE)
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
     if nodes and any(lines[at].startswith("num_nodes:") for at in document):
-        yield f"{_NODES_OF_SKY}={nodes}\n"
+        yield f"{_NODES_OF_SKY}={nodes[1]}\n"
     if len(cards) == 1:
         yield f"{_CARDS_OF_SKY}={cards.pop()}\n"
     if nodes:
-        yield f"export NNODES={nodes}\n"
+        yield _asked("nodes", nodes)
     if per_node and not _OWN_COUNT.search(command):
-        yield f"export NPROC_PER_NODE={per_node}\n"
+        yield _asked("per_node", per_node)
+    if any(_RUN_OF_MOSAIC.fullmatch(lines[at]) for at in document):
+        total = _said(lines, document, document, ("gpus",))
+        if total:
+            yield _asked("total", total)
 
 
-def _document(lines: Sequence[str], beside: range) -> range:
+def _asked(sets: str, key: tuple[str, str]) -> str:
+    return f"export {ASKED}_{sets}_{key[0]}={key[1]}\n"
+
+
+def _nodes(lines: Sequence[str], beside: range, document: range) -> tuple[str, str] | None:
+    """Return the key that counts the nodes, and its number."""
+    said = _said(lines, beside, document, _NODES) or _replicas(lines, document)
+    if said is None and any(_TASK_OF_DSTACK.fullmatch(lines[at]) for at in document):
+        said = _one(_values(lines, document, ("nodes",)))
+    if said is None and any(_POOLS_OF_VERTEX.fullmatch(lines[at]) for at in document):
+        pools = sum(int(value) for _, value in _values(lines, document, ("replicaCount",)))
+        said = ("replicaCount", str(pools)) if pools else None
+    return said
+
+
+def is_of_cluster(lines: Sequence[str]) -> bool:
+    """Whether a manifest surely has containers that a cluster starts."""
+    kinds = [found["kind"] for line in lines if (found := _KIND.fullmatch(line))]
+    return any(kind in _WORKLOADS for kind in kinds) and any(map(_CONTAINERS.fullmatch, lines))
+
+
+def refuse_ray(lines: Sequence[str], command: str) -> None:
+    """Raise CommandRefused for a job that Ray divides among workers of its own."""
+    if any((found := _KIND.fullmatch(line)) and found["kind"] == "RayJob" for line in lines):
+        raise CommandRefused(
+            "a RayJob starts workers of Ray, and gpulaunch starts processes itself",
+            "where the script works without Ray, launch: gpulaunch run --hosts A,B -- "
+            + command.strip()[:_SHOWN],
+        )
+
+
+def document_of(lines: Sequence[str], beside: range) -> range:
     """Return the lines of the document that has these, between two lines of `---`."""
     first, last = beside.start, beside.stop
     while first > 0 and not lines[first - 1].startswith(_DOCUMENT):
@@ -61,33 +117,36 @@ def _document(lines: Sequence[str], beside: range) -> range:
     return range(first, last)
 
 
-def _said(lines: Sequence[str], beside: range, document: range, keys: Sequence[str]) -> str:
-    """Return the one value of these keys: beside the command, else in its document."""
+def _said(
+    lines: Sequence[str], beside: range, document: range, keys: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the one of these keys that has a value: beside the command, else in its document."""
     return _one(_values(lines, beside, keys)) or _one(_values(lines, document, keys))
 
 
-def _values(lines: Sequence[str], where: range, keys: Sequence[str]) -> Iterator[str]:
+def _values(lines: Sequence[str], where: range, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     for at in where:
         found = _COUNT.fullmatch(lines[at])
         if found is not None and found["key"] in keys:
-            yield found["value"]
+            yield found["key"], found["value"]
 
 
-def _one(values: Iterable[str]) -> str:
-    distinct = {value for value in values if int(value)}
-    return distinct.pop() if len(distinct) == 1 else ""
+def _one(said: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return the key with the only value that several say, None where they differ."""
+    distinct = {value: key for key, value in said if int(value)}
+    return next(((key, value) for value, key in distinct.items()), None) if len(distinct) == 1 else None
 
 
-def _replicas(lines: Sequence[str], document: range) -> str:
+def _replicas(lines: Sequence[str], document: range) -> tuple[str, str] | None:
     """Return the nodes of a job of Kubeflow: the replicas of its roles, but for an MPIJob's launcher."""
     kinds = {found["kind"] for at in document if (found := _KIND.fullmatch(lines[at]))}
     is_volcano = any(_VOLCANO.match(lines[at]) for at in document)
     if len(kinds) != 1 or not (is_volcano or kinds & {"PyTorchJob", "MPIJob"}):
-        return ""
+        return None
     total, role = 0, ""
     for at in document:
         count, head = _COUNT.fullmatch(lines[at]), _REPLICAS.fullmatch(lines[at])
         role = head["role"] if head is not None and head["role"][0].isupper() else role
         if count is not None and count["key"] == "replicas" and role.lower() != _LAUNCHER:
             total += int(count["value"])
-    return str(total) if total else ""
+    return ("replicas", str(total)) if total else None

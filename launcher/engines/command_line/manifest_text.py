@@ -8,7 +8,14 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from launcher.engines.command_line.manifest_counts import count_variables
+from launcher.engines.command_line.manifest_counts import (
+    count_variables,
+    document_of,
+    is_of_cluster,
+    refuse_ray,
+)
+from launcher.engines.command_line.manifest_keys import texts_of_keys, unset_variables
+from launcher.engines.command_line.yaml_scalars import whole_value
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
@@ -16,7 +23,7 @@ _TEXT = r"[^ \t]+(?:[ \t]+[^ \t]+)*"
 """A value without the blanks around it: `.*?[ \\t]*` takes the square of the time for many blanks."""
 _KEY = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>command|args|run|script|commands|cmds|entrypoint|cmd"
-    r"|env|envs|environment|environment_variables)"
+    r"|env|envs|environment|environment_variables|secrets|Entrypoint|Args)"
     rf"[ \t]*:(?:[ \t]+(?P<value>(?:{_TEXT})?))?[ \t]*"
 )
 _BLOCK = re.compile(r"(?P<kind>[|>])[+-]?\d?[ \t]*(?:#.*)?")
@@ -38,8 +45,8 @@ _QUOTED_COMMENT = re.compile(
 )
 _PLAIN_COMMENT = re.compile(r"(?<![ \t])[ \t]+#.*")
 _SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
-_VARIABLES = ("env", "envs", "environment", "environment_variables")
-"""`envs` of SkyPilot, `environment_variables` of Azure ML."""
+_VARIABLES = ("env", "envs", "environment", "environment_variables", "secrets")
+"""`envs` and `secrets` of SkyPilot, `environment_variables` of Azure ML."""
 
 _INPUT = re.compile(r"\$\{\{[ ]*(?P<of_parent>parent\.)?inputs\.(?P<name>\w+)[ ]*\}\}")
 _INPUTS = re.compile(r"(?P<indent>[ ]*)inputs:[ \t]*(?:#.*)?")
@@ -50,9 +57,6 @@ _DEFAULTS = ("value", "default")
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
 _MOST_LINES = 5_000
-_MOST_FLOW = 50
-"""Lines of one list in brackets."""
-
 _LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
 """Characters of an input that is filled in, and of all of them in one command."""
 _MOST_COMMANDS = 4
@@ -90,10 +94,39 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         for command, places in list(commands.items())[:_MOST_COMMANDS]
         for key in places[:_MOST_COMMANDS]
     }
+    if found:
+        refuse_ray(lines, next(iter(commands)))
+    elif surely := _only_command(keys, lines):
+        return surely
     if len(found) > 1:
         count = max(len(found), len(commands))
         raise CommandRefused(f"the manifest has {count} commands that launch something", "paste one of them")
     return next(iter(found), None)
+
+
+def _only_command(keys: list[_Key], lines: list[str]) -> str | None:
+    """Return what the one container of a manifest starts that is not a launcher: `command: ["./train.sh"]`.
+
+    None for other texts. Raises CommandRefused for a container with arguments alone.
+    """
+    if not is_of_cluster(lines):
+        return None
+    commands: dict[str, _Key] = {}
+    for number, key in enumerate(keys):
+        command = (
+            _command(key, keys[number + 1 : number + 2]) if key.name in ("command", "entrypoint") else None
+        )
+        if command:
+            commands.setdefault(command, key)
+    if not commands and any(key.name == "args" for key in keys):
+        raise CommandRefused(
+            "the manifest has arguments and no command: the image says what starts with them",
+            "write the command: gpulaunch run --hosts A,B -- torchrun SCRIPT ARGUMENTS",
+        )
+    if len(commands) != 1:
+        return None
+    ((command, key),) = commands.items()
+    return "".join((*_surroundings(keys, key, lines, command), command))
 
 
 def _command(key: _Key, following: list[_Key]) -> str | None:
@@ -102,13 +135,13 @@ def _command(key: _Key, following: list[_Key]) -> str | None:
         return None
     if key.name in _TEXT_KEYS and key.words:
         return "\n".join(key.words)
+    more = [one for one in following if one.indent == key.indent and one.name in ("args", "command")]
     if key.text is not None:
-        return key.text
+        behind = more[0].text if more and key.name == "entrypoint" else None
+        return f"{key.text} {behind}" if behind else key.text
     words = key.words
-    if key.name in ("command", "entrypoint") and following:
-        beside = following[0]
-        if beside.name in ("args", "command") and beside.indent == key.indent and beside.line == key.end:
-            words += beside.words or (() if beside.text is None else (beside.text,))
+    if key.name in ("command", "entrypoint") and more and more[0].line == key.end:
+        words += more[0].words or (() if more[0].text is None else (more[0].text,))
     if len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[-2]):
         return words[-1]
     return " ".join(map(_quoted, words)) if len(words) > 1 else "".join(words)
@@ -135,14 +168,13 @@ def _keys(lines: list[str]) -> Iterator[_Key]:
             body, end = _block(lines, at + 1, indent)
             yield _Key(found["key"], indent, at, end, _joined(body, block["kind"]))
         elif value and not value.startswith("#"):
-            end, value = at + 1, _without_comment(value)
-            while value.startswith("[") and "]" not in value and end < min(len(lines), at + _MOST_FLOW):
-                value, end = f"{value} {_without_comment(lines[end].strip(), '[')}", end + 1
+            value, end = whole_value(lines, at, value)
+            value = _without_comment(value)
             listed = _flow(value)
-            yield _Key(found["key"], indent, at, end, None if listed else _scalar(value), listed)
+            yield _Key(found["key"].lower(), indent, at, end, None if listed else _scalar(value), listed)
         else:
             words, end = _items(lines, at + 1, indent)
-            yield _Key(found["key"], indent, at, end, None, words)
+            yield _Key(found["key"].lower(), indent, at, end, None, words)
         at = max(end, at + 1)
 
 
@@ -185,16 +217,18 @@ def _flow(value: str) -> tuple[str, ...]:
     if not value.startswith("["):
         return ()
     quoted = _BARE_WORD.sub(lambda one: json.dumps(one[1]), _SINGLE_QUOTED.sub(r'"\1"', value))
-    try:
-        words = json.loads(quoted)
-    except (ValueError, RecursionError):
-        return ()
-    return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
+    for text in (value, quoted):
+        try:
+            words = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        return tuple(map(str, words)) if all(isinstance(word, str | int | float) for word in words) else ()
+    return ()
 
 
-def _without_comment(value: str, kind: str = "") -> str:
-    """Return a value without the comment behind it; `kind` is the first character of what it is a part of."""
-    if not (kind or value).startswith(("[", "{", '"', "'")):
+def _without_comment(value: str) -> str:
+    """Return a value without the comment behind it."""
+    if not value.startswith(("[", "{", '"', "'")):
         return _PLAIN_COMMENT.sub("", value)
     found = _QUOTED_COMMENT.fullmatch(value)
     return value if found is None else found["value"]
@@ -212,11 +246,13 @@ def _surroundings(keys: list[_Key], command: _Key, lines: list[str], text: str) 
     """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
     beside = _beside(lines, command.line, command.indent)
     yield from count_variables(lines, beside, text)
+    yield from texts_of_keys(lines, beside, document_of(lines, beside), command.indent)
     for key in keys:
         is_beside = key.indent == command.indent and beside.start - 1 <= key.line < beside.stop
         if key.name in _VARIABLES and is_beside:
             for name, value in _variables(lines, key):
                 yield f"export {name}={shlex.quote(_scalar(value))}\n"
+            yield from unset_variables(lines[key.line + 1 : _end_of(lines, key)])
 
 
 def _with_inputs(command: str, key: _Key, lines: list[str]) -> str:
@@ -296,6 +332,12 @@ def _variables(lines: list[str], key: _Key) -> Iterator[tuple[str, str]]:
             named = ""
         elif pair is not None and pair["value"] not in ("", *_NO_VALUE) and pair["name"].isupper():
             yield pair["name"], pair["value"]
+
+
+def _end_of(lines: list[str], key: _Key) -> int:
+    """Return the first line behind the value of a key."""
+    behind = (at for at in range(key.line + 1, len(lines)) if _is_behind(lines[at], key.indent))
+    return next(behind, len(lines))
 
 
 def _is_behind(line: str, indent: int) -> bool:

@@ -10,6 +10,7 @@ import re
 import shlex
 from bisect import bisect_right
 
+from launcher.engines.command_line.condor_text import command_of_condor
 from launcher.engines.command_line.editor_text import command_of_editor
 from launcher.engines.command_line.expansions import with_quotes
 from launcher.engines.command_line.manifest_text import command_of_manifest
@@ -42,6 +43,11 @@ _HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
 _FENCE = re.compile(
     r"^[ \t]*(?:(?:```|~~~)[^`~\n]*|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
 )
+_MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
+_OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "diff", "ini", "latex", "cpp", "c")
+"""Languages of blocks that hold no command."""
+
+_PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]+)?[A-Za-z][^=$\n|;]*$", re.MULTILINE)
 _QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
 _SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({_LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
@@ -92,6 +98,7 @@ _MAGICS = (
 def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
     text = text.translate(_INVISIBLE)
+    text = _fenced(text)
     refuse_python(text, _LAUNCH_INSIDE)
     document = _document(text)
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
@@ -110,6 +117,24 @@ def commands_text(text: str) -> str:
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
 
 
+def _fenced(text: str) -> str:
+    """Return what is within the fences of a page, where a launch is in one and none is around them."""
+    marks = list(_MARK.finditer(text))
+    if len(marks) < 2 or len(marks) % 2:
+        return text
+    ends = [0, *(found.end() for found in marks)]
+    starts = [*(found.start() for found in marks), len(text)]
+    parts = [text[start:end] for start, end in zip(ends, starts, strict=True)]
+    around = "\n".join(parts[::2])
+    inside = [
+        part
+        for found, part in zip(marks[::2], parts[1::2], strict=True)
+        if found["kind"].lower() not in _OTHER
+    ]
+    is_page = _PROSE.search(around) is not None and not _LAUNCH_LINE.search(around)
+    return "\n".join(inside) if is_page and any(map(_LAUNCH_INSIDE.search, inside)) else text
+
+
 def _recipe(text: str) -> str:
     """Return the commands of a Makefile's recipe; any other text as it is."""
     if "\n\t" not in text:
@@ -121,7 +146,7 @@ def _recipe(text: str) -> str:
 
 def _document(text: str) -> str | None:
     """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
-    command = command_of_editor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
+    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
     if command is not None or not _TASKS.search(text):
         return command
     from launcher.engines.command_line.task_files import launches_of_tasks  # noqa: PLC0415 - few texts are one

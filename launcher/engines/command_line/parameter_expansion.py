@@ -84,7 +84,7 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
         return Expansion(end, text=str(len(given or ())), is_count=given is None)
     counted = _COUNT.fullmatch(inner)
     counted_words = values.get(counted["name"]) if counted is not None else None
-    if isinstance(counted_words, tuple):
+    if isinstance(counted_words, tuple) and all(map(_is_one_word, counted_words)):
         return Expansion(end, text=str(len(counted_words)))
     changed = _changed(inner, values)
     if changed is not None:
@@ -95,6 +95,11 @@ def expand_parameter(shown: str, end: int, values: Values, split: Split, depth: 
     if match["index"]:
         return _element(match, place)
     return _parameter(match, place, given)
+
+
+def _is_one_word(word: Word) -> bool:
+    """Whether a word of an array stays one: what a command prints may be none or several."""
+    return word.is_known or not word.text.startswith(("$(", "`"))
 
 
 def _parameter(match: re.Match[str], place: _Place, given: tuple[Word, ...] | None) -> Expansion:
@@ -130,6 +135,8 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
         if number is None or not -len(value) <= number:
             return place.unresolved()
         chosen = value[number:][:1]
+        if not chosen and not all(word.is_known for word in value):
+            return place.unresolved()  # the output of a command may be several words
         found: Value | None = (chosen[0].text if chosen[0].is_known else chosen[0]) if chosen else ""
         return _defaulted(match, found if chosen or match["mark"] else "", match["name"], place)
     if isinstance(value, str) and index == "0":

@@ -20,6 +20,9 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
 NEEDED_TASK = "task-needed-first"
 """What a file of tasks has in front of the name of one that the launch's own task needs first."""
 
+LEFT_OUT = "left-out-of-the-launch"
+"""What a manifest has in front of a sentence about a key that says nothing to gpulaunch."""
+
 _LIMITS = "limits are those of each host; preflight checks them"
 _MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
 _DROPPED: Mapping[str, str] = {
@@ -148,7 +151,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{name} {words[1].text}: {_MODULES}"
     if name == "eval" and len(words) > 1 and any("hook" in part for part in words[1].unresolved):
         return f"eval {words[1].text}: {_MODULES}"
-    return f"task {' '.join(word.text for word in words[1:])}: {BEFORE}" if name == NEEDED_TASK else ""
+    said = " ".join(word.text for word in words[1:])
+    return {LEFT_OUT: said, NEEDED_TASK: f"task {said}: {BEFORE}"}.get(name, "")
 
 
 def _asks_itself(words: Sequence[Word]) -> bool:

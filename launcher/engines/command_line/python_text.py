@@ -1,37 +1,91 @@
 """A text that is Python, not a command: a job of SageMaker, Azure ML or Ray in its own language. Pure."""
 
+import ast
 import re
 import shlex
+from collections.abc import Iterator
 
 from launcher.errors import CommandRefused
 
 _IMPORT = re.compile(
     r"^(?:from[ \t]+[A-Za-z_][\w.]*[ \t]+import[ \t]+\S"
-    r"|import[ \t]+[A-Za-z_][\w.]*[ \t]*(?:as[ \t]+\w+[ \t]*)?(?:#.*)?$)",
+    r"|import[ \t]+[A-Za-z_][\w.]*[ \t]*(?:(?:as[ \t]+|,[ \t]*)\w+[ \t]*)*(?:#.*)?$)",
     re.MULTILINE,
 )
 _TYPED = re.compile(r"^[ \t]*[!%$]", re.MULTILINE)
 _ENTRY = re.compile(
     r"\b(?:entry_point|entry_script|script)[ \t]*=[ \t]*[\"'](?P<script>[\w./-]+\.(?P<kind>py|sh))[\"']"
 )
-_COMMAND = re.compile(r"\b(?:command|entrypoint)[ \t]*=[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']")
+_LONGEST_COMMAND = 2000
+_COMMAND = re.compile(
+    r"(?:\b(?:command|entrypoint)[ \t]*=|[\"'](?:command|entrypoint)[\"'][ \t]*:)"
+    r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
+)
+_LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
 
 
 def refuse_python(text: str, launch: re.Pattern[str]) -> None:
     """Raise CommandRefused for a program in Python, with the command that its job starts where it says one.
 
-    A cell of a notebook with commands in it, or a text in which `launch` finds one, is none.
+    A cell of a notebook with commands in it is none, nor a text with a command that `launch` finds and Python
+    does not read.
     """
-    if not _IMPORT.search(text) or _TYPED.search(text) or launch.search(text):
+    if not _IMPORT.search(text) or _TYPED.search(text):
+        return
+    program = _program(text)
+    if program is None and launch.search(text):
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
+    started = next(_started(program, launch), "") if program is not None else ""
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:
-        program = {"py": "torchrun", "sh": "bash"}[entry["kind"]]
+        starter = {"py": "torchrun", "sh": "bash"}[entry["kind"]]
         fix = (
-            f"write what its job starts: gpulaunch run --hosts A,B -- {program} "
+            f"write what its job starts: gpulaunch run --hosts A,B -- {starter} "
             f"{shlex.quote(entry['script'])}, with its hyperparameters as options"
         )
-    elif command is not None:
-        fix = f"write what its job starts: gpulaunch run --hosts A,B -- {command['command'].strip()}"
+    elif command is not None or started:
+        shown = command["command"].strip() if command is not None else started
+        fix = f"write what its job starts: gpulaunch run --hosts A,B -- {shown}"
     raise CommandRefused("the text is a program in Python, and not a command", fix)
+
+
+def _program(text: str) -> ast.Module | None:
+    """Return a text as Python reads it; None for any other."""
+    if len(text) > _LONGEST:
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _started(program: ast.Module, launch: re.Pattern[str]) -> Iterator[str]:
+    """Yield commands among the texts and lists of a program, in its order where they are as deep."""
+    for node in ast.walk(program):
+        if isinstance(node, ast.List) and 1 < len(node.elts) <= _MOST_WORDS:
+            text = " ".join(map(_word, node.elts))
+        elif isinstance(node, ast.Constant | ast.JoinedStr):
+            text = _word(node)
+        else:
+            continue
+        text = " ".join(text[:_LONGEST_COMMAND].replace("\\", " ").split())
+        found = launch.search(text)
+        if " " in text and found is not None and "=" in f"{text[: found.start()].strip()}=":
+            yield text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _word(node: ast.expr) -> str:
+    """Return what an expression of a program is as a word; names as they are written."""
+    if isinstance(node, ast.Constant):
+        return str(node.value) if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            _word(part.value) if isinstance(part, ast.FormattedValue) else _word(part)
+            for part in node.values
+        )
+    try:
+        shown = ast.unparse(node)
+    except RecursionError:
+        return "..."
+    return "python" if shown == "sys.executable" else f"{{{shown}}}"

@@ -8,7 +8,7 @@ launch nothing. Several commands are not one launch, but for one that a page pri
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
@@ -32,6 +32,12 @@ _AFTER = "it has no effect after the launch"
 _BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 _IN_CONDITION = "in a condition that the text does not decide: do it on each host first, where it holds"
 _SBATCH = "for sbatch alone; `slurm:` of a run config says it to gpulaunch submit"
+_DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
+_DIRECTIVE = re.compile(
+    r"^[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<option>-\S+)[^\n]*$",
+    re.MULTILINE,
+)
+_SHOWN = 60
 _MOST_COMMANDS = 1000
 """More than any text that launches something; each keeps the variables that it has."""
 
@@ -179,8 +185,7 @@ class _Launches:
         """Return the one command of the text. Raises CommandRefused for none and for several."""
         shell, found = self.shell, self.found
         shell.dropped += [f"{kind}: {_BLOCK}" for kind in shell.blocks.kinds]
-        if options := re.findall(r"^[ \t]*#SBATCH[ \t]+(\S+)", text, re.MULTILINE):
-            shell.dropped.append(f"#SBATCH {', '.join(dict.fromkeys(options))}: {_SBATCH}")
+        shell.dropped += _directives(text)
         if _ARGUMENTS.search(text):
             shell.dropped.append(_NO_ARGUMENTS)
         if all(preparations.is_setup(one.words) for one in found) and (shell.doubtful or not found):
@@ -199,6 +204,17 @@ class _Launches:
             shell.dropped.append(f"{shown}: {_BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         return replace(line, dropped=dropped, unknown=unknown, commands=choice.commands)
+
+
+def _directives(text: str) -> Iterator[str]:
+    """Yield what is said of the lines of a batch script that its scheduler reads."""
+    options: dict[str, dict[str, None]] = {}
+    for found in _DIRECTIVE.finditer(text):
+        shown = found["option"] if found["mark"] == "SBATCH" else found[0].partition(found["mark"])[2].strip()
+        options.setdefault(found["mark"], {})[shown[:_SHOWN]] = None
+    for mark, given in options.items():
+        why = _SBATCH if mark == "SBATCH" else _DIRECTIVES
+        yield f"#{mark} {', '.join(given)}: {why}"
 
 
 def _no_command(shell: ShellState) -> CommandRefused:

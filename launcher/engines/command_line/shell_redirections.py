@@ -11,6 +11,7 @@ from launcher.errors import CommandRefused
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_SHELL = re.compile(r"(?:/[\w/]+/)?(?:ba|z|da|k)?sh")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
 
 
@@ -32,6 +33,9 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
         shell.written |= dict.fromkeys(shell.writing, text)
     elif at := _program_in_place(names):
         words[at:] = [Word("-c"), text]
+    elif names[:1] == ["sbatch"]:
+        shell.dropped.append(f"{' '.join(names)}: gpulaunch starts the script that it gets itself")
+        words[:] = [Word("eval"), text]
     elif names[:1] not in (["ssh"], ["mail"], [":"]) and shell.blocks.runs is not False:
         raise CommandRefused(
             f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
@@ -40,7 +44,10 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
 
 
 def _program_in_place(names: list[str]) -> int:
-    """Return how many words are in front of a program that python reads from its input; 0 for others."""
+    """Return how many words are in front of a program that python or a shell reads from its input; else 0."""
+    if names[:1] == ["srun"] or _SHELL.fullmatch(names[0] if names else ""):
+        at = next((at for at, name in enumerate(names) if _SHELL.fullmatch(name)), len(names))
+        return at + 1 if at < len(names) and set(names[at + 1 :]) <= {"-s", "-l", "-e", "-"} else 0
     at = next((at for at, name in enumerate(names) if not _ASSIGNED.match(name)), 0)
     rest = names[at + 1 :]
     is_program = "-" in rest or all(name.startswith("-") for name in rest)

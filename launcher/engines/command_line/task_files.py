@@ -29,6 +29,12 @@ _TOOLS = re.compile(
     r"|pylint|sphinx\S*|http\.server|ipykernel\S*|jupyter\S*|coverage|pre_commit|compileall|ensurepip)\b"
     r"|setup\.py\b|-c\b)|\bpre-commit\b"
 )
+_RUN_SCRIPT = re.compile(
+    r"\b(?:uv|poetry|pdm|pixi|hatch|rye|pipenv)[ \t]+run[ \t]+(?:-\S+[ \t]+)*(?:train[\w-]*[ \t]+)?"
+    r"[\w./-]+\.py\b"
+)
+"""A script that a tool starts with Python."""
+
 _PYTHON = re.compile(r"\bpython[\d.]*\b")
 _LONGEST = 100_000
 _LISTED = 8
@@ -44,7 +50,11 @@ def launches_of_tasks(text: str, launch: re.Pattern[str]) -> str | None:
     tasks = next(filter(None, (read(text) for read in _READERS)), None)
     if tasks is None:
         return None
-    launching = [task for task in tasks if launch.search(_TOOLS.sub("", task.text))]
+    launching = [
+        task
+        for task in tasks
+        if task.starts or launch.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
+    ]
     if not launching:
         return _without_launch(tasks)
     needed = {name for task in launching for name in task.needs}

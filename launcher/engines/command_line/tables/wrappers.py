@@ -14,6 +14,8 @@ _HOSTS = ("would start the command on hosts of its own", "leave it out, and writ
 SCHEDULERS = (
     *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
     *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
+    *("spring.submit", "runpodctl", "vastai", "det", "mcli", "dstack", "volc", "eai", "beaker", "yhbatch"),
+    *("msub", "jsub", "cqsub", "llsubmit", "hfai", "rlaunch", "clearml-task"),
 )
 _SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",

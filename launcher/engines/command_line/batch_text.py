@@ -1,0 +1,88 @@
+"""Batch files of Windows as a POSIX shell writes them. Pure.
+
+A condition is one that the text does not decide; what a variable loses (`%NAME:~0,4%`) has no value.
+"""
+
+import re
+
+_IS_ONE = re.compile(
+    r"^[ \t]*(?:@echo[ \t]+off|@?setlocal\b|@?rem[ \t]|::[ \t]*\w|@?pause[ \t]*$|@?call[ \t]+\S"
+    r"|@?set[ \t]+\"\w+=)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_NOTHING = re.compile(
+    r"[ \t]*(?:@?(?:rem|setlocal|endlocal|pause|title|cls|color|chcp|echo|timeout|set[ \t]+/[ap])\b"
+    r"|@?echo\.|:).*",
+    re.IGNORECASE,
+)
+_SET = re.compile(r"[ \t]*@?set[ \t]+(?:\"(?P<quoted>\w+=[^\"]*)\"|(?P<plain>\w+=.*))[ \t]*", re.IGNORECASE)
+_ACTIVATE = re.compile(
+    r"^(?:\.[\\/])?(?P<path>\S*?)[\\/]Scripts[\\/]activate(?:\.bat)?[ \t]*$", re.IGNORECASE
+)
+_IF = re.compile(r"[ \t]*if[ \t].*\([ \t]*", re.IGNORECASE)
+_ELSE = re.compile(r"[ \t]*\)[ \t]*else(?:[ \t]+if[ \t].*|[ \t]*)\([ \t]*", re.IGNORECASE)
+_IF_ONE = re.compile(r"[ \t]*if[ \t].*", re.IGNORECASE)
+_EXIT = re.compile(r"[ \t]*(?:exit|goto)\b.*", re.IGNORECASE)
+_COMMANDS = (
+    (re.compile(r"^[ \t]*@(?=\w)"), ""),
+    (re.compile(r"^[ \t]*call[ \t]+", re.IGNORECASE), ""),
+    (re.compile(r"^[ \t]*start[ \t]+(?:\"[^\"]*\"[ \t]+)?(?:/\w+[ \t]+)*", re.IGNORECASE), ""),
+    (re.compile(r"^[ \t]*cd[ \t]+/d[ \t]+", re.IGNORECASE), "cd "),
+    (re.compile(r"\bpython\.exe\b", re.IGNORECASE), "python"),
+    (re.compile(r"(?<=[\w.}])\\(?=[\w.$])"), "/"),
+    (re.compile(r"(?<![ \t])[ \t]*\^[ \t]*$"), r" \\"),
+)
+_PART = "part-of"
+_VALUES = (
+    (re.compile(r"%~dp0\\?"), "./"),
+    (re.compile(r"%cd%", re.IGNORECASE), "$PWD"),
+    (re.compile(r"%\*"), "$@"),
+    (re.compile(r"%([1-9])"), r"$\1"),
+    (re.compile(r"[%!](\w+):[^%!\n]{1,40}[%!]"), rf"$({_PART} \1)"),
+    (re.compile(r"%([A-Za-z_]\w*)%"), r"${\1}"),
+)
+_UNDECIDED = "condition-of-cmd"
+
+
+def of_batch(text: str) -> str:
+    """Return a text as a POSIX shell writes it."""
+    if not _IS_ONE.search(text):
+        return text
+    lines: list[str] = []
+    is_continued = False
+    for line in text.split("\n"):
+        lines.append(_values(line) if is_continued else _line(line))
+        is_continued = re.search(r"\^[ \t]*$", line) is not None
+    return "\n".join(lines)
+
+
+def _line(line: str) -> str:
+    if _NOTHING.fullmatch(line) or _EXIT.fullmatch(line):
+        return ""
+    if _ELSE.fullmatch(line):
+        return "else"
+    if line.strip() == ")":
+        return "fi"
+    if _IF.fullmatch(line):
+        return f"if {_UNDECIDED}; then"
+    if _IF_ONE.fullmatch(line):
+        return ""
+    found = _SET.fullmatch(line)
+    if found is not None:
+        name, _, value = (found["quoted"] or found["plain"].rstrip()).partition("=")
+        return _assigned(name, _values(value)) if value else f"unset {name}"
+    line = _values(line)
+    activated = _ACTIVATE.match(line)
+    return f"source {activated['path']}/bin/activate" if activated is not None else line
+
+
+def _assigned(name: str, value: str) -> str:
+    """Return an assignment; one of which a part has no value is not handed on."""
+    value = value.replace(";", ":") if name.upper().endswith("PATH") else value
+    return f'{"" if _PART in value else "export "}{name}="{value}"'
+
+
+def _values(line: str) -> str:
+    for pattern, new in (*_VALUES, *_COMMANDS):
+        line = pattern.sub(new, line)
+    return line

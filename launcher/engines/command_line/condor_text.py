@@ -1,0 +1,79 @@
+"""A submit file of HTCondor as the command that its job runs. Pure."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+from launcher.engines.command_line.preparations import LEFT_OUT
+
+_EXECUTABLE = re.compile(r"^[ \t]*executable[ \t]*=[ \t]*\S", re.MULTILINE | re.IGNORECASE)
+_OF_CONDOR = re.compile(
+    r"^[ \t]*(?:queue\b|(?:universe|arguments|getenv|request_?(?:gpus|cpus|memory))[ \t]*=)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*")
+_SET = re.compile(r"[ \t]*\+?(?P<name>[A-Za-z_][\w.]*)[ \t]*=[ \t]*(?P<value>.*)")
+_QUEUE = re.compile(r"[ \t]*queue\b[ \t]*(?P<how>.*)", re.IGNORECASE)
+_MACRO = re.compile(r"\$\((?P<name>[A-Za-z_]\w*)\)")
+_BLOCK = re.compile(r"[ \t]*(?P<word>if|else|elif|endif)\b.*", re.IGNORECASE)
+_DEEPEST, _LONGEST = 5, 20_000
+_ONCE = "gpulaunch starts the job once"
+_OF_PLAN = "the plan takes GPUs of each host"
+
+
+def command_of_condor(text: str) -> str | None:
+    """Return the command of a submit file as a shell has it; None for any other text.
+
+    A macro without one value, as those of `queue`, stays a variable without a value.
+    """
+    if len(text) > _LONGEST or not _EXECUTABLE.search(text) or not _OF_CONDOR.search(text):
+        return None
+    macros, how = _read(_CONTINUED.sub(" ", text))
+    return "".join(_lines(macros, how))
+
+
+def _read(text: str) -> tuple[dict[str, str], str]:
+    """Return macros by their names in small letters, and what `queue` says."""
+    macros: dict[str, str] = {}
+    how, depth = "", 0
+    for line in text.split("\n"):
+        block, queue, found = _BLOCK.fullmatch(line), _QUEUE.fullmatch(line), _SET.fullmatch(line)
+        if block is not None:
+            depth += {"if": 1, "endif": -1}.get(block["word"].lower(), 0)
+        elif found is not None and depth:
+            macros.pop(found["name"].lower(), None)  # a condition decides it
+        elif found is not None:
+            macros[found["name"].lower()] = found["value"].strip()
+        elif queue is not None:
+            how = how or queue["how"].strip()
+    return macros, how
+
+
+def _lines(macros: Mapping[str, str], how: str) -> Iterator[str]:
+    if directory := macros.get("initialdir", ""):
+        yield f"cd {_filled(directory, macros)}\n"
+    for pair in _unquoted(macros.get("environment", "")).replace(";", " ").split():
+        name, equals, value = pair.partition("=")
+        if equals and name.isidentifier():
+            yield f"export {name}={_filled(value, macros)}\n"
+    if cards := macros.get("request_gpus") or macros.get("requestgpus"):
+        yield f"{LEFT_OUT} {shlex.quote(f'request_gpus {cards}: {_OF_PLAN}')}\n"
+    if how not in ("", "1"):
+        yield f"{LEFT_OUT} {shlex.quote(f'queue {how}: {_ONCE}')}\n"
+    arguments = _unquoted(macros.get("arguments", ""))
+    yield f"{_filled(macros['executable'], macros)} {_filled(arguments, macros)}\n"
+
+
+def _unquoted(value: str) -> str:
+    """Return a value without the double quotes of the newer syntax, in which two stand for one."""
+    is_quoted = len(value) > 1 and value[0] == value[-1] == '"'
+    return value[1:-1].replace('""', '"') if is_quoted else value
+
+
+def _filled(text: str, macros: Mapping[str, str]) -> str:
+    for _ in range(_DEEPEST):
+        filled = _MACRO.sub(lambda one: macros.get(one["name"].lower(), one[0]), text)
+        if filled == text or len(filled) > _LONGEST:
+            break
+        text = filled
+    return _MACRO.sub(r"${\g<name>}", text)

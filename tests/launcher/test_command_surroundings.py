@@ -1,0 +1,210 @@
+"""What stands around a command in files of clusters, of Windows and of Python: read, named or refused."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.engines.command_line.records import Request
+from launcher.errors import CommandRefused
+
+_DSTACK = "type: task\nnodes: 2\nenv:\n  - A=1\n  - HF_TOKEN\ncommands:\n  - torchrun a.py\n"
+_VERTEX = """\
+workerPoolSpecs:
+- machineSpec: {acceleratorCount: 8}
+  replicaCount: 1
+  containerSpec:
+    command: [torchrun, a.py]
+- machineSpec:
+    acceleratorCount: 8
+  replicaCount: 3
+  containerSpec:
+    command: [torchrun, a.py]
+"""
+_MOSAIC = "compute:\n  gpus: 16\ncommand: composer a.py\n"
+_VOLC = 'Entrypoint: "torchrun\n  a.py"\n# more\nArgs: "--lr 1"\nTaskRoleSpecs:\n- RoleReplicas: 2\n'
+_POD = """\
+kind: Pod
+spec:
+  containers:
+  - workingDir: /work
+    envFrom:
+    - secretRef: {name: a}
+    env:
+    - name: KEY
+      valueFrom:
+        secretKeyRef:
+          name: b
+    command: ["python", "a.py"]
+    resources:
+      limits:
+        nvidia.com/gpu: 4
+"""
+_COMPOSE = """\
+services:
+  train:
+    env_file: .env
+    working_dir: src
+    entrypoint: python
+    command: a.py --lr 1
+    deploy:
+      resources:
+        reservations:
+          devices:
+          - driver: nvidia
+            device_ids: ['1', "3"]
+            capabilities: [gpu]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "request_of_it", "keys"),
+    [
+        (_DSTACK, Request(nodes=2), ["nodes"]),
+        (_VERTEX, Request(nodes=4), ["replicaCount"]),
+        (_MOSAIC, Request(total=16), ["gpus"]),
+        (_VOLC, Request(nodes=2), ["RoleReplicas"]),
+        (_COMPOSE, Request(gpus=(1, 3)), ["CUDA_VISIBLE_DEVICES"]),
+        (_DSTACK.replace("type: task\n", ""), Request(), []),
+        (_MOSAIC.replace("compute", "resources"), Request(), []),
+    ],
+)
+def test_a_count_has_the_name_of_its_key(text: str, request_of_it: Request, keys: list[str]) -> None:
+    parsed = parse_line(text)
+    assert parsed.request == request_of_it
+    assert [one.name for one in parsed.owned] == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (_DSTACK, ["HF_TOKEN: the manifest does not say its value"]),
+        (_VERTEX, ["acceleratorCount 8: the plan takes GPUs"]),
+        (
+            _POD,
+            ["workingDir /work: of the container", "nvidia.com/gpu 4: ", "envFrom: ", "KEY (secretKeyRef): "],
+        ),
+        (_COMPOSE, ["env_file .env: its variables are not read"]),
+        (
+            "num_nodes: 1\nsecrets:\n  A: null\nrun: torchrun a.py\n",
+            ["A: the manifest does not say its value"],
+        ),
+        ("FROM x\nWORKDIR /app\nCMD torchrun a.py\n", ["WORKDIR /app: of the image"]),
+        (
+            "#PBS -l select=2:ngpus=4\n#PBS -q gpu\npython a.py\n",
+            ["#PBS -l select=2:ngpus=4, -q gpu: for its"],
+        ),
+        ("#BSUB -n 8\ntorchrun a.py\n", ["#BSUB -n 8: for its scheduler alone"]),
+        ("#$ -l gpu=2\ntorchrun a.py\n", ["#$ -l gpu=2: for its scheduler alone"]),
+    ],
+)
+def test_what_a_key_says_to_its_cluster_alone_is_named(text: str, said: list[str]) -> None:
+    dropped = parse_line(text).dropped
+    assert len(dropped) == len(said)
+    assert all(map(str.startswith, dropped, said)), dropped
+
+
+@pytest.mark.parametrize(
+    ("text", "directory", "program"),
+    [
+        (_COMPOSE, "src", "a.py"),
+        ("steps:\n- working-directory: ex/b\n  run: torchrun a.py\n", "ex/b", "a.py"),
+        ("steps:\n- run: torchrun a.py\n- working-directory: ex\n  run: ls\n", "", "a.py"),
+        ("defaults:\n  run:\n    working-directory: ex\nsteps:\n- run: torchrun a.py\n", "ex", "a.py"),
+        ("initialdir = run\nexecutable = a.sh\nqueue\n", "run", "a.sh"),
+        ("@echo off\ncd /d %~dp0\ncd src\npython.exe scripts\\a.py\n", "src", "scripts/a.py"),
+    ],
+)
+def test_a_directory_of_a_file_is_entered(text: str, directory: str, program: str) -> None:
+    parsed = parse_line(text)
+    assert (parsed.directory, parsed.program) == (directory, program)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "lacks"),
+    [
+        (_VOLC, ["--lr", "1"], False),
+        ('command: ["bash", "-c", "\\\n  torchrun a.py \\\n  --x ${P[0]}"]\n', ["--x", "${P[0]}"], True),
+        ("args: ['torchrun', 'a.py',  # one\n  '--s', \"it's\"]\n", ["--s", "it's"], False),
+        (
+            'executable = /bin/python3\nlr = 0.1\narguments = "a.py --lr $(lr) ""x"" $(Process)"\nqueue\n',
+            ["--lr", "0.1", "x", "${Process}"],
+            True,
+        ),
+        (
+            "Executable = python\nif defined X\n  D = 1\nendif\narguments = a.py \\\n  $(D)\nqueue\n",
+            ["${D}"],
+            True,
+        ),
+        (
+            '@echo off\nREM x\nset "LR=0.1"\ncall python a.py --lr %LR% ^\n  --o %*\npause\n',
+            ["--lr", "0.1", "--o"],
+            False,
+        ),
+        (
+            "setlocal\nset D=%date:~0,4%\nif exist x (\n  mkdir y\n)\npython a.py --d %D% > %D%.log\n",
+            ["--d", "$(part-of date)"],
+            True,
+        ),
+        ("@echo off\ncall .venv\\Scripts\\activate.bat\npython a.py\n", [], False),
+        ("srun -N 1 /bin/bash <<'E'\ncd d\ntorchrun a.py --u $U\nE\n", ["--u", "$U"], True),
+        (
+            "L=1\nsbatch -N 2 <<E\n#!/bin/bash\n#SBATCH -n 1\nsrun python a.py --l $L --j \\$J\nE\n",
+            ["--l", "1", "--j", "$J"],
+            True,
+        ),
+        (".PHONY: a\na:\n\tuv run a.py $(ARGS)\nb:\n\tuv run pytest\n", [], False),
+        ("x=($(f))\ntorchrun --nnodes ${#x[@]} --nproc_per_node ${x[2]} a.py\n", [], False),
+    ],
+)
+def test_the_launch_of_a_file_is_read(text: str, args: list[str], lacks: bool) -> None:  # noqa: FBT001
+    parsed = parse_line(text)
+    assert parsed.program == "a.py"
+    assert list(parsed.args) == args
+    assert bool(parsed.unknown) is lacks
+    assert parsed.request in (Request(), Request(nodes=1), Request(nodes=2))
+
+
+def test_nodes_of_an_array_that_a_command_prints_are_open() -> None:
+    assert parse_line("x=($(f))\ntorchrun --nnodes ${#x[@]} a.py").request == Request()
+    assert parse_line("x=(a b)\ntorchrun --nnodes ${#x[@]} a.py").request == Request(nodes=2)
+
+
+def test_a_container_may_start_a_script_of_its_own() -> None:
+    pod = _POD.replace('["python", "a.py"]', '["./train.sh", "x"]')
+    assert (parse_line(pod).launcher, parse_line(pod).program) == ("opaque", "./train.sh")
+    docker = parse_line('FROM x\nENTRYPOINT ["./go.sh"]\n')
+    assert (docker.launcher, docker.program) == ("opaque", "./go.sh")
+
+
+def test_prose_around_the_fences_of_a_page_is_no_command() -> None:
+    page = "Install\n\n```\npip install x\n```\n\nThen:\n```python\nimport x\n```\n```\ntorchrun a.py\n```\n"
+    assert parse_line(page).program == "a.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        ("python a.py -m hydra/launcher=submitit_slurm", "Hydra hands the runs", "hydra.launcher.*"),
+        ("kind: RayJob\nspec:\n  entrypoint: python a.py\n", "workers of Ray", "-- python a.py"),
+        (_POD.replace("command", "args").replace('"python", ', ""), "arguments and no command", "SCRIPT"),
+        (
+            "import os\nos.system(f'accelerate launch {X} a.py')\n",
+            "program in Python",
+            "-- accelerate launch {X} a.py",
+        ),
+        (
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'torchrun', n, 'a.py'])\n",
+            "program in Python",
+            "-- python -m torchrun {n} a.py",
+        ),
+        ("import x\nc = {'entrypoint': 'python a.py'}\nx.go(c)\n", "program in Python", "-- python a.py"),
+        ("spring.submit arun -n2 'python -m train a=1'", "scheduler of its own", "-- 'python -m train a=1'"),
+        ("runpodctl exec python a.py", "scheduler of its own", "-- python a.py"),
+    ],
+)
+def test_what_another_program_starts_is_refused_with_the_launch_in_it(
+    text: str, message: str, fix: str
+) -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(text)
+    assert message in caught.value.message
+    assert fix in str(caught.value.fix)
