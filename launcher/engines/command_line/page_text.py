@@ -41,7 +41,7 @@ _HISTORY = re.compile(
 )
 _HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
 _FENCE = re.compile(
-    r"^[ \t]*(?:(?:```|~~~)[^`~\n]*|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
+    r"^[ \t]*(?:(?:```|~~~)[^`~\n]*+|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
 )
 _MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
 _OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "diff", "ini", "latex", "cpp", "c")

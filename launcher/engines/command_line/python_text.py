@@ -81,8 +81,7 @@ def _word(node: ast.expr) -> str:
         return str(node.value) if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
         return "".join(
-            _word(part.value) if isinstance(part, ast.FormattedValue) else _word(part)
-            for part in node.values
+            _word(part.value) if isinstance(part, ast.FormattedValue) else _word(part) for part in node.values
         )
     try:
         shown = ast.unparse(node)
