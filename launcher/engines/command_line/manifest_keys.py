@@ -61,12 +61,12 @@ def _said(sentence: str) -> str:
 
 def _directory(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
     found = (_DIRECTORY.fullmatch(lines[at]) for at in beside)
-    named = [one for one in found if one is not None and one.start("key") == indent]
+    named = [each for each in found if each is not None and each.start("key") == indent]
     default = _DEFAULT_DIRECTORY.search("\n".join(lines[at] for at in document))
-    if not named and default is None:
+    one = named[0] if named else default
+    if one is None:
         return
-    key = named[0]["key"] if named else "working-directory"
-    value = (named[0] if named else default or {})["value"].strip("\"'")
+    key, value = named[0]["key"] if named else "working-directory", one["value"].strip("\"'")
     if value.startswith("/") or "$" in value or "{" in value:
         yield _said(f"{key} {value}: {_OF_CONTAINER}")
     else:
