@@ -74,7 +74,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S81", "hf-hub-auth", ROOT,
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
               r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|(?<!Local)EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
-              r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
+              r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|(?:\bdatasets\.exceptions\.|(?<![\w.]))DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
               r"|AuthenticationError: .{0,60}API key|\bAn error occurred \((?:40[13]|AccessDenied|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch)\)|google\.api_core\.exceptions\.(?:Forbidden|Unauthorized)|NoCredentialsError|DefaultCredentialsError|HTTP Error 40[13]",
               "the Hub, or another store of files, refused this host: no or a bad token, a private or renamed repository, or too many requests",
               "log in to it on every host (hf auth login); or download once and run offline", "known"),
