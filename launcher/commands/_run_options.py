@@ -14,6 +14,7 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
+from launcher.errors import HostError
 from launcher.local.project import local_runs_dir
 from launcher.rundir.run_id import run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
@@ -72,7 +73,15 @@ def find_run(
     hosts = ways.with_open_keys_named(search_hosts(ways.inventory, options.hosts))
     scope, listed = read_local_scope(local_runs_dir()), ways.inventory.hosts
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
-    found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, choose=choose)
+    try:
+        found = find_in_runs(
+            word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, choose=choose
+        )
+    except (BadInput, HostError) as error:
+        kept = scope.kept_run(word)
+        if kept and (kept == word or kept not in error.message):  # its host may be gone for good
+            error.fix += f"{'; ' if error.fix else ''}gpulaunch report {kept} shows what is kept locally"
+        raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)
     return found

@@ -6,7 +6,7 @@ from pathlib import Path
 from launcher.config.run_config import list_config_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
-from launcher.rundir.run_id import run_name
+from launcher.rundir.run_id import format_start, is_run_id, names_run, run_name
 from launcher.runs.remote_run import LAST, RemoteRun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -19,6 +19,11 @@ class SearchScope:
     kept: frozenset[str]  # runs whose logs are kept locally
     jobs: frozenset[str]  # names of the local run configs
     user: str
+
+    def kept_run(self, word: str) -> str:
+        """Return the newest run that a word means of those whose logs are kept locally, "" for none."""
+        named = [each for each in self.kept if is_run_id(each) and (word == LAST or names_run(word, each))]
+        return max(named, key=format_start, default="")
 
     def last(self, runs: Iterable[RemoteRun]) -> RemoteRun:
         """Return the newest run (of some, the newest last) of this directory, else of this user.

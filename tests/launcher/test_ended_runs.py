@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -68,6 +69,17 @@ def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> N
     assert why in home.gpulaunch("ps", "--all").stdout
     assert f"{RUN}: {why}" in home.gpulaunch("logs", RUN).stderr
     assert why in home.gpulaunch("report", RUN).stdout
+
+
+def test_a_run_that_no_host_knows_any_more_is_shown_by_what_is_kept_locally(home: Home) -> None:
+    home.launch("print('done')", detach=False)
+    shutil.rmtree(home.runs / RUN)
+    for word in (RUN, RUN.partition("-")[0], "last"):
+        lost = home.gpulaunch("logs", word)
+        assert lost.returncode == 2, lost.stdout
+        assert f"gpulaunch report {RUN} shows what is kept locally" in lost.stderr
+    assert home.gpulaunch("report", RUN).returncode == 0
+    assert "kept locally" not in home.gpulaunch("logs", "other").stderr
 
 
 def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path: Path) -> None:
