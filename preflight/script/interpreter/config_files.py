@@ -37,11 +37,12 @@ def loaded(it: "Interpreter", path: Value | None) -> Value:
 
 
 def _candidates(it: "Interpreter", name: str) -> Iterator[str]:
-    """Yield where a relative name may lie: the folder of the script, of the module, and that above."""
+    """Yield where a relative name may lie: the folder of the script, of the module, and those above."""
     yield posixpath.normpath(name)
     for folder in dict.fromkeys((it.source.package, posixpath.dirname(it.source.path))):
         yield posixpath.normpath(posixpath.join(folder, name))
-    yield posixpath.normpath(posixpath.join(it.source.package, "..", name))
+    for above in ("..", "../..", "../../.."):
+        yield posixpath.normpath(posixpath.join(it.source.package, above, name))
 
 
 def written(it: "Interpreter", text: Const, ending: str) -> Value:

@@ -6,6 +6,7 @@ twice (so that what one turn leaves behind meets the next), a call of the script
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,9 +50,7 @@ _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dt
 _HANDLERS = expressions.HANDLERS
 _MAX_PROBLEMS = 20
 _NO_NAMES, _NO_FRAMES = dict[str, Value](), dict[str, int]()
-_NOTES = frozenset(
-    {"append", "add", "update", "setdefault", "insert", "extend", "register", "register_module"}
-)
+_NOTES = re.compile(r"^(?:append|add|update|setdefault|insert|extend)$|register")
 
 
 class Library(Protocol):
@@ -373,7 +372,7 @@ class Interpreter:
         info = self.functions.get(func.key)
         return info is not None and any(
             (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
-            or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _NOTES)
+            or (isinstance(node, ast.Call) and _NOTES.search(getattr(node.func, "attr", "")))
             for node in walk(info.node)
         )
 

@@ -13,7 +13,17 @@ from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.guards import MAYBE, RANK_0
 from preflight.script.interpreter.matches import case_matches, place_of_case
 from preflight.script.interpreter.state import State, merge_states
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Func, Module, Ref, Value
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    ExternalName,
+    Func,
+    Method,
+    Module,
+    Ref,
+    Value,
+)
 from preflight.script.source import DECORATOR
 
 if TYPE_CHECKING:
@@ -214,6 +224,10 @@ def _register(it: "Interpreter", decorator: Value, defined: Value, node: ast.AST
         dead = it.state.dead
         calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
         it.state.dead = dead
+    elif (isinstance(decorator, Ref) and it.kind(decorator) == "registration") or (
+        isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
+    ):
+        calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
 
 
 def _class(it: "Interpreter", node: ast.ClassDef) -> None:

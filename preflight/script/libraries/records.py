@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
     ExternalName,
     HeapObject,
     Map,
+    Module,
     Ref,
     Seq,
     Value,
@@ -50,6 +51,8 @@ def _setattr(it: Interpreter, call: Call) -> Value:
 
 
 def _vars(it: Interpreter, call: Call) -> Value:
+    if isinstance(call.first, Module):
+        return call.first  # its names, as those of globals()
     return fields_as_map(it.thing(call.args[0])) if call.args else UNKNOWN
 
 

@@ -32,6 +32,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.interpreter.written_files import open_file
+from preflight.script.libraries import lookups
 
 
 def _number(convert: type[int] | type[float]) -> Callable[[Interpreter, Call], Value]:
@@ -214,6 +215,7 @@ def _exit(it: Interpreter, _call: Call) -> Value:
 
 
 CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
+    **lookups.CALLS,
     "builtins.int": _number(int),
     "builtins.float": _number(float),
     "builtins.str": _str,
@@ -243,6 +245,7 @@ CALLS: dict[str, Callable[[Interpreter, Call], Value]] = {
 }
 
 METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Value]] = {
+    **lookups.METHODS,
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
     ("parser", "add_argument"): arguments.add_argument,
@@ -257,6 +260,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
 }
 
 CLASSES = {
+    **lookups.CLASSES,
     **dict.fromkeys(_PARSERS, "parser"),
     "argparse.Namespace": "namespace",
     "tap.Tap": "typed options",
