@@ -73,8 +73,7 @@ def candidates(
     hits = by_printed_assertions([hit for hit in hits if hit.line.order >= course.start])
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
-    lived = [hit for hit in hits if course.moved(hit.line.order, last)]
-    dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
+    dead = [hit for hit in hits if not course.moved(hit.line.order, last)]
     open_ends = [
         chain
         for chain in chains

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 
 from preflight.diagnosis.lines import Line
@@ -103,13 +103,7 @@ def _harmless() -> tuple[Alternative, ...]:
     return tuple(each for pattern in safe for each in pattern.alternatives)
 
 
-def first_match(text: str) -> Signature | None:
-    """Return the first row of the whole table that matches a text."""
-    allowed = _of_errno(text)
-    return next((row for row in SEARCHED if row.matches(text) and (not allowed or row.code in allowed)), None)
-
-
-_Rows = tuple[tuple[Signature, Alternative], ...]
+_Rows = Sequence[tuple[Signature, Alternative]]
 
 
 @cache
@@ -121,6 +115,17 @@ def _table() -> tuple[tuple[str, Signature, Alternative], ...]:
     return tuple(
         (shape(alternative.literal), row, alternative) for row in SEARCHED for alternative in row.alternatives
     )
+
+
+def first_match(text: str) -> Signature | None:
+    """Return the first row of the whole table that matches a text."""
+    return _first(_rows_of(shape(text)), text)
+
+
+@lru_cache(maxsize=512)
+def _rows_of(its_shape: str) -> _Rows:
+    """Return the rows that a shape may match; a log has many exceptions and few shapes of them."""
+    return [(row, alternative) for literal, row, alternative in _table() if literal in its_shape]
 
 
 def _active(shapes: set[str]) -> dict[str, _Rows]:

@@ -96,12 +96,18 @@ def _plain(value: Value) -> Any:
         return value.value
     if isinstance(value, Seq) and not value.open:
         items = [_plain(item) for item in value.items]
-        return _UNKNOWN if _UNKNOWN in items else items
+        return items if all(map(_is_known, items)) else _UNKNOWN
     if isinstance(value, Map) and not value.open and all(isinstance(key, str) for key, _ in value.items):
         return {key: _plain(item) for key, item in value.items}
     if isinstance(value, OneOf):
         return _shared([_plain(item) for item in value.values])
     return _UNKNOWN
+
+
+def _is_known(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_known, value.values()))
+    return value is not _UNKNOWN
 
 
 def _shared(choices: list[Any]) -> Any:

@@ -54,7 +54,8 @@ def said(text: str) -> object:
         ("c = {**base, 'a': 2}\ndeepspeed.initialize(config=c)", None),
         ("def f(c):\n    deepspeed.initialize(config=c)\nc = {'a': 1}", None),
         (
-            "c = {'a': [1, 2], 'b': (3, x), 'd': -x, 'e': -2.5, 'f': not 1}\n" + GIVEN,
+            "c = {'a': [1, 2], 'b': (3, x), 'd': -x, 'e': -2.5, 'f': not 1, 'g': [{'h': x, 'i': 1}]}\n"
+            + GIVEN,
             {"a": [1, 2], "e": -2.5, "f": False},
         ),
         ("c = {'a': 2 * 3, 'b': 2 * 3.0, 'd': 2 + 3, 'e': 2 * x}\n" + GIVEN, {"a": 6, "b": 6.0, "d": 5}),

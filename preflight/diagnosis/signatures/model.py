@@ -62,10 +62,6 @@ class Signature:
         """The pattern's branches, each with a literal that a line must hold to match it."""
         return AnyOf(self.pattern).alternatives
 
-    def matches(self, text: str) -> bool:
-        """Whether the row's pattern is in a line."""
-        return any(each.literal in text and each.search(text) for each in self.alternatives)
-
 
 @dataclass(frozen=True)
 class Alternative:
