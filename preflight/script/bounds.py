@@ -4,6 +4,7 @@ The work is counted and not timed, so that one script has one verdict on every m
 """
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import NoneType
@@ -29,6 +30,9 @@ MAX_CONFIG = 256 << 10
 """Characters of one configuration file: PyYAML needs seconds for more."""
 _PER_STEP = 16
 SMALL = _PER_STEP << 4  # the shortest text whose weight is a step
+_WORD = re.compile(r"\w+|[^\w\s]")
+_SIGNS = bytes(byte for byte in range(128) if _WORD.fullmatch(chr(byte)) and not re.match(r"\w", chr(byte)))
+_FOREIGN = bytes(range(128, 256))
 OF_ONE_SIZE = frozenset({bool, float, NoneType})
 
 
@@ -71,13 +75,13 @@ def no_collections() -> Iterator[None]:
 
 def is_small(value: Value) -> bool:
     """Whether a value is a short text or holds little, as most do: it costs no work, and exceeds nothing."""
+    if type(value) is ExternalName:
+        return len(value.name) < SMALL
     if type(value) is Const:
         known = value.value
         if type(known) is str:
             return len(known) < SMALL
         return type(known) in OF_ONE_SIZE or (isinstance(known, int) and -SMALL < known < SMALL)
-    if type(value) is ExternalName:
-        return len(value.name) < SMALL
     return not isinstance(value, (Seq, Map, OneOf)) or value.weight < _PER_STEP
 
 
@@ -106,3 +110,16 @@ def weight(value: Value) -> int:
     if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
         return len(value.value) >> 4
     return len(value.name) >> 4 if isinstance(value, ExternalName) else 1
+
+
+def most_words(text: str) -> int:
+    """Return a bound of the words and signs of a text, half above a count and in a sixth of its time."""
+    data = text.encode(errors="surrogatepass")
+    signs = len(data) - len(data.translate(None, _SIGNS))
+    foreign = len(data) - len(data.translate(None, _FOREIGN))
+    return len(text.split()) + 2 * signs + foreign  # a sign counts itself, and may part a word in two
+
+
+def count_words(text: str) -> int:
+    """Return how many words and signs a text has, never more than its characters."""
+    return _WORD.subn("", text)[1]

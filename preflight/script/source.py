@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.bounds import MAX_MODULE, MAX_WORDS, no_collections
+from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, most_words, no_collections
 from preflight.script.library_names import KNOWN_ROOTS, QUIET_ROOTS
 
 T = TypeVar("T")
@@ -34,9 +34,6 @@ _PARTS = {
 """The fields of each kind of node that may hold others."""
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """The fields of statements, handlers and cases that hold statements."""
-_WORD = re.compile(r"\w+|[^\w\s]")
-_SIGNS = bytes(byte for byte in range(128) if _WORD.fullmatch(chr(byte)) and not re.match(r"\w", chr(byte)))
-_FOREIGN = bytes(range(128, 256))
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _STARTS = re.compile(r"(?:spawn|start_processes|launch|Process)\b")
@@ -87,7 +84,7 @@ class Parser:
     def __init__(self) -> None:
         self._trees: dict[tuple[str, str], ast.Module] = {}
         self._most_words = 0  # never too few
-        self._uncounted: list[str] = []
+        self._unread, self._uncounted = list[str](), list[str]()  # bounded by their length, and more closely
         self._nodes: dict[int, list[ast.AST]] = {}
         self._imports: dict[int, list[tuple[str, int]]] = {}
         self._found: dict[tuple[int, Callable[..., object]], object] = {}
@@ -100,8 +97,8 @@ class Parser:
         if len(text) > MAX_MODULE:
             raise ValueError(f"too large: more than {MAX_MODULE} characters")
         if (path, text) not in self._trees:
-            self._most_words += _most_words(text)
-            self._uncounted.append(text)
+            self._most_words += len(text)
+            self._unread.append(text)
             if self._most_words > MAX_WORDS:
                 self._count()
             with no_collections():
@@ -125,8 +122,13 @@ class Parser:
             return tree
 
     def _count(self) -> None:
-        """Replace the bound by a count."""
-        self._most_words += sum(_WORD.subn("", text)[1] - _most_words(text) for text in self._uncounted)
+        """Replace the bound by a closer one, and that by a count where it is not close enough."""
+        self._most_words += sum(most_words(text) - len(text) for text in self._unread)
+        self._uncounted += self._unread
+        self._unread.clear()
+        if self._most_words <= MAX_WORDS:
+            return
+        self._most_words += sum(count_words(text) - most_words(text) for text in self._uncounted)
         self._uncounted.clear()
         if self._most_words > MAX_WORDS:
             raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
@@ -148,14 +150,6 @@ class Parser:
         if (id(tree), what) not in self._found:
             self._found[id(tree), what] = what(self.nodes(tree))
         return cast("T", self._found[id(tree), what])
-
-
-def _most_words(text: str) -> int:
-    """Return a bound of the words and signs of a text, half above a count and in a sixth of its time."""
-    data = text.encode(errors="surrogatepass")
-    signs = len(data) - len(data.translate(None, _SIGNS))
-    foreign = len(data) - len(data.translate(None, _FOREIGN))
-    return len(text.split()) + 2 * signs + foreign  # a sign counts itself, and may part a word in two
 
 
 class Sources:
@@ -349,17 +343,19 @@ def used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:
     return used_names(nodes) if has_main else None
 
 
-def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the names that code uses, imports and passes by: no comment and no text."""
+def all_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names that code uses, imports and passes by: no comment and no text."""
+    names = set[str]()
     for node in nodes:
         if isinstance(node, ast.Name):
-            yield node.id
+            names.add(node.id)
         elif isinstance(node, ast.Attribute):
-            yield node.attr
+            names.add(node.attr)
         elif isinstance(node, (ast.keyword, ast.arg)) and node.arg:
-            yield node.arg
+            names.add(node.arg)
         elif isinstance(node, ast.alias):
-            yield from node.name.split(".")
+            names.update(node.name.split("."))
+    return frozenset(names)
 
 
 def used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:

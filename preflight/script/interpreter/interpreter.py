@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.arguments import DeclaredOption
 
 _OF_ONE_SIZE = frozenset({Unknown, Ref, Element, Method, Func, Class, Module, Dtype, Device, RankValue})
-_HANDLERS = expressions.HANDLERS
+_HANDLERS, _PARTS = expressions.HANDLERS, expressions.parts
 _MAX_PROBLEMS = 20
 _NO_NAMES, _NO_FRAMES = dict[str, Value](), dict[str, int]()
 _NOTES = re.compile(r"^(?:append|add|update|setdefault|insert|extend)$|register")
@@ -345,9 +345,8 @@ class Interpreter:
         work.steps += 1
         if work.steps > bounds.MAX_STEPS:
             raise TooLong
-        value = _HANDLERS.get(type(node), expressions.parts)(self, node)
-        short = isinstance(value, ExternalName) and len(value.name) < bounds.SMALL
-        if short or type(value) in _OF_ONE_SIZE or is_small(value):
+        value = _HANDLERS.get(type(node), _PARTS)(self, node)
+        if type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weight(value))
         return self.held(value, node)

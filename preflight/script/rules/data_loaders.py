@@ -1,5 +1,6 @@
 """Rules R401 to R403: what each rank gets of the data, and options that a DataLoader refuses."""
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from preflight.script.libraries.data_loaders import divides
 from preflight.script.rules.certainty import doubted, doubts_of
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import names_in, walk
+from preflight.script.source import all_names, walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -96,9 +97,13 @@ def _is_divided_elsewhere(it: "Interpreter", loader: HeapObject, *, again: bool)
     own = [cls.key for dataset in datasets if (cls := _class_of(it, dataset)) is not None]
     if len(own) == len(datasets):
         nodes = (node for key in own for info in it.mro(key) for node in walk(info.node))
-        return any(_OF_PARTS.search(name) for name in names_in(nodes))
-    trees = (it.sources.parser.nodes(source.tree) for source in it.sources.files())
-    return any(_DIVIDES.search(name) for nodes in trees for name in names_in(nodes))
+        return any(map(_OF_PARTS.search, all_names(nodes)))
+    parser = it.sources.parser
+    return any(parser.find(_names_division, source.tree) for source in it.sources.files())
+
+
+def _names_division(nodes: list[ast.AST]) -> bool:
+    return any(map(_DIVIDES.search, all_names(nodes)))
 
 
 def _holds_rank(it: "Interpreter", value: Value, depth: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.values import ExternalName
-from preflight.script.source import names_in, walk
+from preflight.script.source import all_names, walk
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -40,27 +40,35 @@ _MEASURED = re.compile(
     r"|preds?|predictions|seen|intersection|union|targets?|labels?)(?:_|\d|$)"
 )
 """Names of numbers that ranks put together to print them: no gradients and no weights."""
+_JUDGED = (ast.Name, ast.Attribute, ast.Call)
 
 
 def exchanges_gradients(it: "Interpreter") -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not."""
     own = set(_own_names(it))
-    files = [it.sources.parser.nodes(source.tree) for source in it.sources.files()]
-    used = {name for nodes in files for name in names_in(nodes)}
+    parser = it.sources.parser
+    trees = [source.tree for source in it.sources.files()]
+    used = frozenset[str]().union(*(parser.find(all_names, tree) for tree in trees))
     kept = []
-    for nodes in files:
-        ignored = {*_ignored_ids(nodes), *_unused_ids(nodes, used), *_feature_ids(nodes)}
-        kept.append([node for node in nodes if id(node) not in ignored])
-        names = map(_used_name, kept[-1])
-        if any(name and name not in own and _NAMED.search(name) for name in names):
+    for tree in trees:
+        unused = set(_unused_ids(parser.find(_functions, tree), used))
+        kept.append([node for node in parser.find(_judged_nodes, tree) if id(node) not in unused])
+        names = {_used_name(node) for node in kept[-1] if isinstance(node, (ast.Name, ast.Attribute))}
+        if any(map(_NAMED.search, names - own)):
             return True  # most scripts: their calls need not be looked at
     reducers = set(_reducers(it))
-    for nodes, judged in zip(files, kept, strict=True):
-        of_weights = set(_weight_ids(nodes))
+    for tree, judged in zip(trees, kept, strict=True):
+        of_weights = parser.find(_weight_ids, tree)
         calls = (node for node in judged if isinstance(node, ast.Call))
         if any(_may_exchange(call, reducers, in_weights=id(call) in of_weights) for call in calls):
             return True
     return False
+
+
+def _judged_nodes(nodes: Sequence[ast.AST]) -> list[ast.AST]:
+    """Return the nodes by whose names a file is judged."""
+    ignored = {*_ignored_ids(nodes), *_feature_ids(nodes)}
+    return [node for node in nodes if id(node) not in ignored and isinstance(node, _JUDGED)]
 
 
 def _used_name(node: ast.AST) -> str:
@@ -106,15 +114,20 @@ def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
             yield from (id(inner) for inner in walk(part)) if isinstance(part, ast.AST) else ()
 
 
-def _unused_ids(nodes: Sequence[ast.AST], used: set[str]) -> Iterator[int]:
-    """Yield the parts of functions that nothing names: what they would exchange is not exchanged.
+def _functions(nodes: Sequence[ast.AST]) -> list[ast.FunctionDef]:
+    """Return the functions that run only where they are named.
 
     Methods are called by libraries, too: `forward`, a hook of a trainer.
     """
     methods = {id(each) for node in nodes if isinstance(node, ast.ClassDef) for each in node.body}
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef) and not node.decorator_list and id(node) not in methods:
-            yield from map(id, walk(node)) if node.name not in used and node.name != "main" else ()
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    return [node for node in functions if id(node) not in methods and node.name != "main"]
+
+
+def _unused_ids(functions: Iterable[ast.FunctionDef], used: frozenset[str]) -> Iterator[int]:
+    """Yield the parts of functions that nothing names: what they would exchange is not exchanged."""
+    for node in functions:
+        yield from map(id, walk(node)) if node.name not in used else ()
 
 
 def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
@@ -124,17 +137,17 @@ def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
             yield from map(id, walk(node))
 
 
-def _weight_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
-    """Yield the parts of functions that name gradients or parameters, and of the module outside of them."""
-    outside = dict.fromkeys(map(id, nodes))
+def _weight_ids(nodes: Iterable[ast.AST]) -> set[int]:
+    """Return the parts of functions that name gradients or parameters, and of the module outside of them."""
+    outside = set(map(id, nodes))
+    inside = set[int]()
     for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parts = walk(node)
-            for part in parts:
-                outside.pop(id(part), None)
+            outside.difference_update(map(id, parts))
             if any(map(_is_of_gradients, parts)):
-                yield from map(id, parts)
-    yield from outside
+                inside.update(map(id, parts))
+    return inside | outside
 
 
 def _is_of_gradients(node: ast.AST) -> bool:
