@@ -13,6 +13,7 @@ _COUNT = re.compile(
     r"(?P<indent>[ ]*(?:- +)*)(?P<key>[A-Za-z_]\w*):[ ]+[\"']?(?P<value>\d{1,5})[\"']?[ ]*(?:#.*)?"
 )
 _KIND = re.compile(r"kind:[ ]*[\"']?(?P<kind>\w+)[\"']?[ ]*(?:#.*)?")
+_REPLICATED = re.compile(r"(?:PyTorch|Torch|MPI)[A-Za-z]*Job")
 _REPLICAS = re.compile(r"[ ]*(?:- +)*(?P<role>[A-Za-z]\w*):[ ]*(?:#.*)?")
 _WORKLOADS = (
     "Job",
@@ -141,7 +142,7 @@ def _replicas(lines: Sequence[str], document: range) -> tuple[str, str] | None:
     """Return the nodes of a job of Kubeflow: the replicas of its roles, but for an MPIJob's launcher."""
     kinds = {found["kind"] for at in document if (found := _KIND.fullmatch(lines[at]))}
     is_volcano = any(_VOLCANO.match(lines[at]) for at in document)
-    if len(kinds) != 1 or not (is_volcano or kinds & {"PyTorchJob", "MPIJob"}):
+    if len(kinds) != 1 or not (is_volcano or any(map(_REPLICATED.fullmatch, kinds))):
         return None
     total, role = 0, ""
     for at in document:

@@ -8,7 +8,7 @@ import re
 
 from launcher.engines.command_line.shell_lists import VALUE, VALUE_END
 
-_ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*")
+_ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
 _ASSIGNED = re.compile(  # not within `[[ ... &&`, where it compares
     rf"(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]+=[ \t]+({VALUE}){VALUE_END}", re.MULTILINE
 )
@@ -19,10 +19,20 @@ _PARAMETERS = re.compile(
 _PARAMETER = re.compile(r"\$(?P<name>\w+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[\w./-]+)")
 _OWN_FOLDER = re.compile(r"\$PSScriptRoot(?P<path>(?:[\\/][\w.-]+)*)", re.IGNORECASE)
 _PYTHON = re.compile(r"^[ \t]*py(?:[ \t]+-3(?:\.\d+)?)?[ \t]+(?=-[mu]\b|[\w./\\]+\.py\b)", re.MULTILINE)
+_ACTIVATED = re.compile(
+    r"^[ \t]*(?:[.&][ \t]+)?(?P<path>[\w.\\/-]+)[\\/]Scripts[\\/]activate(?:\.ps1)?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
 _COMMENT = re.compile(r"^[ \t]*#.*$|[ \t]#[^\"'\n]*$", re.MULTILINE)
 _CALL = re.compile(r"^[ \t]*&[ \t]+(?=[\w.\"'$/\\])", re.MULTILINE)
 _COMMANDS = (
-    (re.compile(r"^[ \t]*Write-(?:Host|Output|Verbose|Information)\b.*$", re.MULTILINE | re.IGNORECASE), ""),
+    (
+        re.compile(
+            r"^[ \t]*(?:Write-(?:Host|Output|Verbose|Information)|Read-Host)\b.*$",
+            re.MULTILINE | re.IGNORECASE,
+        ),
+        "",
+    ),
     (re.compile(r"^[ \t]*New-Item\b.*$", re.MULTILINE | re.IGNORECASE), "mkdir"),
     (re.compile(r"^[ \t]*Set-Location[ \t]+(?:-Path[ \t]+)?", re.MULTILINE | re.IGNORECASE), "cd "),
     (re.compile(r"(?<![ \t])[ \t]*\|[ \t]*Out-(?:Null|Host)\b", re.IGNORECASE), ""),
@@ -52,6 +62,9 @@ def of_powershell(text: str) -> str:
         text = re.sub(rf"(?<=[ \t])@{name}\b", f'"${{{name}[@]}}"', text)
     text = _OWN_FOLDER.sub(lambda found: f".{found['path'].replace(chr(92), '/')}", text)
     text = _PYTHON.sub("python ", text)
+    text = _ACTIVATED.sub(
+        lambda found: f"source {found['path'].replace(chr(92), '/').removeprefix('./')}/bin/activate", text
+    )
     for pattern, command in _COMMANDS:
         text = pattern.sub(command, text)
     return _ASSIGNED.sub(r"\1=\2", text)

@@ -74,7 +74,7 @@ _SETUP = frozenset(
         *("tail", "less"),
         *("ssh-keygen", "ssh-copy-id", "systemctl", "service", "scontrol", "sinfo", "squeue", "scancel"),
         *("huggingface-cli", "hf", "cmake", "cd", "export", "dpkg", "modprobe", "ninja", "jupyter"),
-        *("reboot", "ds_report", "ldconfig", "mktemp"),
+        *("reboot", "ds_report", "ldconfig", "mktemp", "del", "erase", "xcopy", "robocopy"),
     )
 )
 """Programs that install, download, copy, show or end something, whatever follows."""
