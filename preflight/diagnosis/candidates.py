@@ -95,7 +95,12 @@ def candidates(
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
-    found = [weigh_peers_end(_unanchored(each, [*found, *own], anchored), found) for each in found]
+    shown = {(each.line.source, each.line.number) for each in raised}
+    plain = [each for each in found if not any((at.source, at.number) in shown for at in each.cause.evidence)]
+    found = [
+        weigh_peers_end(_unanchored(each, [*found, *own], anchored) if each in plain else each, found)
+        for each in found
+    ]
     found = [each for each in found if not echoes_lost_peer(each, found)]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
