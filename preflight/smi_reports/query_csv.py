@@ -334,7 +334,7 @@ _FORMS = {
 }
 """Of values that no other column has."""
 
-_UNIT = re.compile(r"([a-z_.]+) \[([\w/%]+)\]")
+_UNIT = re.compile(r"(?<![a-z_.])([a-z_.]+) \[([\w/%]+)\]")
 _MEASURED = re.compile(r"\d[\d.]* (MiB|W|%|MHz)")
 _NO_UNIT = re.compile(r"\d+(?: M?i?)?")
 _MIB = re.compile(r"(\d{1,12})(?: MiB)?")

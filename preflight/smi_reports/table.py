@@ -27,7 +27,7 @@ _MEMORY = re.compile(r"(?<!\S)(\d{1,12})Mi?B */ *(\d{1,12})Mi?B")
 _NO_MEMORY = re.compile(r"N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
-    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|][^|\ufffd]*?)\s+(\d+MiB|N/A)\s*\|\s*$"
+    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+([^\s|](?:[^|\ufffd]*[^\s|\ufffd])?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 # Drivers before 346 list compute processes only, and name no type.
 _OLD_PROCESS = re.compile(r"^\|\s+(\d{1,4})\s+(\d{1,10})\s+()(\S.*?)\s+(\d+)MB\s*\|\s*$")
