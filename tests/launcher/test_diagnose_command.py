@@ -318,8 +318,8 @@ def test_a_narrow_terminal_breaks_an_explanation_between_words() -> None:
 def test_a_class_of_causes_is_explained_by_its_codes() -> None:
     shown = gpulaunch("explain", "CUDA-OOM", "shm", "fp16-unscale", "S20").output
     starts = [line.partition(": ")[0] for line in shown.splitlines() if re.match(r"S\d+: ", line)]
-    assert starts[0] == starts[-1] == "S20"
-    assert "S60" in starts
+    assert starts[-1] == "S20"
+    assert {"S20", "S60"} <= set(starts[:-1])
     assert "(fp16-unscale, " in shown
 
 
