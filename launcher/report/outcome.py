@@ -92,7 +92,9 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
         ranks = ", ".join(
             map(str, outcome.verification.unreported_ranks + outcome.verification.ranks_without_device)
         )
-        what = "started CUDA" if outcome.plan.world_size == 1 else "set up torch.distributed or accelerate"
+        what = "set up torch.distributed or accelerate"
+        if outcome.plan.world_size == 1:
+            what = "started" if outcome.verification.unreported_ranks else "started CUDA"
         yield f"not verified yet: rank {ranks} has not {what} so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id

@@ -141,15 +141,20 @@ def read_choice(it: "Interpreter", node: ast.IfExp, value: Value) -> Value:
     return join(found)
 
 
-def read_rest(it: "Interpreter", node: ast.BoolOp, number: int, value: Value) -> Value:
-    """Return the next part of `rank == 0 and barrier()`, which some ranks come to only."""
-    test = node.values[number - 1]
-    if id(test) not in it.branch_places:
-        it.branch_places[id(test)] = branch_places(test)
-    place = _by_value(value, it.branch_places[id(test)])[isinstance(node.op, ast.Or)]
+def read_rest(
+    it: "Interpreter", op: ast.boolop, before: list[tuple[ast.expr, Value]], part: ast.expr
+) -> Value:
+    """Return a part of `rank == 0 and verbose and barrier()`, which some ranks come to only.
+
+    `before` are the parts in front of it that leave it open whether a rank comes so far.
+    """
     depth = len(it.contexts)
-    it.contexts += [place] if place in (RANK_0, OTHER_RANKS) else []
-    rest = it.evaluate(node.values[number])
+    for test, value in before:
+        if id(test) not in it.branch_places:
+            it.branch_places[id(test)] = branch_places(test)
+        place = _by_value(value, it.branch_places[id(test)])[isinstance(op, ast.Or)]
+        it.contexts += [place] if place in (RANK_0, OTHER_RANKS) else []
+    rest = it.evaluate(part)
     del it.contexts[depth:]
     return rest
 

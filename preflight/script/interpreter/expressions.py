@@ -153,17 +153,18 @@ def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
 def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
     stops_at = isinstance(node.op, ast.Or)
     seen: list[Value] = []
+    before: list[tuple[ast.expr, Value]] = []
     value: Value = UNKNOWN
-    known: bool | None = None
-    for number, part in enumerate(node.values):
-        follows = number > 0 and known is None and isinstance(part, ast.Call)
-        value = read_rest(it, node, number, value) if follows else it.evaluate(part)
+    for part in node.values:
+        follows = before and isinstance(part, ast.Call)
+        value = read_rest(it, node.op, before, part) if follows else it.evaluate(part)
         known = truth(value)
         if known is stops_at:  # of a condition the answer is known, whatever the parts before it were
             answers = isinstance(value, Const) and isinstance(value.value, bool)
             return value if answers or not seen else join((*seen, value))
         if known is None:
             seen.append(value)
+            before.append((part, value))
     firsts = (item for item in seen if isinstance(item, RankValue) and item.first is not stops_at)
     first = next((item for item in firsts if item.first is not None), None)
     return first or (join((*seen, value)) if seen else value)

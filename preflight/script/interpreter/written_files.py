@@ -43,10 +43,11 @@ def note_method(it: "Interpreter", name: str, owner: Value, call: Call) -> Value
             note_result(it, path, call)
     elif name == "savefig" and call.args:
         note_result(it, call.args[0], call)
+    elif name == "open" and len(call.args) + ("mode" in call.kwargs) > 1:
+        if replaces(call.get("mode", 1)):
+            return open_file(it, call.args[0], call.get("mode", 1), call)  # of a file system
     elif name == "open" and replaces(call.get("mode", 0)):
         return open_file(it, owner, call.get("mode", 0), call)
-    elif name == "open" and len(call.args) > 1 and replaces(call.args[1]):
-        return open_file(it, call.args[0], call.args[1], call)  # of a file system
     return UNKNOWN
 
 

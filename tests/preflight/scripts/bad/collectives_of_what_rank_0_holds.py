@@ -30,3 +30,4 @@ for step in range(3):
         dist.reduce(loss, 0)  # expect: R404 error
         bar.update(1)
 dist.get_rank() == 0 and dist.barrier()  # expect: R404 error
+dist.get_rank() == 0 and "VERBOSE" in os.environ and dist.barrier()  # expect: R404 error

@@ -24,6 +24,8 @@ with filesystem.open(os.path.join(out, "model.pt"), "rb") as f:
     torch.load(f)
 with filesystem.open(os.path.join(out, "log.txt"), "ab") as f:
     torch.save(weights, f)
+with filesystem.open(f"{out}/rank-{rank}.txt", mode="w") as f:
+    f.write("done")
 with h5py.File("features.h5", "r") as f:
     print(f["x"])
 with h5py.File("features.h5") as f:
