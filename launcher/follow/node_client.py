@@ -75,7 +75,7 @@ _HOPELESS = (
 )
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16
-"""Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
+"""Events that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
 """How long a client that leaves waits for its words to be sent."""
 
