@@ -213,9 +213,13 @@ def test_an_endpoint_without_a_key_says_so(sshd: Sshd, tmp_path: Path) -> None:
     assert raised.value.fix.endswith(f"added to ~{endpoint.user}/.ssh/authorized_keys on the host")
 
 
+# Between a command and its sshd is a login shell, where that does not replace itself.
+OWN_SSHD = "p=$PPID; until grep -q ^sshd /proc/$p/comm; do p=$(cut -d ' ' -f 4 /proc/$p/stat); done; echo $p"
+
+
 def test_a_command_is_given_up_in_its_own_time_where_the_host_opens_no_session(sshd: Sshd) -> None:
     with sshd.open(connect_timeout_s=60.0) as connection:
-        session = int(connection.run(["sh", "-c", "echo $PPID"]).stdout)
+        session = int(connection.run(["sh", "-c", OWN_SSHD]).stdout)
         os.kill(session, signal.SIGSTOP)
         try:
             with pytest.raises(ConnectionTimedOut, match=r"it opened no session within 0\S* s"):
