@@ -65,13 +65,9 @@ CUT = (
 )
 MAX_LINE = 4 << 20
 """Bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long."""
-_HOPELESS = (
-    AuthenticationFailed,
-    HostKeyUnknown,
-    HostKeyChanged,
-    NameNotResolved,
-    PythonNotFound,
-    HostNotContacted,
+_FINAL = (
+    *(AuthenticationFailed, HostKeyUnknown, HostKeyChanged),
+    *(NameNotResolved, PythonNotFound, HostNotContacted),
 )
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16
@@ -232,7 +228,7 @@ class NodeClient(threading.Thread):
                 return
             except GpulaunchError as error:
                 if self._refused is None:
-                    if isinstance(error, _HOPELESS) and not self._running_there:
+                    if isinstance(error, _FINAL) and not self._running_there:
                         self._finish(HostLost(self.host, error.message))  # no patience lets us in
                         return
                     self._put(Disconnected(self.host, error.message))

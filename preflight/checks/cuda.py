@@ -67,7 +67,7 @@ def cuda_starts(facts: HostFacts) -> Iterator[Problem]:
 
     `nvidia-smi` can be fine where no rank can compute, because CUDA is another library and needs a device
     file of its own: a container without the capability `compute`, a stub or a compatibility libcuda in
-    LD_LIBRARY_PATH, a driver in a folder that the loader does not search over SSH, no /dev/nvidia-uvm, an
+    LD_LIBRARY_PATH, a driver in a folder that the loader does not search, no /dev/nvidia-uvm, an
     NVSwitch fabric that is not up. torch then reports "CUDA unknown error", "No CUDA GPUs are available",
     error 802, 803 or 804. gpulaunch starts CUDA in a process of its own (cuInit) and makes no context, so no
     memory of a GPU is taken.
@@ -125,7 +125,7 @@ def _unsearched_library(cuda: CudaStart, facts: HostFacts) -> Iterator[Problem]:
     folder = cuda.library.rpartition("/")[0]
     if folder and not cuda.library.startswith(_NIXOS):
         yield Problem(
-            f"libcuda.so.1 is in {folder}, where the loader does not search over SSH: torch finds no driver",
+            f"libcuda.so.1 is in {folder}, where the loader does not search: torch finds no driver",
             f"in hosts.yaml, for {facts.host}: env: {{LD_LIBRARY_PATH: {folder}}}; or as root: echo {folder} "
             "> /etc/ld.so.conf.d/nvidia.conf && ldconfig",
         )

@@ -19,8 +19,6 @@ from launcher.onhost import find_interpreters
 from launcher.remote.programs import EXIT_OLD_PYTHON
 from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
-from launcher.scaffold.sbatch_reader import read_batch_script
-from launcher.slurm.submit import render_batch_script
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -245,86 +243,6 @@ def test_init_as_a_document_says_what_it_found_and_wrote(home: Path) -> None:
         ("gpulaunch/train.yaml", True),
     ]
     assert document["next"] == ["gpulaunch run --config train --dry-run"]
-
-
-BATCH = """\
-#!/bin/bash
-#SBATCH --job-name=llama-ft -N 2-4
-#SBATCH --ntasks-per-node=8 --cpus-per-task 8   # a task per GPU: that's how it was
-#SBATCH --gpus-per-task=1 --gpu-bind=closest
-#SBATCH -t 2-00:00:00 -pgpu,long
-##SBATCH -A nobody
-#SBATCH --account="proj42"
-#SBATCH --signal=USR1@600 --requeue --exclusive --wait
-#SBATCH --mail-type=END --mail-type=FAIL --mem=0 -o logs/%x-%j.out
-
-# Where the ranks meet
-export HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
-export NCCL_DEBUG=INFO
-srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint $HEAD:29500 \\
-    train.py --lr 1e-4
-#SBATCH --mem=4G
-"""
-
-
-def test_a_batch_script_becomes_a_command_and_the_job_that_it_asks_for(home: Path) -> None:
-    Path("train.py").write_text("print(1)\n")
-    Path("job.sbatch").write_text(BATCH)
-    result = CliRunner().invoke(command, ["job.sbatch"])
-    assert result.exit_code == 0, result.output
-    assert result.output.endswith("next: gpulaunch submit --config job --dry-run\n")
-    assert "8 tasks of a node -> one task, with all their processors: 64\n" in result.output
-    assert "--nodes=2-4 -> nodes: 2\n" in result.output
-    assert "--wait -> left out" in result.output
-    config = load_run_config("job")
-    assert (config.job.script, config.job.args) == ("train.py", ("--lr", "1e-4"))
-    assert config.job.env == {"NCCL_DEBUG": "INFO"}
-    assert not config.names_hosts
-    assert config.disconnect.before_stop is not None
-    assert config.disconnect.before_stop.signal == "USR1"
-    assert config.slurm is not None
-    assert render_batch_script("job", config.slurm, ("true",), workdir="/w").splitlines()[1:-2] == [
-        *("#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=1", "#SBATCH --gpus-per-node=8"),
-        *("#SBATCH --time=2-00:00:00", "#SBATCH --partition=gpu,long", "#SBATCH --account=proj42"),
-        *("#SBATCH --requeue", "#SBATCH --signal=B:USR1@600", "#SBATCH --open-mode=append"),
-        *("#SBATCH --chdir=/w", "#SBATCH --job-name=llama-ft", "#SBATCH --cpus-per-task=64"),
-        *("#SBATCH --exclusive", "#SBATCH --mail-type=END,FAIL", "#SBATCH --mem=0"),
-        "#SBATCH --output=logs/%x-%j.out",
-    ]
-    inventory = load_inventory(None)
-    assert not inventory.hosts
-    assert inventory.lookup("n1").python != ""
-
-
-@pytest.mark.parametrize(
-    ("line", "slurm", "sbatch"),
-    [
-        ("--gres=gpu:a100:4", {"nodes": 1}, {"gres": "gpu:a100:4"}),
-        ("--gres=gpu:4 --gpus-per-task=1", {"nodes": 1, "gpus_per_node": 4}, {}),
-        ("--gpus-per-node=h100:8", {"nodes": 1}, {"gres": "gpu:h100:8"}),
-        ("-N2 -G 8", {"nodes": 2, "gpus_per_node": 4}, {}),
-        ("-N 2 -n 16 -c 4", {"nodes": 2}, {"cpus-per-task": "32"}),
-        ("--gres=gpu:1 --gres=shard:11264", {"nodes": 1}, {"gres": "shard:11264"}),
-        ("--signal=B:SIGTERM@90", {"nodes": 1, "warn": "90s"}, {}),
-        ("--signal=15", {"nodes": 1, "warn": "60s"}, {}),
-        ("--time=UNLIMITED --contiguous", {"nodes": 1}, {"contiguous": "true"}),
-        ("-J 'say \"no\"' -D ./ --nice", {"nodes": 1}, {"chdir": "./", "nice": "true"}),
-    ],
-)
-def test_options_of_sbatch_are_keys_where_there_are_and_otherwise_stay(
-    line: str, slurm: dict[str, object], sbatch: dict[str, str]
-) -> None:
-    script = read_batch_script(f"#!/bin/sh\n#SBATCH {line}\npython train.py\n")
-    assert script is not None
-    assert (script.slurm, script.sbatch, script.command) == (slurm, sbatch, "python train.py")
-    assert script.before_stop == ""
-
-
-def test_what_no_job_can_be_made_of_is_refused() -> None:
-    assert read_batch_script("#!/bin/sh\npython train.py\n#SBATCH -N2\n") is None
-    for line in ("hetjob", "--comment='open", "nodes=2"):
-        with pytest.raises(BadInput):
-            read_batch_script(f"#SBATCH {line}\ntrue\n")
 
 
 def test_a_command_is_written_down_as_a_run_config(home: Path) -> None:

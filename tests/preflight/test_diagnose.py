@@ -396,10 +396,3 @@ def test_a_long_log_is_read_in_seconds() -> None:
     began = time.monotonic()
     assert diagnose(log).verdict == "cuda-oom"
     assert time.monotonic() - began < 30
-
-
-@pytest.mark.parametrize("sides", ["││", "||", "┃┃"])
-def test_a_cause_in_a_box_is_found_as_outside_of_it(sides: str) -> None:
-    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-    evidence = diagnose(f"{sides[0]} {message}  {sides[1]}\n").causes[0].evidence
-    assert [each.text for each in evidence] == [message]

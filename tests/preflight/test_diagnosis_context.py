@@ -106,3 +106,10 @@ def test_out_of_memory_on_an_empty_gpu_is_less_certain() -> None:
     log = "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n"
     assert diagnose(log, Context(gpu_used=0.2)).causes[0].confidence == "likely"
     assert diagnose(log).causes[0].confidence == "certain"
+
+
+@pytest.mark.parametrize("sides", ["││", "||", "┃┃"])
+def test_a_cause_in_a_box_is_found_as_outside_of_it(sides: str) -> None:
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    evidence = diagnose(f"{sides[0]} {message}  {sides[1]}\n").causes[0].evidence
+    assert [each.text for each in evidence] == [message]
