@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -199,6 +200,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    # Python 3.12 warns of "\d" in a script that is read, with the line as it is; -W error ended the reading.
+    warnings.simplefilter("ignore")
     # Few of our objects are in circles; looking for them cost 5 % of a preflight.
     gc.set_threshold(50_000, 20, 20)
     _open_streams()

@@ -16,7 +16,12 @@ class ConfigError(BadInput, code="config"):
 
 
 class CommandRefused(BadInput, code="command"):
-    """A command line that was pasted cannot be launched as it is; the message names the word."""
+    """A command line that was pasted cannot be launched as it is; the message has the word, and no secret."""
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        from preflight.facts.redaction import redact_text  # noqa: PLC0415 - only for a mistake
+
+        super().__init__(redact_text(message), redact_text(fix))
 
 
 class ConfirmationRequired(BadInput, code="no-answer"):

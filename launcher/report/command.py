@@ -9,7 +9,7 @@ from launcher.engines.command_line.records import OptionUse, ParsedCommand
 from launcher.planning.plan import Change, Plan
 from launcher.report.plan import change_text
 from launcher.text import sanitize
-from preflight.facts.redaction import redact_value, redact_words
+from preflight.facts.redaction import redact_text, redact_value, redact_words
 from preflight.frozen import dataclass
 
 _ASKED = (
@@ -67,13 +67,14 @@ def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
 def render_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
     """Yield both lines and what was changed from one to the other, for people."""
     found = correction(parsed, plan)
+    shown = _as_it_is if show_secrets else redact_text
     yield sanitize(f"command:  {_line(found.pasted, show_secrets=show_secrets)}", keep_lines=False)
     if found.launched != found.pasted:
         yield sanitize(f"becomes:  {_line(found.launched, show_secrets=show_secrets)}", keep_lines=False)
     edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
     yield from (sanitize(f"  {change_text(edit)}", keep_lines=False) for edit in edits)
-    yield from (sanitize(f"  {sentence}", keep_lines=False) for sentence in found.left_out)
-    yield from (sanitize(f"  {each.message}: {each.fix}", keep_lines=False) for each in parsed.unknown)
+    for sentence in (*found.left_out, *(f"{each.message}: {each.fix}" for each in parsed.unknown)):
+        yield sanitize(f"  {shown(sentence)}", keep_lines=False)
     yield ""
 
 
@@ -86,14 +87,15 @@ def without_edits(parsed: ParsedCommand, plan: Plan) -> Plan:
 def encode_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     """Return both lines and the edits as plain JSON types."""
     found = correction(parsed, plan)
+    shown = _as_it_is if show_secrets else redact_text
     edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
     return {
         "launcher": parsed.launcher,
         "words": list(found.pasted if show_secrets else redact_words(found.pasted)),
         "launched": list(found.launched if show_secrets else redact_words(found.launched)),
         "edits": [{"what": e.field, "old": e.old, "new": e.new, "why": e.why} for e in edits],
-        "left_out": list(found.left_out),
-        "unknown": [{"what": each.message, "fix": each.fix} for each in parsed.unknown],
+        "left_out": list(map(shown, found.left_out)),
+        "unknown": [{"what": shown(each.message), "fix": shown(each.fix)} for each in parsed.unknown],
     }
 
 
@@ -122,6 +124,10 @@ def _why(use: OptionUse, plan: Plan) -> str:
 
 def _line(words: tuple[str, ...], *, show_secrets: bool) -> str:
     return shlex.join(words if show_secrets else redact_words(words))
+
+
+def _as_it_is(text: str) -> str:
+    return text
 
 
 def _redacted(change: Change) -> Change:

@@ -57,6 +57,8 @@ _WHY: dict[int, tuple[str, str]] = {
     ),
 }
 """What a CUresult means for the host, and the remedy."""
+_WHATEVER_GPU = frozenset({2, 34, 803, 804})
+"""What memory, or the library itself, keeps from starting: no GPU that is left out changes that."""
 _DRIVER_MIXED = frozenset({_NO_GPU, 803, 804, 999})
 """What CUDA says under WSL2 where a driver for Linux is installed in it."""
 
@@ -106,7 +108,9 @@ def _failed(cuda: CudaStart, gpus: tuple[Gpu, ...], facts: HostFacts) -> Iterato
         return
     why, fix = _WHY.get(code, ("CUDA does not start", "sudo dmesg | grep -i nvrm, then reboot"))
     lost = [str(gpu.index) for gpu in gpus if _is_lost(gpu)]
-    if lost:  # a launch without it has a list of its own: what CUDA says of that is not known
+    if (
+        lost and code not in _WHATEVER_GPU
+    ):  # a launch without it has a list of its own: what CUDA says of that is not known
         yield Problem(
             f"CUDA does not start beside the lost GPU {','.join(lost)}, and may without it: {cuda.error}",
             "leave the GPU out (gpus: in hosts.yaml) until it is back; GPU003 says how",

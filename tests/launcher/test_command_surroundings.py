@@ -1,10 +1,24 @@
 """What stands around a command in files of clusters, of Windows and of Python: read, named or refused."""
 
+import json
+
 import pytest
 
+from launcher.config.run_config import build_command_config
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.records import Request
 from launcher.errors import CommandRefused
+from launcher.report.command import encode_command, render_command
+from tests.hardware import titan
+from tests.launcher.command_plans import planned
+
+_CONDOR = """\
+executable = python
+environment = "A=1 B='two words'"
+arguments = "a.py --n 'two words' 'it''s' $(X:5) $ENV(D) $RANDOM_CHOICE(1,2)"
+queue
+"""
+_SECRET = "hf_" + "s3cret" * 4
 
 _DSTACK = "type: task\nnodes: 2\nenv:\n  - A=1\n  - HF_TOKEN\ncommands:\n  - torchrun a.py\n"
 _VERTEX = """\
@@ -97,6 +111,10 @@ def test_a_count_has_the_name_of_its_key(text: str, request_of_it: Request, keys
             "#PBS -l select=2:ngpus=4\n#PBS -q gpu\npython a.py\n",
             ["#PBS -l select=2:ngpus=4, -q gpu: for its"],
         ),
+        (
+            "defaults:\n  run:\n    working-directory: ${{ inputs.d }}\nsteps:\n- run: torchrun a.py\n",
+            ["working-directory ${{ inputs.d }}: of the container"],
+        ),
         ("#BSUB -n 8\ntorchrun a.py\n", ["#BSUB -n 8: for its scheduler alone"]),
         ("#$ -l gpu=2\ntorchrun a.py\n", ["#$ -l gpu=2: for its scheduler alone"]),
     ],
@@ -112,6 +130,7 @@ def test_what_a_key_says_to_its_cluster_alone_is_named(text: str, said: list[str
     [
         (_COMPOSE, "src", "a.py"),
         ("steps:\n- working-directory: ex/b\n  run: torchrun a.py\n", "ex/b", "a.py"),
+        ("steps:\n- working-directory: ../x y\n  run: torchrun a.py\n", "../x y", "a.py"),
         ("steps:\n- run: torchrun a.py\n- working-directory: ex\n  run: ls\n", "", "a.py"),
         ("defaults:\n  run:\n    working-directory: ex\nsteps:\n- run: torchrun a.py\n", "ex", "a.py"),
         ("initialdir = run\nexecutable = a.sh\nqueue\n", "run", "a.sh"),
@@ -131,9 +150,21 @@ def test_a_directory_of_a_file_is_entered(text: str, directory: str, program: st
         ("args: ['torchrun', 'a.py',  # one\n  '--s', \"it's\"]\n", ["--s", "it's"], False),
         (
             'executable = /bin/python3\nlr = 0.1\narguments = "a.py --lr $(lr) ""x"" $(Process)"\nqueue\n',
-            ["--lr", "0.1", "x", "${Process}"],
+            ["--lr", "0.1", '"x"', "${Process}"],
             True,
         ),
+        (_CONDOR, ["--n", "two words", "it's", "5", "${D}", "${RANDOM_CHOICE}"], True),
+        (
+            "executable = python\nenvironment = A=1;B=x&y\narguments = a.py --f a;b $HOME\nqueue\n",
+            ["--f", "a;b", "$HOME"],
+            False,
+        ),
+        (
+            "@echo off\nif not exist d mkdir d\nif errorlevel 1 exit /b 1\npython a.py --p 50%%\n",
+            ["--p", "50%"],
+            False,
+        ),
+        ('#!/bin/bash\nset "A=b"\npython a.py --f %d%s%d\n', ["--f", "%d%s%d"], False),
         (
             "Executable = python\nif defined X\n  D = 1\nendif\narguments = a.py \\\n  $(D)\nqueue\n",
             ["${D}"],
@@ -208,6 +239,8 @@ def test_prose_around_the_fences_of_a_page_is_no_command() -> None:
             "-- python -m torchrun {n} a.py",
         ),
         ("import x\nc = {'entrypoint': 'python a.py'}\nx.go(c)\n", "program in Python", "-- python a.py"),
+        ('"""Run with torchrun a.py"""\nimport x\nx.go(1)\n', "program in Python", "-- torchrun SCRIPT.py"),
+        ("@echo off\nif x==y torchrun b.py\npython a.py\n", "condition (if)", "one launch of it"),
         ("spring.submit arun -n2 'python -m train a=1'", "scheduler of its own", "-- 'python -m train a=1'"),
         ("runpodctl exec python a.py", "scheduler of its own", "-- python a.py"),
     ],
@@ -219,3 +252,35 @@ def test_what_another_program_starts_is_refused_with_the_launch_in_it(
         parse_line(text)
     assert message in caught.value.message
     assert fix in str(caught.value.fix)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"#PBS -v A=1,HF_TOKEN={_SECRET}\npython a.py\n",
+        f"sbatch --export=ALL,MY_PASSWORD={_SECRET[3:]} <<'E'\n#!/bin/bash\npython a.py\nE\n",
+        f"python a.py > {_SECRET}.log\n",
+    ],
+)
+def test_a_secret_of_a_text_is_in_no_sentence_about_it_unless_asked_for(text: str) -> None:
+    config = build_command_config([text])
+    assert config.command is not None
+    command, made = config.command, planned(config, titan(1))
+    for asked in (False, True):
+        shown = list(render_command(command, made, show_secrets=asked))
+        for each in ("\n".join(shown), json.dumps(encode_command(command, made, show_secrets=asked))):
+            assert (_SECRET[3:] in each) is asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"HF_TOKEN={_SECRET} python a.py\nHF_TOKEN={_SECRET} torchrun b.py\n",
+        f"kind: RayJob\nspec:\n  entrypoint: A_PASSWORD={_SECRET[3:]} python a.py\n",
+        f"torchrun a.py --key '{_SECRET}\n",
+    ],
+)
+def test_a_secret_of_a_text_is_not_in_what_refuses_it(text: str) -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(text)
+    assert "s3cret" not in caught.value.message + caught.value.fix

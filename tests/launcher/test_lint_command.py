@@ -1,6 +1,8 @@
 """gpulaunch lint as people and programs meet it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import click.testing
@@ -151,3 +153,11 @@ def test_escapes_in_a_script_do_not_reach_the_terminal() -> None:
     result = lint(text, "t.py")
     lines = lint_lines([result], lambda _: text.splitlines())
     assert all("\x1b" not in paint_line(line, colour=True) for line in lines)
+
+
+def test_what_python_warns_of_in_a_script_is_no_error_and_not_printed(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text('import torch\n\nname = "\\d\x1b[31m"\n')
+    words = [sys.executable, "-W", "error", "-m", "launcher", "lint", str(path)]
+    answer = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (0, ""), answer

@@ -21,7 +21,14 @@ _ACTIVATE = re.compile(
 )
 _IF = re.compile(r"[ \t]*if[ \t].*\([ \t]*", re.IGNORECASE)
 _ELSE = re.compile(r"[ \t]*\)[ \t]*else(?:[ \t]+if[ \t].*|[ \t]*)\([ \t]*", re.IGNORECASE)
-_IF_ONE = re.compile(r"[ \t]*if[ \t].*", re.IGNORECASE)
+_SIDE = r"(?:\"[^\"\n]*\"|[^\s=\"]+)"
+_IF_ONE = re.compile(
+    r"[ \t]*@?if[ \t]+(?:/i[ \t]+)?(?:not[ \t]+)?"
+    rf"(?:(?:exist|defined|errorlevel)[ \t]+{_SIDE}"
+    rf"|{_SIDE}(?:[ \t]*==[ \t]*|[ \t]+(?:equ|neq|lss|leq|gtr|geq)[ \t]+){_SIDE})[ \t]+(?P<command>\S.*)",
+    re.IGNORECASE,
+)
+_OTHER_IF = re.compile(r"[ \t]*@?if[ \t].*", re.IGNORECASE)
 _EXIT = re.compile(r"[ \t]*(?:exit|goto)\b.*", re.IGNORECASE)
 _COMMANDS = (
     (re.compile(r"^[ \t]*@(?=\w)"), ""),
@@ -40,13 +47,14 @@ _VALUES = (
     (re.compile(r"%([1-9])"), r"$\1"),
     (re.compile(r"[%!](\w+):[^%!\n]{1,40}[%!]"), rf"$({_PART} \1)"),
     (re.compile(r"%([A-Za-z_]\w*)%"), r"${\1}"),
+    (re.compile("%%"), "%"),
 )
 _UNDECIDED = "condition-of-cmd"
 
 
 def of_batch(text: str) -> str:
     """Return a text as a POSIX shell writes it."""
-    if not _IS_ONE.search(text):
+    if text.startswith("#!") or not _IS_ONE.search(text):
         return text
     lines: list[str] = []
     is_continued = False
@@ -65,8 +73,9 @@ def _line(line: str) -> str:
         return "fi"
     if _IF.fullmatch(line):
         return f"if {_UNDECIDED}; then"
-    if _IF_ONE.fullmatch(line):
-        return ""
+    condition = _IF_ONE.fullmatch(line)
+    if condition is not None or _OTHER_IF.fullmatch(line):
+        return _in_condition("" if condition is None else condition["command"])
     found = _SET.fullmatch(line)
     if found is not None:
         name, _, value = (found["quoted"] or found["plain"].rstrip()).partition("=")
@@ -74,6 +83,12 @@ def _line(line: str) -> str:
     line = _values(line)
     activated = _ACTIVATE.match(line)
     return f"source {activated['path']}/bin/activate" if activated is not None else line
+
+
+def _in_condition(command: str) -> str:
+    """Return the command of a condition on one line; "" for one that starts nothing, or is cut."""
+    command = _line(command)
+    return f"if {_UNDECIDED}; then {command}; fi" if command and not command.endswith("\\") else ""
 
 
 def _assigned(name: str, value: str) -> str:

@@ -14,7 +14,12 @@ _OF_CONDOR = re.compile(
 _CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*")
 _SET = re.compile(r"[ \t]*\+?(?P<name>[A-Za-z_][\w.]*)[ \t]*=[ \t]*(?P<value>.*)")
 _QUEUE = re.compile(r"[ \t]*queue\b[ \t]*(?P<how>.*)", re.IGNORECASE)
-_MACRO = re.compile(r"\$\((?P<name>[A-Za-z_]\w*)\)")
+_WORD = re.compile(r"(?:[^\s']|'(?:[^']|'')*'|')+")
+_SINGLE = re.compile(r"'((?:[^']|'')*)'")
+_VARIABLE = re.compile(r"(\$\{[A-Za-z_]\w*\})")
+_MACRO = re.compile(r"\$\((?P<name>[A-Za-z_]\w*)(?::(?P<default>[^()]*))?\)")
+_OF_MACHINE = re.compile(r"\$(?:ENV|\$)?\(([A-Za-z_]\w*)[^()]*\)")
+_FUNCTION = re.compile(r"\$([A-Za-z_]+)\([^()]*\)")
 _BLOCK = re.compile(r"[ \t]*(?P<word>if|else|elif|endif)\b.*", re.IGNORECASE)
 _DEEPEST, _LONGEST = 5, 20_000
 _ONCE = "gpulaunch starts the job once"
@@ -52,28 +57,40 @@ def _read(text: str) -> tuple[dict[str, str], str]:
 def _lines(macros: Mapping[str, str], how: str) -> Iterator[str]:
     if directory := macros.get("initialdir", ""):
         yield f"cd {_filled(directory, macros)}\n"
-    for pair in _unquoted(macros.get("environment", "")).replace(";", " ").split():
+    for pair in _words(macros.get("environment", ""), ";"):
         name, equals, value = pair.partition("=")
         if equals and name.isidentifier():
-            yield f"export {name}={_filled(value, macros)}\n"
+            yield f"export {name}={_quoted(value, macros)}\n"
     if cards := macros.get("request_gpus") or macros.get("requestgpus"):
         yield f"{LEFT_OUT} {shlex.quote(f'request_gpus {cards}: {_OF_PLAN}')}\n"
     if how not in ("", "1"):
         yield f"{LEFT_OUT} {shlex.quote(f'queue {how}: {_ONCE}')}\n"
-    arguments = _unquoted(macros.get("arguments", ""))
-    yield f"{_filled(macros['executable'], macros)} {_filled(arguments, macros)}\n"
+    words = (macros["executable"], *_words(macros.get("arguments", ""), None))
+    yield f"{' '.join(_quoted(word, macros) for word in words)}\n"
 
 
-def _unquoted(value: str) -> str:
-    """Return a value without the double quotes of the newer syntax, in which two stand for one."""
-    is_quoted = len(value) > 1 and value[0] == value[-1] == '"'
-    return value[1:-1].replace('""', '"') if is_quoted else value
+def _words(value: str, separator: str | None) -> list[str]:
+    """Return what a value lists: in the newer syntax, in double quotes, two of them stand for one, and single
+    quotes hold blanks; in the older one a separator is between, None for blanks.
+    """
+    if not (len(value) > 1 and value[0] == value[-1] == '"'):
+        return [word.strip() for word in value.split(separator) if word.strip()]
+    return [
+        _SINGLE.sub(lambda one: one[1].replace("''", "'"), found[0])
+        for found in _WORD.finditer(value[1:-1].replace('""', '"'))
+    ]
+
+
+def _quoted(text: str, macros: Mapping[str, str]) -> str:
+    """Return a word with its macros filled in, as a shell has it: no shell reads the file."""
+    parts = _VARIABLE.split(_filled(text, macros))
+    return "".join(part if at % 2 else part and shlex.quote(part) for at, part in enumerate(parts)) or "''"
 
 
 def _filled(text: str, macros: Mapping[str, str]) -> str:
     for _ in range(_DEEPEST):
-        filled = _MACRO.sub(lambda one: macros.get(one["name"].lower(), one[0]), text)
+        filled = _MACRO.sub(lambda one: macros.get(one["name"].lower(), one["default"] or one[0]), text)
         if filled == text or len(filled) > _LONGEST:
             break
         text = filled
-    return _MACRO.sub(r"${\g<name>}", text)
+    return _FUNCTION.sub(r"${\1}", _OF_MACHINE.sub(r"${\1}", text))

@@ -11,8 +11,7 @@ _DIRECTORY = re.compile(
     rf"(?:[ ]*(?:- +)*)(?P<key>working-directory|workingDir|working_dir|workdir):{_VALUE}"
 )
 _DEFAULT_DIRECTORY = re.compile(
-    r"^[ ]*defaults:[ ]*\n[ ]+run:[ ]*\n(?:[ ]+shell:[^\n]*\n)?[ ]+working-directory:[ ]+(?P<value>[^\s#]+)",
-    re.MULTILINE,
+    rf"^[ ]*defaults:[ ]*\n[ ]+run:[ ]*\n(?:[ ]+shell:[^\n]*\n)?[ ]+working-directory:{_VALUE}$", re.MULTILINE
 )
 _DEVICES = re.compile(r"[ ]*device_ids:[ ]*\[(?P<value>[^\[\]]*)\][ ]*(?:#.*)?")
 _CARDS = re.compile(

@@ -22,6 +22,9 @@ _COMMAND = re.compile(
     r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
 )
 _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
+_PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
+_STARTERS = ("env", "exec", "sudo", "nohup", "time")
+"""Words in front of a launch that belong to it, as those of prose do not."""
 
 
 def refuse_python(text: str, launch: re.Pattern[str]) -> None:
@@ -71,8 +74,14 @@ def _started(program: ast.Module, launch: re.Pattern[str]) -> Iterator[str]:
             continue
         text = " ".join(text[:_LONGEST_COMMAND].replace("\\", " ").split())
         found = launch.search(text)
-        if " " in text and found is not None and "=" in f"{text[: found.start()].strip()}=":
+        if " " in text and found is not None and _is_no_prose(text[: found.end()]):
             yield text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _is_no_prose(text: str) -> bool:
+    """Whether what ends with the name of a launcher is a command as far as it goes."""
+    last = next(iter(_PATH_AT_END.sub("", text).split()[-1:]), "")
+    return not last or last.endswith(("&", "|", ";", "(")) or "=" in last or last in _STARTERS
 
 
 def _word(node: ast.expr) -> str:
