@@ -8,6 +8,7 @@ import pytest
 
 from preflight.deep.digests import judge_digests
 from preflight.deep.hung_ranks import find_culprits, find_hung_step, has_reported, takes_part
+from preflight.deep.matrix import build_peer_matrices
 from preflight.deep.measurements import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
 from preflight.deep.pairs import judge_pairs
 from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, compute_gbs, compute_tflops, is_power_bound
@@ -218,3 +219,12 @@ def test_a_suspect_that_was_not_repeated_is_slow_unless_another_was_cleared(
     verdict = judge_pairs(rates, 0.85, {(each[0], each[1]): values for each, values in repeats.items()})
     assert ["".join(pair) for pair in verdict.links] == list(links)
     assert ["".join(pair) for pair in verdict.noisy] == list(noisy)
+
+
+# --- matrices ---
+
+
+@pytest.mark.parametrize(("gpus", "pairs"), [(1, []), (2, [1]), (3, [3])])
+def test_two_ranks_of_a_host_are_enough_for_a_matrix(gpus: int, pairs: list[int]) -> None:
+    matrices = build_peer_matrices(deep_run(hosts=1, gpus=gpus))
+    assert [len(matrix.rates) for matrix in matrices] == pairs

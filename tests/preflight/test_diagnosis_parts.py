@@ -8,9 +8,12 @@ import pytest
 from preflight.diagnosis.condensed_log import LogCondenser, condense
 from preflight.diagnosis.context import Context, context_of
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
+from preflight.diagnosis.own_exceptions import user_exceptions
 from preflight.diagnosis.raising_places import row_of_place
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point
 from preflight.diagnosis.tracebacks import ParsedException, TracebackFrame, parse_exceptions
 from preflight.diagnosis.trends import detect_anomalies
@@ -53,6 +56,26 @@ def test_the_place_of_an_exception_names_its_row(kind: str, files: tuple[str, ..
     harmless = ParsedException("Error", "it", Line(0, "", None), ())
     after = row_of_place([harmless, raised])
     assert (after and after.code) == code
+
+
+def test_an_exception_that_another_process_reports_is_the_one_right_behind_the_report() -> None:
+    names = {"RayTaskError(AppError)": "a task", "AppError": "no shard", "LateError": "closed"}
+    chain = [
+        ParsedException(kind, message, Line(order, f"{kind}: {message}", None, order=order), ())
+        for order, (kind, message) in enumerate(names.items())
+    ]
+    found = user_exceptions([chain], (), RunProgress([each.line for each in chain]))
+    assert ["no shard" in each.cause.cause for each in found] == [True]
+
+
+# --- the end of a log ---
+
+
+@pytest.mark.parametrize(("behind", "found"), [(59, 1), (60, 0)])
+def test_an_error_is_looked_for_in_the_last_sixty_lines(behind: int, found: int) -> None:
+    texts = ["ERROR: the moon is in the wrong phase", *["waiting"] * behind]
+    lines = [Line(number, text, None, order=number) for number, text in enumerate(texts)]
+    assert len(error_lines(lines, (), RunProgress(lines), failed=True)) == found
 
 
 # --- series ---

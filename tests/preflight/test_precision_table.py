@@ -202,6 +202,8 @@ CONFIG = "LoraConfig(target_modules=['q'])"
         ("model = AutoModelForCausalLM.from_config(config())\n", {"transformers": "4.57.0"}, "float32"),
         (f"{LORA}model = get_peft_model({BASE}, {CONFIG})\n", {}, "float32"),
         (f"{LORA}model = get_peft_model({BASE}, {CONFIG}, autocast_adapter_dtype=False)\n", {}, "float16"),
+        (f"{LORA}model = get_peft_model({BASE}, {CONFIG})\n", {"peft": "0.12.0"}, "float32"),
+        (f"{LORA}model = get_peft_model({BASE}, {CONFIG})\n", {"peft": "0.11.1"}, "float16"),
         (f"{LORA}model = get_peft_model({BASE}, {CONFIG})\nmodel.half()\n", {}, "float16"),
         ("model = torch.nn.Linear(4, 4, dtype=torch.bfloat16)\n", {}, "bfloat16"),
         (FLOAT32, {}, "float32"),

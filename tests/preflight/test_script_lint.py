@@ -10,7 +10,7 @@ from preflight.script.lint import lint, lint_for
 from preflight.script.rules import index
 from preflight.script.rules.index import explain_rule, rule_codes
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.target import RankTarget
+from preflight.script.target import RankTarget, differ_by_gpu
 from tests.preflight.script_cases import BAD, GOOD, HERE, SNIPPET, judged, read, snippets
 from tests.preflight.transcripts import kept_transcripts, script_transcript
 
@@ -192,3 +192,10 @@ def test_every_module_with_a_rule_is_in_the_list_of_all() -> None:
         path.stem for path in Path(index.__file__).parent.glob("*.py") if "\n@rule(" in path.read_text()
     }
     assert with_rules == {module.__name__.rpartition(".")[2] for module in index.MODULES}
+
+
+def test_ranks_differ_by_their_gpu_where_both_have_one() -> None:
+    old, new, none = (RankTarget(capability=each) for each in ((7, 5), (8, 0), None))
+    assert differ_by_gpu(old, new)
+    assert not differ_by_gpu(old, none)
+    assert not differ_by_gpu(none, new)

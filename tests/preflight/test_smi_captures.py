@@ -53,6 +53,11 @@ def test_a_table_takes_uuids_from_a_list_of_the_same_gpus(text: str) -> None:
     assert [pids(gpu) for gpu in gpus(text)] == [pids(gpu) for gpu in gpus(_TABLE)]
 
 
+def test_of_three_commands_the_one_that_says_most_counts() -> None:
+    text = f"$ nvidia-smi -L\n{_LIST}$ nvidia-smi -q -x\n{_XML}$ nvidia-smi\n{_TABLE}"
+    assert gpus(text) == gpus(_XML)
+
+
 def test_a_table_takes_nothing_from_a_list_of_other_gpus() -> None:
     assert all(isinstance(gpu.uuid, Missing) for gpu in gpus(_LIST.replace("L40S", "A40") + _TABLE))
 

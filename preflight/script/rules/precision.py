@@ -170,10 +170,10 @@ def half_adapters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Itera
     """
     for training in trainings(it, event):
         dtype = training.maybe_dtype("float16")
-        if training.model.get("adapters") == NONE or dtype is None or training.sharded:
-            continue
+        if dtype is None or training.model.get("adapters") == NONE or training.sharded:
+            continue  # of one optimizer's models, the others may have adapters
         if "fp16" not in training.precisions():
-            continue
+            return
         message = "the adapters are float16, and fp16 mixed precision is on"
         fix = "remove the cast (or autocast_adapter_dtype=False): PEFT keeps adapters in float32"
         message += _if_trained(training)
