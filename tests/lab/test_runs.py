@@ -91,6 +91,7 @@ def test_a_run_whose_end_is_kept_locally_is_shown_by_it_where_a_host_has_lost_it
     assert code == 0, output
     kept = laptop.home / "gpulaunch-runs" / laptop.run_id
     before = [(kept / name).read_text() for name in ("outcome.json", "events.jsonl")]
+    laptop.nothing_left()  # a keeper would write the directory again
     shutil.rmtree(second.path(RUNS))
     code, shown = laptop.run("attach", laptop.run_id, "--hosts", ",".join(laptop.names()))
     assert code == 0, shown

@@ -99,7 +99,7 @@ def test_a_thousand_logs_do_not_need_a_thousand_descriptors(
 WITH_FEW_DESCRIPTORS = """
 import os, resource, sys
 from pathlib import Path
-from launcher.rundir.log_store import LogStore, demand_room
+from launcher.rundir.log_store import LogStore
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 held = [os.dup(0) for _ in range(40)]  # as connections to hosts are, which leave less than half of the limit
 store = LogStore(Path(sys.argv[1]))
@@ -210,8 +210,14 @@ def test_what_cannot_be_a_directory_of_logs_is_a_mistake_before_anything_is_read
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_logs_that_cannot_be_written_stop_a_launch_before_it_asks_a_host(tmp_path: Path) -> None:
-    demand_room(tmp_path / "not" / "yet")
+def test_logs_that_cannot_be_written_stop_a_launch_before_it_asks_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "hosts.yaml").write_text("hosts: {a: {address: 127.0.0.1, port: 1}}\n")
     (tmp_path / "locked").mkdir(mode=0o500)
+    demand_room(tmp_path / "not" / "yet")
+    words = ["run", "train.py", "-i", "hosts.yaml", "--hosts", "a", "--logs", "locked/runs"]
     with pytest.raises(RunAborted, match="locked/runs cannot be made: Permission denied"):
-        demand_room(tmp_path / "locked" / "runs")
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
