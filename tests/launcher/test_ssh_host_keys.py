@@ -7,6 +7,7 @@ import pytest
 
 from launcher.errors import HostKeyChanged, HostKeyUnknown
 from launcher.transports.base import OpenOptions
+from launcher.transports.ssh.host_keys import NewHostKey
 from tests.launcher.sshd import ACCEPT_NEW, Sshd, fingerprint, keygen, public, write
 
 pytestmark = pytest.mark.slow
@@ -50,6 +51,29 @@ def test_a_changed_key_is_never_accepted(sshd: Sshd, tmp_path: Path, options: Op
     assert fingerprint(sshd.folder / "host_ed25519") in raised.value.message
     assert "ssh-keygen -R" in raised.value.fix
     assert Path(files[0]).read_text().count("\n") == 1
+
+
+def test_a_key_of_the_bare_address_is_good_on_a_port_and_another_one_is_of_another_sshd(
+    sshd: Sshd, tmp_path: Path
+) -> None:
+    other = f"127.0.0.1 {public(keygen(tmp_path / 'other', 'ed25519'))}\n"
+    files = write(tmp_path / "kh", other)
+    with pytest.raises(NewHostKey):
+        sshd.open(known_hosts_files=files)
+    sshd.open(ACCEPT_NEW, known_hosts_files=files).close()
+    added = f"[127.0.0.1]:{sshd.port} {public(sshd.folder / 'host_ed25519')}\n"
+    assert Path(files[0]).read_text() == other + added
+    bare = write(tmp_path / "bare", f"127.0.0.1 {public(sshd.folder / 'host_ed25519')}\n")
+    sshd.open(known_hosts_files=bare).close()
+
+
+def test_an_alias_has_no_port_in_known_hosts(sshd: Sshd, tmp_path: Path) -> None:
+    files = write(tmp_path / "kh", "")
+    sshd.open(ACCEPT_NEW, known_hosts_files=files, host_key_alias="pod").close()
+    assert Path(files[0]).read_text() == f"pod {public(sshd.folder / 'host_ed25519')}\n"
+    ported = write(tmp_path / "ported", f"[pod]:{sshd.port} {public(sshd.folder / 'host_ed25519')}\n")
+    with pytest.raises(NewHostKey):
+        sshd.open(known_hosts_files=ported, host_key_alias="pod")
 
 
 @pytest.mark.parametrize("kind", ["host_rsa", "host_ecdsa", "host_ed25519"])

@@ -17,13 +17,13 @@ _ALGORITHMS = {
 
 def known_host_keys(endpoint: Endpoint) -> known_hosts.HostKeys:
     """Return what the endpoint's known_hosts files hold for it."""
-    return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), endpoint.port)
+    return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), _lookup_port(endpoint))
 
 
 def prefer_known_key_types(transport: SshTransport, known: known_hosts.HostKeys) -> None:
     """Put the key types that known_hosts has first, or a known ed25519 host may show its unknown rsa key."""
     transport.takes_certificates = bool(known.authorities)
-    if not known.keys:
+    if not known.key_types:
         return
     options = transport.get_security_options()
     wanted = [name for kind in known.key_types for name in _ALGORITHMS.get(kind, (kind,))]
@@ -67,7 +67,9 @@ def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, 
         raise _unknown(HostKeyUnknown if known.keys else NewHostKey, endpoint, known, key, signed)
     file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
     try:
-        name = known_hosts.entry_name(lookup_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts)
+        name = known_hosts.entry_name(
+            lookup_name(endpoint), _lookup_port(endpoint), hashed=endpoint.hash_known_hosts
+        )
         known_hosts.save(file, name, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
@@ -112,6 +114,11 @@ def lookup_name(endpoint: Endpoint) -> str:
     return endpoint.host_key_alias or endpoint.address
 
 
+def _lookup_port(endpoint: Endpoint) -> int:
+    """Return the port that belongs to the name in known_hosts: an alias has none in the file."""
+    return known_hosts.SSH_PORT if endpoint.host_key_alias else endpoint.port
+
+
 def _unknown(
     kind: type[HostKeyUnknown],
     endpoint: Endpoint,
@@ -148,7 +155,7 @@ def _changed(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}{note}"
     )
     file = Path(known.keys[0].where.rpartition(":")[0])
-    name = known_hosts.host_names(lookup_name(endpoint), endpoint.port)[0]
+    name = known_hosts.host_names(lookup_name(endpoint), _lookup_port(endpoint))[0]
     fix = f"ask its administrator. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
     return HostKeyChanged(endpoint.name, message, fix)
 

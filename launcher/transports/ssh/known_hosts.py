@@ -19,7 +19,7 @@ from preflight.frozen import dataclass
 DEFAULT_USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 SYSTEM_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
-_SSH_PORT = 22
+SSH_PORT = 22
 _REVOKED = "@revoked"
 _AUTHORITY = "@cert-authority"
 _append_lock = threading.Lock()
@@ -42,15 +42,16 @@ class HostKeys:
     keys: tuple[KnownKey, ...]
     revoked: frozenset[bytes]
     authorities: tuple[KnownKey, ...] = ()
+    without_port: tuple[KnownKey, ...] = ()  # of the bare address, where no key of the port itself is known
 
     @property
     def key_types(self) -> tuple[str, ...]:
         """The key types to ask the host for, in file order."""
-        return tuple(dict.fromkeys(key.kind for key in self.keys))
+        return tuple(dict.fromkeys(key.kind for key in (*self.keys, *self.without_port)))
 
     def contains(self, blob: bytes) -> bool:
         """Say whether this very key is accepted."""
-        return any(hmac.compare_digest(key.blob, blob) for key in self.keys)
+        return any(hmac.compare_digest(key.blob, blob) for key in (*self.keys, *self.without_port))
 
 
 @dataclass(slots=True)
@@ -67,9 +68,10 @@ def host_names(address: str, port: int) -> tuple[str, ...]:
     """Return the names a host is looked up by, the one to save under first.
 
     As OpenSSH does, a key on another port is `[address]:port`, and a key of the bare address is good too.
+    A different one of the bare address says nothing: another sshd has it, such as that of a container's host.
     """
     address = address.lower()
-    if port == _SSH_PORT:
+    if port == SSH_PORT:
         return (address,)
     return (f"[{address}]:{port}", address)
 
@@ -94,9 +96,9 @@ def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
             elif marker == _AUTHORITY:
                 authorities.append(key)
     keys = tuple(key for index in indexes for key in _keys_of(index, names[0]))
-    if not keys and len(names) > 1:
-        keys = tuple(key for index in indexes for key in _keys_of(index, names[1]))
-    return HostKeys(keys, frozenset(revoked), tuple(authorities))
+    others = () if keys else names[1:]
+    without_port = tuple(key for name in others for index in indexes for key in _keys_of(index, name))
+    return HostKeys(keys, frozenset(revoked), tuple(authorities), without_port)
 
 
 def entry_name(address: str, port: int, *, hashed: bool) -> str:
