@@ -260,7 +260,7 @@ def test_conda_run_names_an_environment() -> None:
         ("torchrun \u2013nnodes 2 a.py", "typographic", "write --"),
         ("torchrun a.py 'x", "has no end", "close it"),
         ("torchrun a.py && python b.py", "2 commands, 1: torchrun a.py; 2: python b.py", "--launch 1"),
-        ("torchrun a.py | grep loss", "pipes into grep", "output of gpulaunch"),
+        ("torchrun a.py | python show.py", "pipes into python", "output of gpulaunch"),
         ("for f in *.py; do torchrun $f; done", "shell loop", "paste one launch"),
         ("sudo torchrun a.py", "as root", "root@HOST"),
         ("sudo -E -u ana torchrun a.py", "another user", "ana@HOST"),

@@ -99,6 +99,55 @@ def test_the_counts_of_a_manifest_are_those_of_the_launch(text: str, request_of_
     assert parse_line(text).request == request_of_it
 
 
+@pytest.mark.parametrize(
+    ("code", "directory", "said"),
+    [
+        ("code: ./src\n", "src", []),
+        ("code: .\n", ".", []),
+        ("code: azureml:c:1\n", "", ["code azureml:c:1"]),
+        ("", "", []),
+    ],
+)
+def test_a_job_of_azure_starts_in_the_folder_that_it_sends(
+    code: str, directory: str, said: list[str]
+) -> None:
+    parsed = parse_line(f"{code}{_AZURE}environment: azureml:e:1\n")
+    assert parsed.directory == directory
+    assert [one.partition(": ")[0] for one in parsed.dropped] == said
+
+
+def test_a_job_of_azure_may_start_a_script() -> None:
+    text = _AZURE.replace("python a.py", '>-\n  bash -lc "./run.sh --np 4 && echo done"')
+    parsed = parse_line(f"$schema: https://azuremlschemas.azureedge.net/x.json\n{text}")
+    assert (parsed.program, parsed.request) == ("bash", Request(nodes=2, per_node=4))
+
+
+def test_a_value_goes_on_in_deeper_lines() -> None:
+    text = "type: task\nnodes: 2\ncommands:\n  # first\n  - pip install x\n\n"
+    text += "  - torchrun\n    --nproc_per_node=2\n    a.py 1\n"
+    for shown in (text, text.replace("commands:", "x: 1\ncommands:")):
+        parsed = parse_line(shown)
+        assert (parsed.args, parsed.request) == (("1",), Request(nodes=2, per_node=2))
+    assert parse_line("command: torchrun a.py\n  --lr 1\nx: 2\n").args == ("--lr", "1")
+
+
+def test_roles_that_differ_in_their_rank_are_one_launch() -> None:
+    role = "template:\n  containers:\n  - command: [torchrun, --nnodes=2, --node_rank={}, a.py]\n"
+    parsed = parse_line(role.format(0) + role.format(1))
+    assert parsed.request == Request(nodes=2, node_rank=0)
+
+
+def test_what_a_template_fills_in_has_no_value() -> None:
+    parsed = parse_line('command: ["torchrun", "--nnodes={n}", "a.py", "--lr={{ .Values.lr }}", "{x}"]\n')
+    assert parsed.request == Request()
+    assert [one.message for one in parsed.unknown] == ["the line has {{ .Values.lr }}, which has no value"]
+
+
+def test_what_a_task_does_first_is_named() -> None:
+    (first, *_) = parse_line(_SKY).dropped
+    assert first.startswith("setup: it comes before the launch")
+
+
 def test_variables_end_with_their_key() -> None:
     assert parse_line(_SKY).env == {"LR": "0.1"}
     below = (

@@ -11,10 +11,17 @@ _IS_ONE = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]
 _CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#[^\n]*\n)*")
 _STEP = re.compile(r"^[ \t]*(?P<name>[A-Z]+)[ \t]+(?P<rest>[^\n]*)$", re.MULTILINE)
 _TRAINING = re.compile(
-    r"(?:NCCL|TORCH|PYTORCH|CUDA_VISIBLE|CUDA_DEVICE|OMP|WANDB|TOKENIZERS|MASTER|ACCELERATE)_\w+"
+    r"(?:NCCL|TORCH|PYTORCH|CUDA_VISIBLE|CUDA_DEVICE|OMP|WANDB|TOKENIZERS|MASTER|ACCELERATE)_\w+|NPROC_PER_NODE|NNODES"
 )
 
 _SCRIPT = re.compile(r"(?:[.~]{0,2}/)[\w./-]+|[\w-]+\.(?:sh|bash|py)")
+_BUILD = re.compile(
+    r"(?:DEBIAN|PIP|LC|UV|CONDA|POETRY)_\w+|LANG|LANGUAGE|PATH|TZ|SHELL|LD_LIBRARY_PATH|CUDA_HOME"
+)
+"""What a build or the programs of the image read, and no training."""
+
+_OF_ENV = "of the image: env: of a run config sets what the ranks read"
+_OF_CONTAINER = "it prepares the container, and is not started"
 _OF_IMAGE = "of the image: the launch starts in the directory of each host (workdir:)"
 
 
@@ -26,16 +33,15 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
     if not _IS_ONE.match(text):
         return None
     started = {"ENTRYPOINT": "", "CMD": ""}
-    exports: list[str] = []
+    pairs: dict[str, str] = {}
     said: list[str] = []
     for step in _STEP.finditer(_CONTINUED.sub(" ", text)):
         if step["name"] == "FROM":
-            started, exports, said = {"ENTRYPOINT": "", "CMD": ""}, [], []
+            started, pairs, said = {"ENTRYPOINT": "", "CMD": ""}, {}, []
         elif step["name"] == "WORKDIR":
-            sentence = f"WORKDIR {step['rest'].strip()}: {_OF_IMAGE}"
-            said = [f"{LEFT_OUT} {shlex.quote(sentence)}"]
+            said = [_said(f"WORKDIR {step['rest'].strip()}: {_OF_IMAGE}")]
         elif step["name"] == "ENV":
-            exports += _variables(step["rest"].rstrip())
+            pairs |= _variables(step["rest"].rstrip())
         elif step["name"] in started:
             started[step["name"]] = step["rest"].rstrip()
             if step["name"] == "ENTRYPOINT":
@@ -45,6 +51,13 @@ def tasks_of_dockerfile(text: str) -> tuple[Task, ...] | None:
     command = shells[0] if shells else _joined(words[0], words[1])
     if not command:
         return None
+    exports = [
+        f"export {name}={shlex.quote(value)}" for name, value in pairs.items() if _TRAINING.fullmatch(name)
+    ]
+    left = [name for name in pairs if not _TRAINING.fullmatch(name) and not _BUILD.fullmatch(name)]
+    said += [_said(f"ENV {', '.join(left)}: {_OF_ENV}")] if left else []
+    entry = words[0][0] if words[0] and words[1] else ""
+    said += [_said(f"ENTRYPOINT {entry}: {_OF_CONTAINER}")] if entry.endswith(".sh") else []
     is_script = any(words) and _SCRIPT.fullmatch(next(filter(None, words))[0]) is not None
     return (Task("CMD", "\n".join((*said, *exports, command)), starts=is_script),)
 
@@ -67,11 +80,16 @@ def _words(text: str) -> list[str]:
     return words if all(isinstance(word, str) for word in words) else []
 
 
-def _variables(text: str) -> list[str]:
+def _variables(text: str) -> dict[str, str]:
+    """Return the variables of a line of ENV: `A=1 B=2`, or `A value`."""
     name, _, value = text.partition(" ")
     try:
         pairs = [f"{name}={value}"] if "=" not in name else shlex.split(text)
     except ValueError:
-        return []
+        return {}
     found = (pair.partition("=") for pair in pairs)
-    return [f"export {name}={shlex.quote(value)}" for name, _, value in found if _TRAINING.fullmatch(name)]
+    return {name: value for name, equals, value in found if equals}
+
+
+def _said(sentence: str) -> str:
+    return f"{LEFT_OUT} {shlex.quote(sentence)}"

@@ -6,14 +6,17 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from launcher.engines.command_line.preparations import LEFT_OUT
 from launcher.errors import CommandRefused
 
 _LOOKS = re.compile(r"\"(?:module|program|command)\"[ \t]*:")
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*$|(?<=[,\[{])[ \t]*//[^\n\"]*$", re.MULTILINE)
+_ELLIPSIS = re.compile(r"^[ \t]*(?:\.\.\.|\u2026)[ \t]*,?[ \t]*$", re.MULTILINE)
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _FOLDER = re.compile(r"\$\{workspace(?:Folder|Root)\}(?=/|$)")
 _OWN_VARIABLE = re.compile(r"\$\{(?:file\w*|input:\w+|command:[\w.]+|relativeFile\w*)\}")
 _LAUNCHER = re.compile(r"(?:^|[/\\])(?:torchrun|accelerate|deepspeed|composer|colossalai)$")
+_NOT_READ = "its variables are not read; env: of a run config sets them"
 _LONGEST = 50_000
 
 
@@ -25,7 +28,8 @@ def command_of_editor(text: str) -> str | None:
     if len(text) > _LONGEST or not text.lstrip().startswith(("{", "[")) or not _LOOKS.search(text):
         return None
     try:
-        tree = json.loads(_LAST_COMMA.sub("", _COMMENT.sub("", text)).strip().rstrip(","))
+        shown = _ELLIPSIS.sub('"...",', _COMMENT.sub("", text))
+        tree = json.loads(_LAST_COMMA.sub("", shown).strip().rstrip(","))
     except (ValueError, RecursionError):
         return None
     commands = dict(_commands(tree, 0))
@@ -65,6 +69,9 @@ def _command(one: dict[str, Any]) -> str:
     before = {"module": f"{python} -m {head}", "program": f"{python} {head}"}.get(start, head)
     words = given if isinstance(given, str) else " ".join(_quoted(word) for word in given)
     lines = [f"export {name}={shlex.quote(str(value))}" for name, value in _environment(one)]
+    if isinstance(one.get("envFile"), str):
+        sentence = f"envFile {_filled(one['envFile'])}: {_NOT_READ}"
+        lines.append(f"{LEFT_OUT} {shlex.quote(sentence)}")
     if isinstance(one.get("cwd"), str) and _filled(one["cwd"]) != ".":
         lines.append(f"cd {shlex.quote(_filled(one['cwd']))}")
     return "\n".join((*lines, f"{before} {words}".strip()))
@@ -85,4 +92,6 @@ def _quoted(word: object) -> str:
 
 
 def _filled(text: str) -> str:
-    return _OWN_VARIABLE.sub("<a variable of the editor>", _FOLDER.sub(".", text)).removeprefix("./")
+    own = _FOLDER.match(text)
+    text = text[own.end() + 1 :] or "." if own is not None else text
+    return _OWN_VARIABLE.sub("<a variable of the editor>", _FOLDER.sub(".", text))

@@ -26,6 +26,11 @@ _COMMAND = re.compile(r"`(?P<text>[^`\n]+)`")
 _PAIR = re.compile(r"\s+(?:- )?[\w.-]+:(?:\s|$)|\s+- ")
 """A line of YAML, whose mappings look like recipes."""
 
+_OF_MAKE = re.compile(
+    r"\$\((?:shell|or|and|if|wildcard|patsubst|abspath|notdir)[ \t]|\$\((?P<name>[A-Za-z_]\w*)\)"
+)
+"""A function of make, or a variable as make fills it in: in a justfile `$(...)` is a command."""
+
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
 
 
@@ -53,6 +58,8 @@ def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
         elif not _SETTING.fullmatch(line):
             return None
     lines = [line for _, body in found for line in body if line]
+    if any(one["name"] is None or one["name"] in values for one in _OF_MAKE.finditer(text)):
+        return None
     if not lines or 2 * sum(_PAIR.match(line) is not None for line in lines) >= len(lines):
         return None
     return tuple(task for head, body in found if (task := _task(head, body, values, exports)) is not None)

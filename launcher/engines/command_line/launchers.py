@@ -13,6 +13,7 @@ from launcher.engines.command_line.option_reader import FoundOption, read_inters
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.preparations import refuse_setup
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
+from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.colossalai import COLOSSALAI
@@ -102,6 +103,8 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     if [word.text for word in line.words[start : start + 2]] == ["tune", "run"]:
         return _read_tune(line, start)
     _refuse_no_program(name, [word.text for word in line.words[start + 1 :]])
+    if text == name and not name.endswith((".sh", ".bash")):
+        refuse_submitter(name, line.words[start + 1 :])
     record = _record(line, "opaque", "executable", start)
     said = (*_unchanged_counts(record), *_inner_launcher(record), *_repeated_program(record))
     return replace(record, remarks=said)

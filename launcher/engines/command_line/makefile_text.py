@@ -38,6 +38,10 @@ _GIVEN = re.compile(
 """What a user adds behind `make train`: empty where nothing does."""
 
 _NAME = re.compile(r"(?<!\$)\$[({](?P<name>[A-Za-z_]\w*)[)}]", re.ASCII)
+_OR = re.compile(
+    r"(?<!\$)\$\(or[ \t]+\$[({](?P<name>[A-Za-z_]\w*)[)}],[ \t]*(?P<other>[^(),${}\n]*)\)", re.ASCII
+)
+_SHELL = re.compile(r"(?<!\$)\$\(shell[ \t]+(?=[^()\n]*\))")
 
 
 def tasks_of_makefile(text: str) -> tuple[Task, ...] | None:
@@ -122,6 +126,7 @@ def _condition(found: re.Match[str]) -> str:
 
 
 def _as_shell(body: str) -> str:
+    body = _SHELL.sub("$(", _OR.sub(r"${\g<name>:-\g<other>}", body))
     given = _GIVEN.sub(r"${\g<name>:-}", _SILENT.sub("\t", body))
     return _NAME.sub(r"${\g<name>}", given).replace("$$", "$")
 

@@ -26,6 +26,9 @@ _WORKLOADS = (
     "LeaderWorkerSet",
 )
 _SHOWN = 200
+_AZURE = re.compile(
+    r"\$schema:[ ]*[\"']?https://azuremlschemas|[ ]*(?:environment|compute):[ ]*[\"']?azureml:"
+)
 _CONTAINERS = re.compile(r"[ ]*(?:- +)?containers:[ ]*(?:#.*)?")
 _CARDS = re.compile(
     r"[ ]+accelerators:[ ]*(?:[\"'{][ ]*)?[\w.-]+[ ]*:[ ]*(?P<count>\d{1,3})[ ]*(?:[\"'}][ ]*)?(?:#.*)?"
@@ -93,9 +96,16 @@ def _nodes(lines: Sequence[str], beside: range, document: range) -> tuple[str, s
 
 
 def is_of_cluster(lines: Sequence[str]) -> bool:
-    """Whether a manifest surely has containers that a cluster starts."""
+    """Whether a manifest surely has containers that a cluster starts, or is a job of Azure ML."""
+    if is_of_azure(lines):
+        return True
     kinds = [found["kind"] for line in lines if (found := _KIND.fullmatch(line))]
     return any(kind in _WORKLOADS for kind in kinds) and any(map(_CONTAINERS.fullmatch, lines))
+
+
+def is_of_azure(lines: Iterable[str]) -> bool:
+    """Whether lines are of a job of Azure ML."""
+    return any(map(_AZURE.match, lines))
 
 
 def refuse_ray(lines: Sequence[str], command: str) -> None:

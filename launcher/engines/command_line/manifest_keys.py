@@ -4,12 +4,17 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from launcher.engines.command_line.preparations import LEFT_OUT
+from launcher.engines.command_line.manifest_counts import is_of_azure
+from launcher.engines.command_line.preparations import BEFORE, LEFT_OUT
 
 _VALUE = r"[ ]+(?P<value>[^#\s]+(?:[ \t]+[^#\s]+)*)[ \t]*(?:#.*)?"
 _DIRECTORY = re.compile(
     rf"(?:[ ]*(?:- +)*)(?P<key>working-directory|workingDir|working_dir|workdir):{_VALUE}"
 )
+_CODE = re.compile(rf"[ ]*(?:- +)*(?P<key>code):{_VALUE}")
+"""Of Azure ML: the folder that is sent, in which the command starts."""
+
+_PREPARES = re.compile(r"(?P<indent>[ ]*)(?P<key>setup|before_script|init):(?:[ \t].*)?")
 _DEFAULT_DIRECTORY = re.compile(
     rf"^[ ]*defaults:[ ]*\n[ ]+run:[ ]*\n(?:[ ]+shell:[^\n]*\n)?[ ]+working-directory:{_VALUE}$", re.MULTILINE
 )
@@ -44,6 +49,8 @@ def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: 
             yield f"export CUDA_VISIBLE_DEVICES={shlex.quote(ids)}\n"
     yield from _cards(lines, beside, document)
     yield from _unseen(lines, beside)
+    prepared = (found for at in beside if (found := _PREPARES.fullmatch(lines[at])) is not None)
+    yield from (_said(f"{found['key']}: {BEFORE}") for found in prepared if len(found["indent"]) == indent)
 
 
 def unset_variables(lines: Sequence[str]) -> Iterator[str]:
@@ -61,12 +68,15 @@ def _said(sentence: str) -> str:
 def _directory(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
     found = (_DIRECTORY.fullmatch(lines[at]) for at in beside)
     named = [each for each in found if each is not None and each.start("key") == indent]
+    if not named and is_of_azure(lines[at] for at in document):
+        codes = (_CODE.fullmatch(lines[at]) for at in beside)
+        named = [each for each in codes if each is not None and each.start("key") == indent]
     default = _DEFAULT_DIRECTORY.search("\n".join(lines[at] for at in document))
     one = named[0] if named else default
     if one is None:
         return
     key, value = named[0]["key"] if named else "working-directory", one["value"].strip("\"'")
-    if value.startswith("/") or "$" in value or "{" in value:
+    if value.startswith(("/", "azureml:")) or "$" in value or "{" in value or "://" in value:
         yield _said(f"{key} {value}: {_OF_CONTAINER}")
     else:
         yield f"cd {value if value.startswith('~') else shlex.quote(value)}\n"

@@ -56,6 +56,12 @@ _DEFAULTS = ("value", "default")
 
 _NO_VALUE = ("null", "~")
 _TEXT_KEYS = ("run", "script", "commands", "cmds", "cmd")
+_NODE_RANK = re.compile(r"[ \t]+--(?:node|machine)[_-]rank[= \t]\d{1,4}(?=[\s\\]|$)")
+"""In which the commands of a master and of its workers differ."""
+
+_OPEN = re.compile(r"(\{\{[^{}\n]{1,80}\}\}|(?<==)\{[A-Za-z]\w*\}$)")
+"""What a template fills in within a word: `--lr={{ .Values.lr }}`, `--nnodes={nodes}`."""
+
 _MOST_LINES = 5_000
 _LONGEST_INPUT, _MOST_FILLED = 1000, 100_000
 """Characters of an input that is filled in, and of all of them in one command."""
@@ -85,9 +91,11 @@ def command_of_manifest(text: str, launch: re.Pattern[str]) -> str | None:
         return None
     keys = list(_keys(lines))
     commands: dict[str, list[_Key]] = {}
+    of_any_node: dict[str, str] = {}
     for number, key in enumerate(keys):
         command = _command(key, keys[number + 1 : number + 2])
         if command is not None and launch.search(command):
+            command = of_any_node.setdefault(_NODE_RANK.sub("", command), command)
             commands.setdefault(command, []).append(key)
     found = {
         "".join((*_surroundings(keys, key, lines, command), _with_inputs(command, key, lines)))
@@ -151,7 +159,8 @@ def _quoted(word: str) -> str:
     """Return a word of a container's command as a shell has it."""
     escaped = re.sub(r"([\\\"`$])", r"\\\1", word)
     if _OF_CONTAINER.search(escaped) is None:
-        return shlex.quote(word)
+        parts = _OPEN.split(word)
+        return "".join(part if at % 2 else shlex.quote(part) for at, part in enumerate(parts) if part) or "''"
     return '"' + _OF_CONTAINER.sub(r"${\g<name>}", escaped) + '"'
 
 
@@ -168,7 +177,7 @@ def _keys(lines: list[str]) -> Iterator[_Key]:
             body, end = _block(lines, at + 1, indent)
             yield _Key(found["key"], indent, at, end, _joined(body, block["kind"]))
         elif value and not value.startswith("#"):
-            value, end = whole_value(lines, at, value)
+            value, end = whole_value(lines, at, value, indent)
             value = _without_comment(value)
             listed = _flow(value)
             yield _Key(found["key"].lower(), indent, at, end, None if listed else _scalar(value), listed)
@@ -197,8 +206,11 @@ def _joined(body: list[str], kind: str) -> str:
 def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], int]:
     """Return the words of a list below a key: each a line, a block or a quoted text."""
     words: list[str] = []
-    at = start
+    at = end = start
     while at < len(lines):
+        if not lines[at].strip() or lines[at].lstrip().startswith("#"):
+            at += 1
+            continue
         item = _ITEM.fullmatch(lines[at])
         if item is None or len(item["indent"]) + 2 < indent:
             break
@@ -207,9 +219,10 @@ def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], 
             body, at = _block(lines, at + 1, len(item["indent"]))
             words.append(_joined(body, block["kind"]))
         else:
-            words.append(_scalar(item["value"]))
-            at += 1
-    return tuple(words), at
+            value, at = whole_value(lines, at, item["value"], len(item["indent"]))
+            words.append(_scalar(value))
+        end = at
+    return tuple(words), end
 
 
 def _flow(value: str) -> tuple[str, ...]:

@@ -1,17 +1,66 @@
-"""The shell commands in a cell of a notebook, whose other lines are Python. Pure."""
+"""The shell commands in the cells of a notebook, whose other lines are Python. Pure."""
 
 import ast
+import json
 import re
 import shlex
 from collections.abc import Iterator
 
+from launcher.errors import CommandRefused
+
 _SHELL = re.compile(r"[ \t]*!+[ \t]*(?=[\w.$\"'/~])")
 _MAGIC = re.compile(r"[ \t]*%")
+_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|shell|script)\b")
+_STARTS = re.compile(r"^[ \t]*!", re.MULTILINE)
+_RUNS = re.compile(
+    r"^[ \t]*(?:!|%%(?:bash|sh|shell|script)\b|%(?:cd|env|set_env)\b|os\.environ\[)", re.MULTILINE
+)
+"""A cell that starts something, or sets what a command sees."""
+
 _CONTINUED = re.compile(r"\\[ \t]*$")
 _VARIABLE = re.compile(
     r"os\.environ\[(?P<quote>[\"'])(?P<name>[A-Za-z_]\w*)(?P=quote)\][ \t]*=[ \t]*(?P<value>.+)"
 )
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.+)")
+
+
+def commands_of_notebook(text: str) -> str:
+    """Return the cells with commands of a notebook's file (.ipynb), as one cell; any other text as it is.
+
+    Raises CommandRefused for a notebook without one.
+    """
+    if not text.lstrip().startswith("{") or '"cells"' not in text:
+        return text
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    cells = tree.get("cells") if isinstance(tree, dict) else None
+    if not isinstance(cells, list):
+        return text
+    sources = [
+        one.get("source", "") for one in cells if isinstance(one, dict) and one.get("cell_type") == "code"
+    ]
+    codes = ["".join(map(str, source)) if isinstance(source, list) else str(source) for source in sources]
+    kept = [_typed(code) for code in codes if _RUNS.search(code)]
+    if not any(_STARTS.search(code) for code in kept):
+        raise CommandRefused(
+            "the notebook has no cell that starts a command (!torchrun, %%bash)",
+            "paste the command that trains, or write its cells into a script: jupyter nbconvert --to script",
+        )
+    return "\n".join(kept)
+
+
+def _typed(code: str) -> str:
+    """Return a cell, of which a cell of a shell has `!` in front of each command."""
+    if not _SHELL_CELL.match(code):
+        return code
+    lines, above = code.split("\n")[1:], ""
+    typed: list[str] = []
+    for line in lines:
+        typed.append(line if _CONTINUED.search(above) or not line.strip() else f"!{line}")
+        above = line
+    return "\n".join(typed)
 
 
 def shell_of_cell(text: str) -> str:

@@ -14,12 +14,11 @@ from launcher.engines.command_line.condor_text import command_of_condor
 from launcher.engines.command_line.editor_text import command_of_editor
 from launcher.engines.command_line.expansions import with_quotes
 from launcher.engines.command_line.manifest_text import command_of_manifest
-from launcher.engines.command_line.notebook_cell import shell_of_cell
+from launcher.engines.command_line.notebook_cell import commands_of_notebook, shell_of_cell
 from launcher.engines.command_line.other_shells import with_posix_syntax
+from launcher.engines.command_line.page_blocks import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE, blocks_of_page
 from launcher.engines.command_line.python_text import refuse_python
 
-_PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
-_LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{_PROGRAMS}"
 _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, and the arrows of zsh's themes
     r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
     r"|[\w.-]+@[\w.-]+[ \t]+[\w~/]\S*[ \t]+[$#%]|[A-Za-z][\w-]{0,15}\$"
@@ -32,9 +31,7 @@ _PROMPT = re.compile(
     re.MULTILINE,
 )
 _SHELL_PROMPT = re.compile(rf"{_ENTERED}(?:{_SHELL}|\$)[ \t]+")
-_ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={_LAUNCH}\b)")
-_LAUNCH_LINE = re.compile(rf"^[ \t]*{_LAUNCH}\b", re.MULTILINE)
-_LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){_PROGRAMS}\b")
+_ROOT_PROMPT = re.compile(rf"\s*#[ \t]+(?={LAUNCH}\b)")
 _HISTORY = re.compile(
     r"^(?::[ \t]\d{9,11}:\d+;|[ \t]*\d{1,6}\*?[ \t]{1,3}"
     r"(?:\d{4}-\d\d-\d\d[ \t]+\d\d:\d\d(?::\d\d)?[ \t]+)?(?=[A-Za-z_./]))"
@@ -43,14 +40,9 @@ _HEADING = re.compile(r"[ \t]*(?:[A-Z][\w ,()'-]*:?)?")
 _FENCE = re.compile(
     r"^[ \t]*(?:(?:```|~~~)[^`~\n]*+|%%(?:bash|sh|shell|script|time|capture)\b.*)[ \t]*$", re.MULTILINE
 )
-_MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
-_OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "diff", "ini", "latex", "cpp", "c")
-"""Languages of blocks that hold no command."""
-
-_PROSE = re.compile(r"^[ \t]*(?:[#>*-]+[ \t]+)?[A-Za-z][^=$\n|;]*$", re.MULTILINE)
 _QUOTES = re.compile(r"\A\s*\"{3}[ \t]*\n(.*)^[ \t]*\"{3}\s*\Z", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s*`([^`]+)`\s*")
-_SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({_LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
+_SENTENCE = re.compile(rf"\s*[A-Z][^`\n]{{0,300}}`({LAUNCH}[ \t][^`\n]+)`[^`]{{0,300}}")
 _CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t]*$")
 _INVISIBLE = {
     **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), None),
@@ -63,10 +55,10 @@ _TASKS = re.compile(
 )
 """What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
 
-_LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{_LAUNCH}\b)", re.MULTILINE)
+_LIST_MARK = re.compile(rf"^[ \t]*(?:[-*+\u2022]|\d{{1,2}}[.)])[ \t]+(?=`?{LAUNCH}\b)", re.MULTILINE)
 _LABEL = re.compile(
     rf"^[ \t]*(?:- )?(?:[A-Z][\w -]{{0,30}}:|(?:command|run|cmd|script):|CMD|ENTRYPOINT|RUN)[ \t]+"
-    rf"(?=`?{_LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
+    rf"(?=`?{LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
     re.MULTILINE,
 )
 _WORDS = re.compile(
@@ -97,9 +89,9 @@ _MAGICS = (
 
 def commands_text(text: str) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook."""
-    text = text.translate(_INVISIBLE)
-    text = _fenced(text)
-    refuse_python(text, _LAUNCH_INSIDE)
+    text = commands_of_notebook(text.translate(_INVISIBLE))
+    text = blocks_of_page(text)
+    refuse_python(text, LAUNCH_INSIDE)
     document = _document(text)
     text = _recipe(_without_numbers(_argv_text(text) if document is None else document))
     text = _LABEL.sub("", _LIST_MARK.sub("", text))
@@ -107,7 +99,7 @@ def commands_text(text: str) -> str:
     text = _FENCE.sub("", code[1] if code else text)
     root = _ROOT_PROMPT.match(text)
     typed = text[root.end() :] if root is not None else ""
-    if typed and _is_one_command(typed) and not _LAUNCH_LINE.search(typed.partition("\n")[2]):
+    if typed and _is_one_command(typed) and not LAUNCH_LINE.search(typed.partition("\n")[2]):
         text = typed  # else the first line is a comment: `# srun ... \`, and the launch below it
     for pattern, shell in _MAGICS:
         text = pattern.sub(shell, text)
@@ -115,24 +107,6 @@ def commands_text(text: str) -> str:
     text = _TO_PROCESS.sub("> log", text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
     return _with_assignments(_without_prompts(_typed_lines(shell_of_cell(text))))
-
-
-def _fenced(text: str) -> str:
-    """Return what is within the fences of a page, where a launch is in one and none is around them."""
-    marks = list(_MARK.finditer(text))
-    if len(marks) < 2 or len(marks) % 2:
-        return text
-    ends = [0, *(found.end() for found in marks)]
-    starts = [*(found.start() for found in marks), len(text)]
-    parts = [text[start:end] for start, end in zip(ends, starts, strict=True)]
-    around = "\n".join(parts[::2])
-    inside = [
-        part
-        for found, part in zip(marks[::2], parts[1::2], strict=True)
-        if found["kind"].lower() not in _OTHER
-    ]
-    is_page = _PROSE.search(around) is not None and not _LAUNCH_LINE.search(around)
-    return "\n".join(inside) if is_page and any(map(_LAUNCH_INSIDE.search, inside)) else text
 
 
 def _recipe(text: str) -> str:
@@ -146,12 +120,12 @@ def _recipe(text: str) -> str:
 
 def _document(text: str) -> str | None:
     """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
-    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text, _LAUNCH_INSIDE)
+    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text, LAUNCH_INSIDE)
     if command is not None or not _TASKS.search(text):
         return command
     from launcher.engines.command_line.task_files import launches_of_tasks  # noqa: PLC0415 - few texts are one
 
-    return launches_of_tasks(text, _LAUNCH_INSIDE)
+    return launches_of_tasks(text, LAUNCH_INSIDE)
 
 
 def _argv_text(text: str) -> str:
@@ -262,6 +236,6 @@ def _typed_lines(text: str) -> str:
         is_typed = is_open or _PROMPT.match(line) is not None
         (typed if is_typed else printed).append(line)
         is_open = is_typed and _CONTINUED.search(line) is not None
-    is_one_command = not any(_LAUNCH_LINE.match(line) for line in printed)
+    is_one_command = not any(LAUNCH_LINE.match(line) for line in printed)
     closes = "\n".join(typed).count('"') % 2 == 0 == "\n".join(typed).count("'") % 2
     return "\n".join(typed) if is_one_command and closes else text

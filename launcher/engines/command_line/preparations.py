@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.records import Environment
-from launcher.engines.command_line.terminals import SENTENCE, read_terminal
+from launcher.engines.command_line.terminals import SENTENCE, read_lock, read_terminal
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
@@ -50,6 +50,22 @@ _DROPPED: Mapping[str, str] = {
 _AFTER = ("tail", "less", "watch", "fg", "bg")
 """Commands that only look at a launch which continues."""
 
+LOG_FILTERS = (
+    "tee",
+    "cat",
+    "grep",
+    "egrep",
+    "sed",
+    "awk",
+    "ts",
+    "tail",
+    "head",
+    "less",
+    "logger",
+    "rotatelogs",
+)
+"""Programs that only show or keep what a launch prints: `| grep --line-buffered loss`."""
+
 _SHELLS = ("bash", "sh", "zsh", "fish", "$SHELL", "/bin/bash")
 """What stays in a terminal whose command has ended: `torchrun a.py; exec bash`."""
 
@@ -61,6 +77,7 @@ _RC_FILES = (
 _CONDAS = ("conda", "mamba", "micromamba", "pyenv")
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
+_OF_PROGRAM = re.compile(r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*(?:\)|`)", re.ASCII)
 _OF_GPUS = re.compile(r"(?:\$\(|`)[ \t]*nvidia-smi\b")
 _LAUNCHER = re.compile(r"(?:torchrun|accelerate|deepspeed|python[\d.]*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
@@ -94,6 +111,8 @@ _SETUP_PARTS = {
     "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
     "axolotl": ("fetch",),
+    "gcloud": ("auth", "builds", "config", "init", "storage"),
+    "az": ("account", "acr", "extension", "login", "storage"),
 }
 _SETUP_PARTS["rye"] = _SETUP_PARTS["pdm"]
 _SETUP_PARTS["podman"] = _SETUP_PARTS["docker"]
@@ -152,14 +171,16 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     if name == "eval" and len(words) > 1 and any("hook" in part for part in words[1].unresolved):
         return f"eval {words[1].text}: {_MODULES}"
     said = " ".join(word.text for word in words[1:])
-    return {LEFT_OUT: said, NEEDED_TASK: f"task {said}: {BEFORE}"}.get(name, "")
+    of_conda = f"{name} {said}: {OF_SHELL}" if name in _CONDAS and said == "deactivate" else ""
+    return of_conda or {LEFT_OUT: said, NEEDED_TASK: f"task {said}: {BEFORE}"}.get(name, "")
 
 
 def _asks_itself(words: Sequence[Word]) -> bool:
-    """Whether a command only prints what its program knows."""
+    """Whether a command only prints what its program knows, or takes a lock for those behind it."""
     name, option = posixpath.basename(words[0].text), words[1].text if len(words) == 2 else ""
     of_numactl = name == "numactl" and option in ("-H", "--hardware", "-s", "--show")
-    return of_numactl or (is_python(words[0]) and option in ("--version", "-V"))
+    is_lock = name == "flock" and read_lock(words, 0) == len(words)
+    return of_numactl or is_lock or (is_python(words[0]) and option in ("--version", "-V"))
 
 
 def _without_assignments(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -203,6 +224,8 @@ def explain_needless(value: Word) -> str:
         return "the hosts and addresses are those of --hosts, or of the job that gpulaunch runs in"
     if all(map(_OF_GPUS.match, value.unresolved)):
         return "it asks this machine for its GPUs, and those of a launch are the plan's"
+    if all(map(_OF_PROGRAM.fullmatch, value.unresolved)):
+        return "it names a program of this machine; env: of a run config sets it for the ranks"
     is_launch = any(map(_LAUNCHER.fullmatch, value.text.split(maxsplit=1)[:1]))
     return "it holds the launch, which gpulaunch reads" if is_launch else ""
 

@@ -21,9 +21,10 @@ _COMMAND = re.compile(
     r"(?:\b(?:command|entrypoint)[ \t]*=|[\"'](?:command|entrypoint)[\"'][ \t]*:)"
     r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
 )
+_JOINED = re.compile(r"[ \t]*\\\n[ \t]*")
 _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
 _PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
-_STARTERS = ("env", "exec", "sudo", "nohup", "time")
+_STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")
 """Words in front of a launch that belong to it, as those of prose do not."""
 
 
@@ -72,6 +73,7 @@ def _started(program: ast.Module, launch: re.Pattern[str]) -> Iterator[str]:
             text = _word(node)
         else:
             continue
+        text = _launch_line(text[:_LONGEST_COMMAND], launch) if "\n" in text.strip() else text
         text = " ".join(text[:_LONGEST_COMMAND].replace("\\", " ").split())
         found = launch.search(text)
         if " " in text and found is not None and _is_no_prose(text[: found.end()]):
@@ -82,6 +84,13 @@ def _is_no_prose(text: str) -> bool:
     """Whether what ends with the name of a launcher is a command as far as it goes."""
     last = next(iter(_PATH_AT_END.sub("", text).split()[-1:]), "")
     return not last or last.endswith(("&", "|", ";", "(")) or "=" in last or last in _STARTERS
+
+
+def _launch_line(text: str, launch: re.Pattern[str]) -> str:
+    """Return the first launch of a text of several lines, a docstring, with the lines that continue it."""
+    lines = iter(_JOINED.sub(" ", text).split("\n"))
+    starts = (line for line in lines if (found := launch.search(line)) and _is_no_prose(line[: found.end()]))
+    return next(starts, "")
 
 
 def _word(node: ast.expr) -> str:

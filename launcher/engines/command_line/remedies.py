@@ -8,6 +8,7 @@ from itertools import pairwise
 from launcher.engines.command_line.preparations import has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
 
 _PROGRAM = re.compile(r"(?:[./][\w./-]*/)?[\w.-]+")
 """No image, which has a repository in front and a tag behind: `pytorch/pytorch:latest`."""
@@ -51,6 +52,17 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
     if name in tables.SCHEDULERS:
         return _scheduler_fix(words)
     return _batch_script_fix(texts) if name == "sbatch" else ""
+
+
+def refuse_submitter(name: str, words: Sequence[Word]) -> None:
+    """Raise CommandRefused for an unknown program with a launch behind its `--`: `x submit -- torchrun`."""
+    texts = [word.text for word in words]
+    at = texts.index("--") + 1 if "--" in texts else len(texts)
+    if at < len(texts) and (is_python(words[at]) or has_launcher(words[at : at + 1])):
+        raise CommandRefused(
+            f"{name}: it has a launch behind its --, and starts that itself or hands it on",
+            f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown(words[at:])}",
+        )
 
 
 def _container_fix(name: str, words: Sequence[Word]) -> str:

@@ -5,16 +5,18 @@ those of the function. Nothing is run; the values of variables decide, see `Shel
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line import shell_redirections as redirections
 from launcher.engines.command_line.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.replays import Replays
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell_extents import find_keyword
 from launcher.engines.command_line.shell_state import ShellState, Surroundings
 from launcher.engines.command_line.shell_tests import Answer
 from launcher.engines.command_line.shell_tokens import ShellTokens
+from launcher.engines.command_line.terminals import SENTENCE, typed_text
 from launcher.engines.command_line.words import Word, without_values
 from launcher.errors import CommandRefused
 
@@ -27,42 +29,6 @@ _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
 _DETACH = "a run continues without its client; --detach leaves at once"
-_DEEPEST = 12
-_MOST_ROUNDS = 1000
-_MOST_TEXT = 400_000
-_MOST_LOOKED = 4_000_000
-"""Rounds of all loops, and what they and the functions say: more than any script that launches something."""
-
-
-class Replays:
-    """How much of loops, functions and files has been read."""
-
-    def __init__(self, clean: Callable[[str], str]) -> None:
-        self.clean = clean
-        self.rounds = 0
-        self.length = 0
-        self.looked = 0
-        self.depth = 0
-
-    def count(self, text: str) -> None:
-        """Take one more reading. Raises CommandRefused for a text that does not end soon."""
-        self.rounds += 1
-        self.length += len(text)
-        if self.rounds > _MOST_ROUNDS or self.length > _MOST_TEXT or self.depth > _DEEPEST:
-            raise _endless()
-
-    def look(self, length: int) -> None:
-        """Take a search for the end of a block. Raises CommandRefused as `count`."""
-        self.looked += length
-        if self.looked > _MOST_LOOKED:
-            raise _endless()
-
-
-def _endless() -> CommandRefused:
-    return CommandRefused(
-        "the loops and functions of the text do not end soon",
-        "paste one launch, or launch the script: gpulaunch run ... -- bash SCRIPT",
-    )
 
 
 class CommandReader:
@@ -189,6 +155,9 @@ class CommandReader:
             return self._for(words)
         if name in shell.functions:
             return self._call(words, runs)
+        if (typed := typed_text(words)) is not None:
+            shell.dropped.append(f"{name}: {SENTENCE}")
+            return self._replay(self.replays.clean(typed), shell.blocks.kind, is_certain=runs is True)
         if name in ("source", ".") and len(words) > 1 and not preparations.explain_drop(words, after=False):
             return self._source(words, runs)
         return None

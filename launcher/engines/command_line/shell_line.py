@@ -16,7 +16,8 @@ from launcher.engines.command_line.candidates import FoundCommand, ShellLine, ch
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.page_text import commands_text
 from launcher.engines.command_line.records import MissingValue
-from launcher.engines.command_line.shell_commands import CommandReader, Replays
+from launcher.engines.command_line.replays import Replays
+from launcher.engines.command_line.shell_commands import CommandReader
 from launcher.engines.command_line.shell_state import LEAVES, ShellState
 from launcher.engines.command_line.shell_tests import Answer, Files
 from launcher.engines.command_line.variables import Value
@@ -120,9 +121,12 @@ class _Launches:
             self._leave(words)
         elif shell.take_arguments(words):
             shell.dropped.append(f"{words[0].text}: {preparations.OF_SHELL}")
+        elif self.is_behind and _filters_log(words, self.ended):
+            shell.dropped.append(f"| {words[0].text}: {RANK_LOGS}")
+            self.is_left_out = False
         elif sentence := _without_effect(words, self.ended, after=bool(self.found)):
             shell.dropped.append(sentence)
-            self.is_left_out = self.is_behind and not (self.ended == "|" and words[0].text in ("tee", "cat"))
+            self.is_left_out = self.is_behind
         elif self.is_behind and self._is_left_behind(words):
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):
@@ -270,7 +274,11 @@ def _without_effect(words: tuple[Word, ...], ended: str, *, after: bool) -> str:
 
     `after`: behind another command.
     """
-    name = words[0].text
-    if ended == "|" and name in ("tee", "cat"):
-        return f"| {name}: {RANK_LOGS}"
+    if ended == "|" and words[0].text in ("tee", "cat"):
+        return f"| {words[0].text}: {RANK_LOGS}"
     return preparations.explain_drop(words, after=after)
+
+
+def _filters_log(words: tuple[Word, ...], ended: str) -> bool:
+    """Whether a command only shows or keeps what the one in front of a pipe prints."""
+    return ended == "|" and words[0].text in preparations.LOG_FILTERS

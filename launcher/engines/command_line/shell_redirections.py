@@ -89,6 +89,11 @@ def redirect(
     to = "" if re.search(r"&[\d-]$", operator) else target(tokens).text
     if shell.blocks.runs is False:
         return
+    if operator.endswith("<") and (names := _read_names(words)):
+        for name in names:
+            shell.forget(name, is_exported=False, why="read from a terminal or a file")
+        words[:] = [Word(":")]
+        return
     is_filter = bool(words) and words[0].text in _WRITERS
     if operator.endswith("<") and to != "/dev/null" and not is_end_of_loop and not is_filter:
         raise CommandRefused(
@@ -101,6 +106,14 @@ def redirect(
             shell.written[to] = None if operator.endswith(">>") else shell.body
             return
         shell.dropped.append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
+
+
+def _read_names(words: list[Word]) -> list[str]:
+    """Return the variables that `IFS=, read -r NAME NAME` or `mapfile -t NAME` sets; [] for others."""
+    texts = [word.text for word in words]
+    at = next((at for at, text in enumerate(texts) if not _ASSIGNED.match(text)), 0)
+    is_read = texts[at : at + 1] in (["read"], ["mapfile"], ["readarray"])
+    return [text for text in texts[at + 1 :] if _NAME.fullmatch(text)] if is_read else []
 
 
 def target(tokens: Iterator[Word | Operator]) -> Word:

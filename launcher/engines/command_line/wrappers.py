@@ -8,7 +8,7 @@ from launcher.engines.command_line.preparations import INTERPRETER, has_launcher
 from launcher.engines.command_line.records import Environment
 from launcher.engines.command_line.remedies import typed_fix
 from launcher.engines.command_line.tables import wrappers as tables
-from launcher.engines.command_line.terminals import SENTENCE, read_terminal
+from launcher.engines.command_line.terminals import SENTENCE, read_lock, read_terminal
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
@@ -43,7 +43,10 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     name = posixpath.basename(text)
     terminal = read_terminal(words, start)
     if terminal is not None and terminal.start < terminal.end:
-        return Around(terminal.start, dropped=(f"{name}: {SENTENCE}",), end=terminal.end)
+        said = (f"{name}: {SENTENCE}",)
+        return Around(terminal.start, directory=terminal.directory, dropped=said, end=terminal.end)
+    if name == "flock":
+        return Around(read_lock(words, start), dropped=("flock: gpulaunch starts one run at a time itself",))
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
         why, fix = tables.REFUSED[name]
         if name == "tox" and (inside := _tox_command(words, start)):
@@ -68,7 +71,16 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
 
 def strips_program(name: str) -> bool:
     """Return whether a program is one around commands."""
-    return name in (*tables.REFUSED, *tables.TRANSPARENT, *tables.RUNNERS, "env", "uvx", "eval", "cd")
+    return name in (
+        *tables.REFUSED,
+        *tables.TRANSPARENT,
+        *tables.RUNNERS,
+        "env",
+        "uvx",
+        "eval",
+        "cd",
+        "flock",
+    )
 
 
 def _tox_command(words: Sequence[Word], start: int) -> int:

@@ -1,20 +1,24 @@
-"""Where a value of YAML ends that quotes or brackets carry over several lines. Pure."""
+"""Where a value of YAML ends that quotes, brackets or its indent carry over several lines. Pure."""
 
 import re
 from collections.abc import Sequence
 
 _PART = re.compile(r"[^\"'\[\]\\#]+|\\.|.", re.DOTALL)
+_STARTS = re.compile(r"[ ]*(?:#|- |[\w.-]+:(?:[ \t]|$)|-?\t)")
+"""A comment, an item or a key: no line that continues a plain value."""
+
 _MOST_LINES, _LONGEST = 60, 20_000
 
 
-def whole_value(lines: Sequence[str], at: int, value: str) -> tuple[str, int]:
+def whole_value(lines: Sequence[str], at: int, value: str, indent: int) -> tuple[str, int]:
     """Return a value that starts on line `at`, on one line, and the first line behind it.
 
-    In double quotes a backslash at the end of a line joins it to the next one without a blank. A value whose
-    quotes or brackets do not end in time is returned as far as its own line.
+    Lines deeper than `indent`, of its key or its `-`, continue a plain value. In double quotes a backslash at
+    the end of a line joins it to the next one without a blank. A value whose quotes or brackets do not end in
+    time is returned as far as its own line.
     """
     if not value.startswith(('"', "'", "[")):
-        return value, at + 1
+        return _plain_value(lines, at, value, indent)
     text, quote, depth = "", "", 0
     for end in range(at, min(len(lines), at + _MOST_LINES)):
         line = (value if end == at else lines[end]).strip()
@@ -27,6 +31,18 @@ def whole_value(lines: Sequence[str], at: int, value: str) -> tuple[str, int]:
             return text, end + 1
         text += "" if is_joined else " "
     return value, at + 1
+
+
+def _plain_value(lines: Sequence[str], at: int, value: str, indent: int) -> tuple[str, int]:
+    """Return a value without quotes, with the lines that continue it."""
+    end = at + 1
+    while end < min(len(lines), at + _MOST_LINES) and " #" not in value:
+        line = lines[end]
+        depth = len(line) - len(line.lstrip(" "))
+        if depth <= indent or not line.strip() or _STARTS.match(line):
+            break
+        value, end = f"{value} {line.strip()}", end + 1
+    return value, end
 
 
 def _read(line: str, quote: str, depth: int) -> tuple[str, str, int]:

@@ -15,7 +15,8 @@ SCHEDULERS = (
     *("aprun", "jsrun", "lrun", "prun", "flux", "qsub", "bsub", "condor_submit", "oarsub", "dsub"),
     *("torchx", "sky", "runai", "modal", "ray", "gcloud", "ngc", "pbsdsh", "blaunch", "ibrun", "gantry"),
     *("spring.submit", "runpodctl", "vastai", "det", "mcli", "dstack", "volc", "eai", "beaker", "yhbatch"),
-    *("msub", "jsub", "cqsub", "llsubmit", "hfai", "rlaunch", "clearml-task"),
+    *("msub", "jsub", "cqsub", "llsubmit", "hfai", "rlaunch", "clearml-task", "az", "arena", "dlc", "xpk"),
+    *("polyaxon", "anyscale", "vh", "lep"),
 )
 _SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
