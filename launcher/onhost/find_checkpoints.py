@@ -7,8 +7,8 @@ the last S seconds count: older files in the same place belong to an earlier run
 
 Answers (answer.py) with {"found": [{"path", "full", "step", "whole", "why"}, ...]}, the last one first,
 `path` relative to DIR. Complete means: no temporary name, no file shorter than its own header says, and the
-files that transformers and accelerate write last are present. In other layouts, each checkpoint must have the
-files of the one before it.
+files that transformers, accelerate and torch.distributed.checkpoint write last are present. In other layouts,
+each checkpoint must have the files of the one before it.
 """
 
 import fnmatch
@@ -36,6 +36,10 @@ TRAINER = (TRAINER_LAST, "training_args.bin")
 ACCELERATE_LAST = "random_states_*.pkl"
 RANDOM = ("rng_state*.pth", ACCELERATE_LAST)  # all that a node without rank 0 keeps on its own disk
 ACCELERATE = ("scheduler*.bin", "sampler*.bin")  # beside optimizer*.bin
+# Lightning writes `epoch=2-val_loss=0.31.ckpt`, and adds a version to a name that is in use.
+COUNTER = re.compile(r"(?<![a-z])(?:global_?)?(step|iter|epoch)[a-z]*[=_-]?(\d+)", re.IGNORECASE)
+VERSION = re.compile(r"-v\d+(?=\.\w+$|$)")
+FRACTION = re.compile(r"\d+\.\d+")
 WEIGHTS = ("*.safetensors", "pytorch_model*", "adapter_model*", "model*.bin", "global_step*", "*.distcp")
 
 
@@ -68,8 +72,11 @@ def list_checkpoints(base: str, patterns: List[str], since: float) -> Iterator[D
 
 
 def step_of(path: str) -> int:
-    """Return the last number in a checkpoint's name, -1 when it has none."""
-    numbers = re.findall(r"\d+", os.path.basename(path))
+    """Return the step, iteration or epoch that a name counts, else its last number; -1: it has none."""
+    name = VERSION.sub("", os.path.basename(path))
+    named = {counter.lower(): number for counter, number in COUNTER.findall(name)}
+    numbers = [named[counter] for counter in ("epoch", "iter", "step") if counter in named]
+    numbers = numbers or re.findall(r"\d+", FRACTION.sub("", name)) or re.findall(r"\d+", name)
     return int(numbers[-1][:18]) if numbers else -1
 
 
@@ -130,6 +137,10 @@ def missing_parts(names: List[str]) -> str:
         return "has no %s, which Trainer writes last" % TRAINER_LAST
     if made_by == "accelerate" and not has_file(names, [ACCELERATE_LAST]):
         return "has no %s, which accelerate writes last" % ACCELERATE_LAST
+    sharded = {os.path.dirname(name) for name in names if name.endswith(".distcp")}
+    listed = {os.path.dirname(name) for name in names if name.endswith(".metadata")}
+    if sharded - listed:
+        return "has no .metadata, which torch.distributed.checkpoint writes last"
     return ""
 
 

@@ -140,6 +140,38 @@ def test_one_that_is_not_whole_is_passed_over_with_the_reason(
 
 
 @pytest.mark.parametrize(
+    ("last", "others"),
+    [
+        ("epoch=10-val_loss=0.21.ckpt", ["epoch=2-val_loss=0.95.ckpt", "epoch=9-val_loss=0.3.ckpt"]),
+        ("epoch=3-step=400-v1.ckpt", ["epoch=2-step=300.ckpt", "epoch=2-step=300-v7.ckpt"]),
+        ("step_900_loss_1.25", ["step_800_loss_3.75"]),
+        ("global_step200_of_4000", ["global_step100_of_9000"]),
+        ("model-90-0.5b", ["model-80-0.5b", "model-9-7.25b"]),
+        ("iter_0000400_tp8", ["iter_0000300_tp16"]),
+    ],
+)
+def test_the_step_is_what_the_name_counts_and_no_loss_or_version(
+    tmp_path: Path, last: str, others: list[str]
+) -> None:
+    for name in (*others, last):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_bytes(b"x")
+        os.utime(tmp_path / name / "weights", (1.0, 1.0))
+        os.utime(tmp_path / name, (1.0, 1.0))
+    assert whole(tmp_path, "*")[0] == last
+
+
+def test_a_sharded_checkpoint_is_whole_with_the_list_of_its_shards(tmp_path: Path) -> None:
+    shards = tmp_path / "checkpoint-5" / "model"
+    shards.mkdir(parents=True)
+    (shards / "__0_0.distcp").write_bytes(b"x")
+    why = "has no .metadata, which torch.distributed.checkpoint writes last"
+    assert [(found["whole"], found["why"]) for found in look(tmp_path)] == [(False, why)]
+    (shards / ".metadata").write_bytes(b"x")
+    assert whole(tmp_path) == ["checkpoint-5"]
+
+
+@pytest.mark.parametrize(
     "name", ["tmp-checkpoint-30", "checkpoint-30.tmp", "checkpoint-30-incomplete", "checkpoint-30~"]
 )
 def test_a_temporary_name_is_no_checkpoint(tmp_path: Path, name: str) -> None:

@@ -51,7 +51,7 @@ def stopped(scene: Scene, **options: Any) -> int:
         (60.0, {"stopped_s": 60.0}, ProcessClass.HALF_DEAD),
     ],
 )
-def test_what_has_stood_still_for_ten_minutes_may_be_ended(
+def test_what_is_stopped_and_ten_minutes_old_may_be_ended(
     age_s: float, options: dict[str, Any], kind: ProcessClass
 ) -> None:
     scene = scene_of()
