@@ -191,6 +191,10 @@ class BadNodeError(GpulaunchError, exit_code=ExitCode.BAD_NODE, code="bad-node")
     """A node of a Slurm job is bad, and no spare of the job takes its place."""
 
 
+class RunNotKept(GpulaunchError, exit_code=ExitCode.ABORTED, code="run-not-kept"):
+    """The hosts of a run answer, and have neither processes nor records of it."""
+
+
 class SlurmError(GpulaunchError, exit_code=ExitCode.ABORTED, code="slurm"):
     """A command of Slurm has failed; the message has its last words."""
 

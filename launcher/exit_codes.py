@@ -29,8 +29,8 @@ MEANINGS: dict[ExitCode, str] = {
     " or a question needs an answer and stdin is not a terminal",
     ExitCode.UNREACHABLE: "a host that was needed could not be reached",
     ExitCode.VERIFICATION_FAILED: "the ranks were not what was planned; gpulaunch stopped the launch",
-    ExitCode.ABORTED: "the run could not be completed: a host was lost, no client followed it"
-    " (`on_disconnect: stop`), the disk is full, a file is not writable",
+    ExitCode.ABORTED: "the run could not be completed: a host was lost or has nothing of it any more, no"
+    " client followed it (`on_disconnect: stop`), the disk is full, a file is not writable",
     ExitCode.BUG: "a bug in gpulaunch; the traceback is in a file under `~/.local/state/gpulaunch/`, without"
     " arguments or environment",
     ExitCode.WAIT_TIMED_OUT: "the GPUs were not free within the time of"

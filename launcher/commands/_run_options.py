@@ -14,10 +14,12 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function
-from launcher.errors import HostError
+from launcher.errors import HostError, HostsUnusable, RunNotKept
 from launcher.local.project import local_runs_dir
+from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run
+from launcher.runs.expected_run import RunMeaning, find_expected
 from launcher.runs.last_run import read_local_scope
 from launcher.runs.remote_run import LAST, RemoteRun
 from launcher.runs.render import run_line
@@ -63,23 +65,25 @@ def find_run(
     """Return the run that a word means.
 
     Of several that the word fits it is the `newest` that was launched by this name, the only one that is
-    `live`, or none (`exact`). With `live`, `last` is the last that is live, if any. Raises BadInput, or
-    HostError when no host answered.
+    `live`, or none (`exact`). With `live`, `last` is the last that is live, if any. Raises what
+    `find_in_runs` raises.
     """
     if ways.nodes:
-        return find_in_runs(
-            LAST, ways.nodes, ways.open, width=ways.width, warn=warn, choose=partial(_of_job, word)
-        )
+        meaning = RunMeaning(partial(_of_job, word))
+        return find_in_runs(LAST, ways.nodes, ways.open, width=ways.width, warn=warn, meaning=meaning)
     hosts = ways.with_open_keys_named(search_hosts(ways.inventory, options.hosts))
     scope, listed = read_local_scope(local_runs_dir()), ways.inventory.hosts
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
+    expected = find_expected(word, scope, read_run_records(), live_wanted=prefer == "live")
+    meaning = RunMeaning(choose, expected)
     try:
         found = find_in_runs(
-            word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, choose=choose
+            word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, meaning=meaning
         )
-    except (BadInput, HostError) as error:
+    except (BadInput, HostError, HostsUnusable, RunNotKept) as error:
         kept = scope.kept_run(word)
-        if kept and (kept == word or kept not in error.message):  # its host may be gone for good
+        is_listed = isinstance(error, BadInput) and kept != word and kept in error.message
+        if kept and not is_listed:  # its host may be gone for good
             error.fix += f"{'; ' if error.fix else ''}gpulaunch report {kept} shows what is kept locally"
         raise
     if word in (LAST, run_name(found.run_id)):

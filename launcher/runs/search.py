@@ -7,13 +7,14 @@ from typing import Any
 
 from launcher.config.host_sets import fold_hosts
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
-from launcher.errors import AgentProtocolError, GpulaunchError, HostError
+from launcher.errors import AgentProtocolError, GpulaunchError, HostError, HostsUnusable
 from launcher.planning.run_record import read_run_records
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.rundir.run_id import is_run_id, is_run_suffix, names_run
 from launcher.rundir.state_schema import validate_runs
-from launcher.runs.remote_run import LAST, RemoteRun, RunChoice, merge_node_runs, select_run
+from launcher.runs.expected_run import BY_WORD, RunMeaning
+from launcher.runs.remote_run import LAST, RemoteRun, merge_node_runs, select_run
 from launcher.runs.request import send_request
 from launcher.text import one_line
 from preflight.errors import BadInput
@@ -98,12 +99,13 @@ def find_in_runs(
     width: int,
     warn: Callable[[str], None],
     listed: Iterable[str] = (),
-    choose: RunChoice | None = None,
+    meaning: RunMeaning = BY_WORD,
 ) -> RemoteRun:
-    """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
+    """Return the run that a word means on these hosts.
 
     `warn` is given what hosts say of that run that is not believed; `listed` is as in
-    `search`; `choose` is as in `select_run`.
+    `search`. Raises BadInput; HostError or HostsUnusable where the run may be on a host that did not answer;
+    RunNotKept for an expected one that its hosts do not have.
     """
     hosts = tuple(entries)
     wanted: dict[str, object] = {} if word == LAST or is_run_suffix(word) else {"prefix": word}
@@ -114,20 +116,45 @@ def find_in_runs(
         if word == LAST or names_run(word, run_id):
             for words in strays:
                 warn(f"{run_id}: {words}")
+    return choose_run(word, hosts, found, meaning)
+
+
+def choose_run(
+    word: str, hosts: Sequence[HostEntry], found: SearchResult, meaning: RunMeaning = BY_WORD
+) -> RemoteRun:
+    """Return the run that a word means of what hosts have reported. Raises as `find_in_runs`."""
+    refusal: BadInput | None = None
     try:
-        return select_run(found.runs, word, choose)
-    except BadInput:
-        if found.runs:
-            raise
-        where = format_hosts([entry.name for entry in hosts if entry.name not in found.errors])
+        chosen = select_run(found.runs, word, meaning.choose)
+    except BadInput as error:
+        chosen, refusal = None, error
+    names = [entry.name for entry in hosts]
+    if meaning.expected is not None:
+        absence = meaning.expected.explain_absence(found.runs, chosen, names, found.errors)
+        if absence is not None:
+            raise absence
+    if chosen is not None:
+        return chosen
+    if found.runs and refusal is not None:
+        raise refusal
+    raise _not_found(word, [name for name in names if name not in found.errors], found)
+
+
+def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> GpulaunchError:
+    """Return that no host which answered has a run of this name; with silent ones that is not known."""
+    where = format_hosts(answered)
+    what = "no run" if word == LAST else f'no run called "{word}"'
+    if found.other_hosts and word != LAST:
+        owners = format_hosts(list(found.other_hosts))
         silent = f"; these did not answer: {fold_hosts(tuple(found.errors))}" if found.errors else ""
-        what = "no run" if word == LAST else f'no run called "{word}"'
-        if found.other_hosts and word != LAST:
-            owners = format_hosts(list(found.other_hosts))
-            what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
-            raise BadInput(what, "name its own host with --hosts, or in hosts.yaml") from None
-        fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
-        raise BadInput(f"{what} was found on {where}{silent}", fix) from None
+        what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
+        return BadInput(what, "name its own host with --hosts, or in hosts.yaml")
+    fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
+    if not found.errors:
+        return BadInput(f"{what} was found on {where}", fix)
+    reasons = {name: error.detail for name, error in found.errors.items()}
+    lines = [f"{what} was found on {where}, and others did not answer", *unanswered_lines(reasons)]
+    return HostsUnusable(tuple(found.errors.values()), "\n".join(lines), fix)
 
 
 def unanswered_lines(errors: Mapping[str, str]) -> Iterator[str]:

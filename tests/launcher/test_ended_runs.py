@@ -77,7 +77,8 @@ def test_a_run_that_no_host_knows_any_more_is_shown_by_what_is_kept_locally(home
     shutil.rmtree(home.runs / RUN)
     for word in (RUN, RUN.partition("-")[0], "last"):
         lost = home.gpulaunch("logs", word)
-        assert lost.returncode == 2, lost.stdout
+        assert lost.returncode == 5, lost.stdout
+        assert f"localhost answers and has nothing of {RUN}; " in lost.stderr
         assert f"gpulaunch report {RUN} shows what is kept locally" in lost.stderr
     assert home.gpulaunch("report", RUN).returncode == 0
     assert "kept locally" not in home.gpulaunch("logs", "other").stderr
