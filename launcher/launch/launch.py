@@ -1,5 +1,6 @@
 """`gpulaunch run`: preflight, plan, start every node, follow all of them to the end."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from launcher.planning.run_record import list_run_ids
 from launcher.rundir.run_id import make_run_id
 from launcher.terminal.screen import Screen
 from preflight.checks.finding import Finding, Severity, blocks_launch
+from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 PORT_ATTEMPTS = 3
 BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})
 """What passes when others are done with a GPU."""
+_OF_A_GPU = re.compile(r"gpu\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,25 @@ class CheckedLaunch:
         if use is not None and use.problem:
             in_spite = "; --ignore does not help, no ranks can be placed"
         if all(is_busy(finding) for finding in stopping):
-            return GpusBusy(found, f"add --wait 2h: the run starts once the GPUs are free{in_spite}")
+            free = self._count_free_gpus(stopping)
+            fewer = (
+                f"--gpus {free} takes free ones alone{' on each host' * (len(self.launch.entries) > 1)}, or "
+            )
+            wait = f"add --wait 2h: the run starts once the GPUs are free{in_spite}"
+            return GpusBusy(found, fewer * (free > 0) + wait)
         return LaunchRefused(found, f"do what the findings say{in_spite}")
+
+    def _count_free_gpus(self, busy: list[Finding]) -> int:
+        """Return how many GPUs of every host a launch may have that none of these findings is about."""
+        job = self.launch.job
+        if isinstance(job.gpus, tuple) or not all(_OF_A_GPU.fullmatch(each.subject) for each in busy):
+            return 0
+        counts = []
+        for entry in self.launch.entries:
+            held = {each.subject for each in busy if entry.name in each.hosts}
+            selection = select_gpus(self.result.facts[entry.name], job, entry.gpus)
+            counts.append(sum(f"gpu{index}" not in held for index in selection.candidates))
+        return min(counts, default=0)
 
     def raise_if_blocked(self) -> None:
         """Raise LaunchRefused when findings stop the launch."""
