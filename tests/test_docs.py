@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from launcher.cli import COMMANDS
-from launcher.commands._argv import OTHER_LAUNCHERS
 from launcher.config.schema import SCHEMAS
+from launcher.engines.command_line.gpulaunch_options import OTHER_LAUNCHERS
 
 ROOT = Path(__file__).parents[1]
 CHECK = ROOT / ".ci/check-prose"

@@ -18,31 +18,6 @@ _CLOSE = 0.8
 _VERY_CLOSE = 0.85
 """How alike an option is to a key of a run config; `--mode` and `module` are less."""
 _SHORT = len("-x")
-_HOSTS = "--hosts A,B names the hosts, the first being the main one; ranks and addresses follow from it"
-_GPUS = (
-    "--gpus N: as many ranks on each host (by default one for each of its GPUs);"
-    " on CPUs --gpus none --set processes_per_host=N"
-)
-OTHER_LAUNCHERS = {
-    **dict.fromkeys(("--num_processes", "--num-processes", "--num_gpus"), _GPUS),
-    **dict.fromkeys(("--nproc_per_node", "--nproc-per-node"), _GPUS),
-    **dict.fromkeys(("--gpu_ids", "--gpu-ids"), "--gpus 0,1: these GPUs of each host"),
-    **dict.fromkeys(
-        ("--num_machines", "--machine_rank", "--main_process_ip", "--nnodes", "--hostfile"), _HOSTS
-    ),
-    **dict.fromkeys(("--node_rank", "--node-rank", "--master_addr", "--master-addr"), _HOSTS),
-    **dict.fromkeys(("--main_process_port", "--master_port", "--master-port"), "--port N"),
-    "--mixed_precision": "--precision WHICH (by default decided from the GPUs and the script)",
-    "--multi_gpu": "leave it out: gpulaunch sets it for several ranks",
-    "--config_file": "leave it out: accelerate's config file is generated for each launch",
-    "--cpu": "--gpus none",
-    **dict.fromkeys(("--module", "-m"), "write module: NAME in a run config"),
-}
-"""Options of `accelerate launch`, `torchrun` and `deepspeed`, and the options of gpulaunch that say the
-same.
-"""
-
-
 _SCRIPT_PATH = re.compile(r"[\w./~][\w./~ -]*\.py")
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
 """First words that are not a script of the user."""
@@ -137,8 +112,11 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     launcher = next((word for word in given if word in LAUNCHERS), "")
     if launcher:
         return wrong, f"a command goes after --: {command} --hosts A,B -- {launcher} ..."
-    if name in OTHER_LAUNCHERS:
-        return f"{name} is an option of another launcher", f"in gpulaunch: {OTHER_LAUNCHERS[name]}"
+    from launcher.engines.command_line.gpulaunch_options import find_own_option  # noqa: PLC0415 - only for a mistake
+
+    ours = find_own_option(name)
+    if ours:
+        return f"{name} is an option of another launcher", f"in gpulaunch: {ours}"
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)

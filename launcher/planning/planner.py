@@ -295,14 +295,8 @@ def _request_changes(original: Job, job: Job, decision: Decision) -> tuple[Chang
         changes.append(Change("--gpus", "auto", "none", "none of the hosts has a GPU"))
     if decision.requested:
         why = decision.reasons[0].text
-        changes.append(
-            Change(
-                job.command.option("precision", "--mixed_precision"),
-                decision.requested,
-                decision.mixed_precision,
-                why,
-            )
-        )
+        name = job.command.option("precision", "--precision")
+        changes.append(Change(name, decision.requested, decision.mixed_precision, why))
     return tuple(changes)
 
 
@@ -330,14 +324,8 @@ def _count_changes(job: Job, ranks: dict[str, NodeRanks]) -> Iterator[Change]:
 def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
     if not port.reason:
         return ()
-    return (
-        Change(
-            job.command.option("main_port", "--main_process_port"),
-            str(job.main_port),
-            str(port.port),
-            port.reason,
-        ),
-    )
+    name = job.command.option("main_port", "--port")
+    return (Change(name, str(job.main_port), str(port.port), port.reason),)
 
 
 def _env_changes(hosts: Sequence[Host], job: Job) -> tuple[Change, ...]:

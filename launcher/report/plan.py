@@ -136,8 +136,7 @@ def _alike_nodes(nodes: Sequence[NodePlan]) -> list[list[NodePlan]]:
         slots = tuple((slot.gpu_index, slot.gpu_name) for slot in node.ranks.slots)
         gpus = ",".join(node.gpus)
         env = tuple(sorted((name, "" if value == gpus else value) for name, value in node.env.items()))
-        notes = tuple(note.replace(f"machine_rank: {number},", "") for note in node.notes)
-        key = (argv, slots, env, node.cwd, notes, node.unset, node.ranks.single_gpu_visible)
+        key = (argv, slots, env, node.cwd, node.unset, node.ranks.single_gpu_visible)  # the notes follow
         groups.setdefault(key, []).append(node)
     return list(groups.values())
 

@@ -80,7 +80,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert "PROC001" in stderr
     assert "MODE002" in stderr
     assert plan["main_port"] != 29500
-    assert any(change["field"].startswith("--main_process_port") for change in plan["changes"])
+    assert any(change["field"].startswith("--port") for change in plan["changes"])
 
     _ends_what_was_left(inherited)
     uuids = _shows_a_free_host(inherited)

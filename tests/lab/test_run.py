@@ -197,7 +197,7 @@ def test_a_port_that_is_held_before_is_not_used(lab: Lab, cli: Cli) -> None:
     assert code == 0, output
     ports = re.findall(r"meets on (\d+)", output)
     assert len(ports) == 2
-    assert f"--main_process_port 29500 -> {ports[0]}" in output
+    assert f"--port 29500 -> {ports[0]}" in output
     assert ports[1] == ports[0] != "29500"
 
 

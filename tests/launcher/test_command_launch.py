@@ -267,9 +267,7 @@ def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:
 
 def test_a_precision_for_an_opaque_command_is_dropped_with_the_reason() -> None:
     made = planned(read("bash train.sh", Overrides(precision="bf16")), l40s(1))
-    assert [(each.field, each.old, each.new) for each in made.changes] == [
-        ("--mixed_precision", "bf16", "no")
-    ]
+    assert [(each.field, each.old, each.new) for each in made.changes] == [("--precision", "bf16", "no")]
 
 
 def test_port_precision_and_restarts_are_those_of_the_command_unless_said_otherwise() -> None:

@@ -190,7 +190,7 @@ def test_a_plain_script_gets_no_mixed_precision_from_the_launch(text: str, reque
     made = plan(text, l40s(1), l40s(1, "l40s-02", "10.77.0.5"), precision=requested)
     assert (made.precision.mixed_precision, made.precision.reasons[0].text) == ("no", why)
     changed = [(each.field, each.old, each.new) for each in made.changes]
-    assert changed == ([] if requested == "auto" else [("--mixed_precision", requested, "no")])
+    assert changed == ([] if requested == "auto" else [("--precision", requested, "no")])
 
 
 def test_a_plain_script_is_told_by_its_own_arguments() -> None:

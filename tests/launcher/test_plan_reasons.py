@@ -123,6 +123,6 @@ def test_bf16_asked_of_a_titan_is_corrected_in_the_launch_and_in_the_scripts_arg
     assert plan["mixed_precision"] == "fp16"
     assert told_the_script(plan) == ["--fp16"]
     changed = {change["field"]: (change["old"], change["new"], change["why"]) for change in plan["changes"]}
-    assert changed["--mixed_precision"][:2] == ("bf16", "fp16")
-    assert "TITAN RTX" in changed["--mixed_precision"][2]
+    assert changed["--precision"][:2] == ("bf16", "fp16")
+    assert "TITAN RTX" in changed["--precision"][2]
     assert changed["script arguments"][:2] == ("--bf16", "--fp16")

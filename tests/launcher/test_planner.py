@@ -54,7 +54,7 @@ def test_a_number_of_processes_that_is_not_that_of_the_ranks_is_explained() -> N
 
 def test_an_overruled_precision_is_shown_as_old_new_and_why() -> None:
     made = plan(Job(script="train.py", precision="bf16"), titan())
-    assert changes(made) == ["--mixed_precision bf16 -> fp16: titan has TITAN RTX, compute capability 7.5"]
+    assert changes(made) == ["--precision bf16 -> fp16: titan has TITAN RTX, compute capability 7.5"]
     assert made.changes[0].field in render_plan(made)
 
 
@@ -166,9 +166,7 @@ def test_a_taken_port_is_replaced_and_its_holder_is_named() -> None:
     table = ProcessTable("proc", (_process(812),), 1, 2, ())
     made = plan(Job(script="train.py"), with_ports(held(), processes=table))
     assert made.main_port == 43210
-    assert changes(made) == [
-        "--main_process_port 29500 -> 43210: port 29500 on titan: in use by pid 812 (python of ben)"
-    ]
+    assert changes(made) == ["--port 29500 -> 43210: port 29500 on titan: in use by pid 812 (python of ben)"]
 
 
 def test_a_port_that_cannot_be_bound_is_replaced_even_if_nobody_is_seen_on_it() -> None:
