@@ -274,9 +274,12 @@ def execute(argv: Sequence[str], group: click.Command = cli) -> int:
 def _typed_again(fix: str, argv: Sequence[str]) -> str:
     from launcher.config.host_access_words import (  # noqa: PLC0415 - only for a mistake
         complete_commands,
+        complete_run_commands,
         read_access_words,
+        read_run_words,
     )
 
+    fix = complete_run_commands(fix, read_run_words(argv))
     return complete_commands(fix, read_access_words(argv))
 
 

@@ -1,5 +1,6 @@
 """What every command about one run takes: RUN, and where to look for it."""
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -124,6 +125,12 @@ def open_named_run(run: str, options: FoundRunOptions) -> tuple[HostAccess, Remo
     ways = reach_run(open_host_access(options), run, options.hosts)
     found = find_run(run, ways, options)
     return ways, found, open_run(found, ways, options)
+
+
+def list_access_words(ways: HostAccess, options: FoundRunOptions) -> tuple[str, ...]:
+    """Return the options by which another command about the run finds it as this one has."""
+    named = (word for host in options.hosts for word in ("--hosts", shlex.quote(host)))
+    return (*ways.inventory.access_words, *named)
 
 
 def node_name(in_record: str, shown: str) -> str:

@@ -18,11 +18,13 @@ from launcher.commands._run_options import (
     FoundRunOptions,
     describe_renamed_hosts,
     find_run,
+    list_access_words,
     open_named_run,
     open_run,
     run_argument,
     run_options,
 )
+from launcher.config.host_access_words import complete_run_commands
 from launcher.exit_codes import ExitCode
 from launcher.launch.signals import choose_detach, choose_stop
 from launcher.report.end_report import print_outcome
@@ -66,7 +68,7 @@ def command(run: str, **given: Any) -> int:
     options = AttachOptions(**given)
     ways, found, to = open_named_run(run, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
-    plan = to.plan
+    plan, run_words = to.plan, list_access_words(ways, options)
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
     asks = build_ctrl_c_prompt(screen, again="detach")
@@ -91,11 +93,12 @@ def command(run: str, **given: Any) -> int:
     if outcome is None or outcome.verdict == "detached":
         run_id = plan.run_id if outcome is None else outcome.plan.run_id
         again = found.slurm_job or run_id
-        screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {again}")
+        line = f"detached; the run continues. Come back with: gpulaunch attach {again}"
+        screen.notify(complete_run_commands(line, run_words))
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK
         return answer.finish(code, run_id=run_id, detached=True)
-    print_outcome(outcome, screen)
+    print_outcome(outcome, screen, run_words)
     if options.as_json:
         echo_json(encode_outcome(outcome))
     starts = [] if outcome.restarts is None else [start.run_id for start in outcome.restarts.starts]

@@ -1,6 +1,7 @@
 """The options that reach hosts, in the commands of messages: they must be typed again with each command."""
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 from launcher.local.home import shorten_path
@@ -9,6 +10,11 @@ from preflight.checks.message_text import quote_path
 OPTIONS = {"-i": "-i", "--inventory": "-i", "--identity-file": "--identity-file"}
 _COMMAND = re.compile(
     r"\bgpulaunch (?:bench|clean-zombies|init|preflight)(?= (?!HOSTS?\b|--from|-i |--identity-file )\S)"
+)
+
+_RUN_COMMANDS = ("attach", "fetch", "forward", "logs", "rm", "stacks", "stop")
+_RUN_COMMAND = re.compile(
+    rf"\bgpulaunch (?:{'|'.join(_RUN_COMMANDS)})(?= (?!RUN\b|--hosts |-i |--identity-file )\S)"
 )
 
 
@@ -27,6 +33,22 @@ def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
+def read_run_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the options by which a command line about a run reaches its hosts, as a shell reads them.
+
+    A launch keeps locally how it reached them; any other machine finds a run by these words alone.
+    """
+    if not argv or argv[0] not in _RUN_COMMANDS:
+        return ()
+    words = [*read_access_words(argv)]
+    rest = iter(argv[: argv.index("--")] if "--" in argv else argv)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name == "--hosts":
+            words += ("--hosts", shlex.quote(value if equals else next(rest, "")))
+    return tuple(words)
+
+
 def without_key(words: Sequence[str]) -> tuple[str, ...]:
     """Return these options without the one that names a private key."""
     pairs = zip(words[::2], words[1::2], strict=True)
@@ -41,3 +63,9 @@ def complete_commands(text: str, words: Iterable[str]) -> str:
     """
     options = " ".join(words)
     return _COMMAND.sub(lambda command: f"{command[0]} {options}", text) if options else text
+
+
+def complete_run_commands(text: str, words: Iterable[str]) -> str:
+    """Return a message whose commands about a run have these words."""
+    options = " ".join(words)
+    return _RUN_COMMAND.sub(lambda command: f"{command[0]} {options}", text) if options else text

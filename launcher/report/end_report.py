@@ -1,20 +1,21 @@
 """The end of a run at the terminal: its curves, then its outcome."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TextIO
 
+from launcher.config.host_access_words import complete_run_commands
 from launcher.follow.outcome import Outcome
 from launcher.report.outcome import render_outcome
 from launcher.terminal.screen import Screen
 
 
-def print_outcome(outcome: Outcome, screen: Screen) -> None:
-    """Report how a run went."""
+def print_outcome(outcome: Outcome, screen: Screen, run_words: Iterable[str] = ()) -> None:
+    """Report how a run went; `run_words` are the options that its commands need to find the run."""
     for line in _curves(outcome, screen.stream):
         screen.print_line(line)
     for line in render_outcome(_without_shown_lines(outcome, screen)):
-        screen.notify(line, bad=outcome.exit_code != 0)
+        screen.notify(complete_run_commands(line, run_words), bad=outcome.exit_code != 0)
 
 
 def _without_shown_lines(outcome: Outcome, screen: Screen) -> Outcome:

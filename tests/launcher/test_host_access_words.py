@@ -8,7 +8,12 @@ import pytest
 from launcher.cli import execute
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions
-from launcher.config.host_access_words import complete_commands, read_access_words
+from launcher.config.host_access_words import (
+    complete_commands,
+    complete_run_commands,
+    read_access_words,
+    read_run_words,
+)
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
@@ -48,6 +53,34 @@ def test_commands_about_hosts_get_them_once(text: str, expected: str | None) -> 
     assert completed == (expected.replace(" clean a", " a") if expected else text)
     assert complete_commands(completed, ("-i", "h")) == completed
     assert complete_commands(text, ()) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("stop r -i h --hosts a,b --hosts=c[1]", ("-i", "h", "--hosts", "a,b", "--hosts", "'c[1]'")),
+        ("logs --identity-file k.pem r", ("--identity-file", "k.pem")),
+        ("run -c x --hosts a -i h", ()),  # a launch keeps how it reached its hosts
+        ("", ()),
+    ],
+)
+def test_a_run_is_found_again_by_the_options_of_a_command_about_it(line: str, words: tuple[str, ...]) -> None:
+    assert read_run_words(line.split()) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Come back with: gpulaunch attach r1", "Come back with: gpulaunch attach --hosts a r1"),
+        ("gpulaunch fetch r1 --path PATH", "gpulaunch fetch --hosts a r1 --path PATH"),
+        ("gpulaunch report r1 shows it; gpulaunch ps", None),
+        ("gpulaunch fetch RUN brings one", None),
+        ("gpulaunch attach --hosts a r1", None),
+    ],
+)
+def test_commands_about_a_run_get_them_once(text: str, expected: str | None) -> None:
+    assert complete_run_commands(text, ("--hosts", "a")) == (expected or text)
+    assert complete_run_commands(text, ()) == text
 
 
 PRIVATE, PUBLIC = "-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 AAAA ada@pc\n"
