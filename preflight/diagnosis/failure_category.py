@@ -77,7 +77,14 @@ _OF_CLASSES: dict[FailureCategoryName, tuple[str, ...]] = {
         "tf32-unsupported",
     ),
     "crash": (
-        *("cuda-library", "illegal-instruction", "illegal-memory-access", "kernel-resources", "segfault"),
+        *(
+            "accelerator-runtime",
+            "cuda-library",
+            "illegal-instruction",
+            "illegal-memory-access",
+            "kernel-resources",
+            "segfault",
+        ),
         "sigabrt",
     ),
     "environment": (

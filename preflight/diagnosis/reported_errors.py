@@ -4,6 +4,12 @@ import re
 
 from preflight.diagnosis.signatures.model import AnyOf
 
+FAILING_CLASS = (
+    r"(?:[a-z_]\w*\.){1,8}[A-Z]\w*(?:NotFound|Invalid|Exhausted|TimedOut|Timeout|Unavailable|Denied|Refused|Exceeded|Failed|Failure|Closed|Aborted|Mismatch"
+    "|Missing|Expired|Forbidden|Unauthorized|Unreachable|Unsupported)"
+)
+"""A class of a package's own whose name says that something failed, though no `Error` ends it."""
+
 # Words of an exception's class, of which a message is one in any place (CPython's Objects and Python directories, torch's ATen).
 _WORDINGS: tuple[tuple[str, str], ...] = (
     ("AttributeError", r"\b(?:module|object|type object) '[\w.]{1,80}' has no attribute '|'[\w.]{1,80}' object has no attribute '"),

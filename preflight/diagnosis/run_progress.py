@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.reported_errors import FAILING_CLASS
 from preflight.diagnosis.run_starts import last_start
 from preflight.diagnosis.shown_text import is_shown_text
 from preflight.diagnosis.signature_matcher import is_harmless
@@ -27,7 +28,9 @@ _FAILED = AnyOf(
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|: line \d+: +\d+ Hangup {2,}|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|closing signal|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
-    r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open)|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:noticed|detected) that|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
+    r"|^"
+    + FAILING_CLASS
+    + r": \S|BAD TERMINATION OF ONE OF YOUR|\bapplication called MPI_Abort\(|\binternal ABORT - process|\bAssertion failed(?:: \(| in file )|: Assertion [`'].{1,400}' failed\.?$|\bzsh: abort\b|^Fatal\b|\[FATAL\]|\bFATAL\b|^Error .{1,80} at line \d+ in file .{1,200}\.cuh?$|^(?:#{1,6} )?\S*python\S*: (?:error|can't open)|Primary job +terminated normally, but|\b(?:[Pp]rocess|[Ww]orker|[Ss]erver|[Jj]ob)\b.{0,40}\b(?:terminated|exited|died|crashed) unexpectedly\b|^(?:mpirun|mpiexec|prterun|orterun) (?:noticed|detected) that|stopping training\b|\b[Jj]ob (?:has )?failed\b(?! (?:0|to|with parameters))|^(?:\S+ +ERROR +)?\w*ScriptError:|command not found|\bfatal error: |^(?:\[.{1,80}\] - )?Error executing job with overrides"
 )
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = AnyOf(
@@ -46,7 +49,7 @@ _SOFT = AnyOf(
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|\b[Hh]andlers? (?:is |are )?(?:installed|registered|set)\b"
 )
 _HARD = re.compile(
-    r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*Warning +(?:Preempt|Evict|Failed|BackOff|OOM)"
+    r"NCCL WARN|^\[?F\d{4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|process received SIG|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|^\s*Warning +(?:Preempt|Evict|Failed|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|TCP connect to a peer MPI|CapacityError"
 )
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.reported_errors import reported_error
+from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
 from preflight.frozen import dataclass
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
@@ -41,8 +41,8 @@ _LIBRARY = re.compile(
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(
-    r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error): (?![-+\d.naif%\s]+$)\S"
-)
+    r"^[`*]{0,3}(?:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S"
+)  # fmt: skip
 # What ends a message that continues below its first line.
 _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"

@@ -13,6 +13,10 @@ ROWS: tuple[Signature, ...] = (
               "Exclusive Process compute mode and a second process on that GPU: a leftover, or ranks that all touch cuda:0",
               "gpulaunch preflight HOST names the holder; gpulaunch clean-zombies HOST; in the script take the device from"
               " LOCAL_RANK before any CUDA call", "thread"),
+    Signature("S135", "device-busy", ROOT,
+              r"\bTPU is already in use\b|\bNeuronCore\(s\) not available\b|Maybe the last training process is running",
+              "another process holds the accelerator (TPU, NeuronCore, NPU): an earlier run that has not ended, or a second one beside it",
+              "end it: the message or `ps -ef | grep python` names it; then wait ten seconds for its device to be free", "known"),
     Signature("S31", "invalid-device-ordinal", ROOT,
               r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + cuda_status("InvalidDevice")
               + r"|torch\.cuda\.device_count\(\) is \d+\. Please use"
@@ -163,6 +167,11 @@ ROWS: tuple[Signature, ...] = (
               "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked;"
               " later the driver or the GPU failed",
               "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
+    Signature("S136", "accelerator-runtime", GENERAL,
+              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\bNPU function error: |\bsynStatus ?=? ?(?!0\b|synSuccess)\w|\bHabana exception raised|\bNRT:nrt_\w+ |\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
+              "the runtime of an accelerator other than a GPU failed (Ascend's CANN, Gaudi's SynapseAI, Neuron): an operation that it does not have, a driver of another release, or the device itself",
+              "its own log says why: ~/ascend/log (ASCEND_GLOBAL_LOG_LEVEL=1) and npu-smi info; $HABANA_LOGS and hl-smi; NEURON_RT_LOG_LEVEL=INFO and"
+              " neuron-ls; driver, runtime and torch plug-in of one release", "known", broad=True),
     Signature("S33", "cuda-library", GENERAL,
               r"CUDNN_STATUS_EXECUTION_FAILED|CURAND_STATUS_(?!SUCCESS)|\b[Cc]urand error \d{3}\b|^Error (?!.{0,40}out of memory).{1,80} at line \d+ in file .{1,200}\.(?:cuh?|cpp)$|(?:CUDA(?: driver)?|HIP) error: (?:invalid \w|operation not (?:permitted|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|failed to open libnvrtc|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",

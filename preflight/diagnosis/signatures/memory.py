@@ -9,7 +9,7 @@ ROWS: tuple[Signature, ...] = (
               r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to (?:write to|resize) file </torch_"
               r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}(?:No space left on device|Cannot allocate memory)"
               r"|unable to (?:mmap|allocate|resize).{0,20}shared memory(?!.*Too many open)|unable to open shared memory object \S{1,80} in read-write mode: (?!Too many open)|unable to mmap \d+ bytes from file </torch_(?!.*Too many open)"
-              r"|Couldn't (?:allocate|open) shared (?:memory|file)|[Ee]rror: failed to extend /dev/shm"
+              r"|Couldn't (?:allocate|open) shared (?:memory|file)(?!.*<1455>)|[Ee]rror: failed to extend /dev/shm"
               r"|Call to (?:posix_fallocate|ftruncate|shm_open).{0,40}failed|shm_open\(.{0,80}\).{0,40}(?:failed|No space)"
               r"|Unexpected bus error encountered in worker|Error while attaching to shared memory segment"
               r"|unable to open shared memory object </torch_.{0,80}(?:No space|Cannot allocate)|[Ss]hared memory (?:is )?(?:full|exhausted)"
@@ -47,7 +47,7 @@ ROWS: tuple[Signature, ...] = (
               r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|\b(?:fork|vfork|clone|mmap|malloc|brk)\b.{0,80}Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
               r"|malloc of size \d+ failed|fatal error: runtime: out of memory|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
-              r"|memory allocation of \d+ bytes failed|OpenBLAS error: Memory allocation still failed|WinError 1455\]|paging file is too small",
+              r"|memory allocation of \d+ bytes failed|OpenBLAS error: Memory allocation still failed|\[WinError (?:8|14|1455)\]|paging file is too small|, error code: <1455>",
               "the host's memory is full", "fewer workers or ranks, load in parts", "known"),
     # `raising_places` makes it of S20 where page-locked memory was wanted.
     Signature("S127", "host-oom-killed", ROOT, r"cudaHost(?:Alloc|Register).{0,40}out of memory|[Ff]ailed to (?:allocate|pin|register) (?:\S+ ){0,4}(?:pinned|page-locked) (?:host )?memory",

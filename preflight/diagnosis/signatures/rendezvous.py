@@ -10,7 +10,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S50", "port-in-use", ROOT,
               r"EADDRINUSE|^(?!.{0,160}NCCL WARN).*[Aa]ddress already in use|Port .?\d+.? is (?:already )?(?:in use|taken|occupied|being used)|[Ee]rrno:? ?\[?98\b|\[Errno 98\]"
               r"|Tried to launch distributed communication on port|server socket has failed to (?:bind|listen) to \S+ \(errno: (?!97)"
-              r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|[Ee]rrno 48\]"
+              r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|\[WinError 10048\]|[Ee]rrno 48\]"
               r"|only one usage of each socket address|Only one usage of each socket address",
               "the main port is taken, often by a leftover or another job",
               "gpulaunch preflight HOST names the holder; gpulaunch run takes a free port automatically", "run"),
@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     Signature("S52", "rendezvous-timeout", ROOT,
-              r"RendezvousTimeoutError|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
+              r"RendezvousTimeoutError|backend initialization is taking more than [\d.]+ seconds|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
               r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error(?!: (?:Connection (?:reset|closed)|Broken pipe|failed to recv)))|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
               r"|[Tt]imed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
               r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"
@@ -52,6 +52,6 @@ ROWS: tuple[Signature, ...] = (
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
               r"|was not reachable via ssh|ssh exited with exit code 255|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
-    Signature("S59", "nccl-network", VICTIM, r"(?<!\d\. )Connection refused|No route to host|Network is unreachable|Connection timed out",
+    Signature("S59", "nccl-network", VICTIM, r"(?<!\d\. )Connection refused|No route to host|Network is unreachable|Connection timed out|\[WinError 100(?:51|60|61|65)\]",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),
 )  # fmt: skip

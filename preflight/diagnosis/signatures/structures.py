@@ -13,7 +13,7 @@ _GPUS = r"(?:NVIDIA |CUDA |cuda |HIP )?(?:GPUs?|[Cc][Uu][Dd][Aa] devices?|accele
 _LIBRARY = r"(?:cu|Cu|CU)(?:BLAS|DNN|FFT|SOLVER|SPARSE|blas|dnn|fft|solver|sparse)(?:Lt|LT)?"
 _CHECKPOINT = r"(?:(?<!utils\.)(?<!radient )(?<!radient_)(?<!ctivation )[Cc]heckpoints?(?!\(\)|:)|ckpt|state[_ ]?dict\w*|[Ss]tate of the optimizer|optimizer states?)"
 # Exceptions of clients of services, whose names say what failed; the modules aside whose connections are to other ranks.
-_OF_A_CLIENT = r"^(?!torch\.|ray\.|asyncio|concurrent|multiprocessing|queue|socket\.|zmq)(?:[a-z]\w{0,60}\.){1,8}\w{0,40}"
+_OF_A_CLIENT = r"^(?!torch\.|ray\.|tensorflow\.|jax|asyncio|concurrent|multiprocessing|queue|socket\.|zmq)(?:[a-z]\w{0,60}\.){1,8}\w{0,40}"
 _RANK_VARIABLE = r"(?:MASTER_ADDR|MASTER_PORT|LOCAL_RANK|WORLD_SIZE|RANK)"
 
 
@@ -23,7 +23,7 @@ def _raised(*messages: str) -> str:
 
 
 PATTERNS: tuple[tuple[str, str], ...] = (
-    ("S48", r"^(?!.*(?:unable to lock file|[Nn][Cc][Cc][Ll])).*Resource temporarily unavailable"),
+    ("S48", r"^(?!.*(?:unable to lock file|[Nn][Cc][Cc][Ll]|Error: {3,})).*Resource temporarily unavailable"),
     ("S55", r"\bN[Cc][Cc][Ll] [Ee]rror, "),
     ("S62", r"Ranks? .{0,80}failed to pass monitoredBarrier"),
     ("S58", r"Message truncated : received \d+ bytes instead of \d+"),
@@ -138,11 +138,11 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S40", r"\bNVRM: Xid .{0,200}caused by previous Xid (?!" + any_xid(PROGRAM_XIDS) + r")\d+|\bNVRM: .{0,80}NV_ERR_RESET_REQUIRED|\bNVRM: .{0,80}(?:Heartbeat timed out|\bGSP Timeout)"),
     ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
     ("S93", r"\[Errno (?:27|61|125)\]|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than"),
-    ("S51", r"\[Errno 99\]|\bgaierror: \[Errno -[23]\]"),
+    ("S51", r"\[Errno 99\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
     ("S67", r"\b(?:[Ii][Bb]|RDMA|[Vv]erbs) ?(?:[Ff]ailure|[Ee]rror): |\blibrdmacm: [Ff]atal: "),
     ("S67", r"\bUCX +(?:ERROR|FATAL) |NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
-    ("S115", r"\bwandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,100}[Pp]ermission)"),  # it may continue without it
+    ("S115", r"\bwandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,60}W&B process|.{0,100}[Pp]ermission)"),  # it may continue without it
     ("S115", r"^(?:mlflow|comet_ml|neptune|clearml|swanlab|trackio)\.(?:\w+\.){0,6}\w{1,60}: "),
     ("S82", r"^(?:redis\.exceptions\.)?ConnectionError: Error -?\d+ connecting to \S{1,80}:\d+\. "),
     ("S98", r"\b(?:hydra|omegaconf)\.errors\.[A-Z]\w+: "),

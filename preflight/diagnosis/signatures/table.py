@@ -13,6 +13,7 @@ from preflight.diagnosis.signatures import (
     files,
     gpus,
     memory,
+    platforms,
     precision,
     rendezvous,
     software,
@@ -38,7 +39,10 @@ SIGNATURES: tuple[Signature, ...] = tuple(sorted(_TABLE, key=lambda row: row.dep
 NOTICES: tuple[Notice, ...] = benign.ROWS
 
 _BY_CODE = {row.code: row for row in SIGNATURES}
-_BROAD = tuple(replace(_BY_CODE[code], pattern=pattern, broad=True) for code, pattern in structures.PATTERNS)
+_BROAD = tuple(
+    replace(_BY_CODE[code], pattern=pattern, broad=True)
+    for code, pattern in (*platforms.PATTERNS, *structures.PATTERNS)
+)
 SEARCHED: tuple[Signature, ...] = (*SIGNATURES, *_BROAD)
 """The rows as they are searched for: behind the wordings that a row knows, what its messages are about."""
 

@@ -1,0 +1,51 @@
+"""Causes by what a kernel, a fabric, a scheduler, a cloud or a container's runtime says in a form of its own.
+
+As with `structures`, what is known is a form and not a sentence, so a cause that is found by them is likely and never
+certain.
+"""
+
+# Statuses of an MPI launcher's own source, and of its help texts.
+_HYDRA = r"\(pm/pmiserv/\S{1,60}\.c:\d+\): "
+
+PATTERNS: tuple[tuple[str, str], ...] = (
+    # The kernel of the host. XFS, ext4 and btrfs print their name and the device (fs/*/super.c, xfs_message.c); soft lockups
+    # are of kernel/watchdog.c, stalls of kernel/rcu, traps of arch/x86/kernel/traps.c.
+    ("S93", r"\bEXT4-fs \(\S{1,40}\): (?!error count).{0,120}(?:\berror\b|read-only)|\bXFS \(\S{1,40}\): .{0,120}(?:[Ee]rror|[Cc]orrupt|[Ss]hut)|\bBTRFS (?:error|critical) \(|: I/O Cmd\(.{0,80}I/O Error"),
+    ("S114", r"\bBUG: (?:soft lockup|unable to handle|kernel NULL pointer)|\brcu: INFO: .{0,40}\bdetected (?:expedited )?stall|\bkernel BUG at |\bOops: [0-9a-f]{4} "),
+    ("S79", r"\btraps: .{0,80}\btrap (?:invalid opcode|divide error)"),
+    ("S71", r"\btraps: .{0,80}\bgeneral protection\b"),
+    # nvidia.ko, amdgpu and amdkfd (kfd_int_process_v9.c: what its err_type stands for).
+    ("S36", r"\bnvidia-fabricmanager\b.{0,80}(?:[Ff]ailed|FAILURE)|[Ff]ailed to start NVIDIA [Ff]abric|\b[Ff]abric ?[Mm]anager (?:is )?not running"),
+    ("S35", r"is not supported by the NVIDIA [\d.]+ driver release|requires use of the NVIDIA open kernel modules"),
+    ("S37", r"\bnvidia: probe of \S{1,40} failed with error|Error: Unable to initialize backend '(?:cuda|gpu|rocm)': "),
+    ("S40", r"\bNVRM: .{0,300}(?:\bGPU (?:is )?lost\b|NV_ERR_(?:GPU_IS_LOST|TIMEOUT)|\bcommand timed out|rpcSendMessage failed)|sq_intr: error,.{0,160}\berr_type [03]\b"),
+    ("S38", r"sq_intr: error,.{0,160}\berr_type 2\b|hub\d?\] (?:no-)?(?:retry )?page fault \(|VM_L2_PROTECTION_FAULT_STATUS|amdgpu.{0,60}GPU fault detected: "),
+    ("S125", r"sq_intr: error,.{0,160}\berr_type 1\b"),
+    # The fabric.
+    ("S67", r"\bmlx[45]_core \S{1,40}: .{0,60}\[error\]|NETDEV WATCHDOG: .{0,80}timed out|\bfi_\w{1,40}(?:\(\))?: .{0,120}\bret=-\d|\bNET/IB ?: .{0,60}\bfailed\b|\bRoCE v\d GID not found|\bGID \S{0,40} ?not found\b"),
+    ("S67", r"unable to reach each other for MPI communications|\bBTL failed to initialize|TCP connect to a peer MPI process|unable to complete a TCP connection to another process|\bmca_btl_\w{1,60}\] .{0,60}(?:unexpected|error|failed)"),
+    ("S51", r"\betcd\.Etcd[A-Z]\w+: |\bgethostbyname failed|\bgetaddrinfo failed|gaierror: \[Errno -?\d+\]|[Ff]ailed to establish \S{1,40} grpc channel"),
+    ("S55", r"\bEI\d{4}: "),  # Ascend's HCCL numbers its errors so
+    # Launchers and schedulers. The help texts of Open MPI are in its help-orte-*.txt and help-prte-*.txt.
+    ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: |sequential map was requested|\bYour job failed to map|It looks like \S.{1,40} failed for some reason|Fatal error in (?:internal_|P)?MPI_Init|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b"),
+    ("S99", r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\bapplication called MPI_Abort\(|\bHYD[A-Z]{0,4}_\w{2,60} \(|" + _HYDRA + r"|Fatal error in P?MPI_(?!Init)\w+: "),
+    ("S76", r"\bnode had condition: .{0,60}DiskPressure|\bDiskFullError\b|couldn't get temp \w+ file name"),
+    ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory"),
+    ("S48", r"\bnode had condition: .{0,60}PIDPressure|OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
+    ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b"),
+    ("S96", r"TaintManagerEviction|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|[Jj]ob interrupted for spot"),
+    ("S78", r"\b[Jj]ob deleted at request of "),
+    ("S97", r"\bhas been marked dead because\b"),
+    # Containers and registries.
+    ("S111", r"^\s*FATAL: {3,}\S|exec user process caused|\bOCI (?:runtime error|permission denied)|\bch-run\[\d+\]: error: |^Error for command \"|\bunknown (?:shorthand )?flag: |[Ii]mage build failed|\bFailedLoginToImageRegistry\b"),
+    ("S81", r"\bunauthorized: (?:authentication|access|incorrect)|\bdenied: requested access to the resource|\bRequestTimeTooSkewed\b|\b(?:unable|not authorized|not permitted) to (?:assume (?:the )?role\b|perform: \w+:\w)"),
+    ("S82", r"\bx509: certificate\b"),
+    # Other stacks.
+    ("S22", r"\bmiopenStatus(?!Success)[A-Z]\w+|\bMIOpen(?:\(\w{1,10}\))? ?Error\b|\bHIP(?:BLAS|FFT|SPARSE|SOLVER)_STATUS_(?!SUCCESS)\w+|\brocblas_status_(?!success)\w+|\bBlas \w{0,12}GEMM\w* launch failed|cuDNN failed to initialize"),
+    ("S20", r"\bHSA_STATUS_ERROR_OUT_OF_RESOURCES\b"),
+    ("S103", r"\bjax\.distributed\.initialize\(?\)? (?:must|should|may|can) "),
+    ("S68", r"\bptxas (?:exited|returned)\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
+    ("S108", r"\bArrowInvalid: (?:Expected to read|Not an? |Invalid |Could not open Parquet|Couldn't deserialize)"),
+    ("S93", r"\bfilelock\.\S{0,20}Timeout: |The file lock '.{1,300}' could not be acquired|: buffer nbytes != file bytes \d"),
+)  # fmt: skip
+"""(code of the row, pattern), tried in this order behind the rows that know sentences."""
