@@ -26,6 +26,7 @@ _ENVIRONMENT_ERRNOS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOTDIR}
 )
 COLUMNS = 80
+_SHOWN_NAME = 60
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -365,6 +366,11 @@ def _of_system(error: OSError) -> GpulaunchError:
         return RunAborted(f"no space left{where}", "make room, then try again")
     if error.errno in _ENVIRONMENT_ERRNOS and where:
         return RunAborted(f"{error.strerror or error}{where}")
+    if error.errno == errno.ENAMETOOLONG:
+        name = str(error.filename or "")[:_SHOWN_NAME]
+        return BadInput(
+            f"{name}...: {error.strerror}", "a text in place of a file comes from stdin (diagnose -)"
+        )
     if error.errno == errno.ENOENT and not _has_directory():
         return RunAborted("the current directory has been deleted", "cd to one that exists")
     return _bug(error)

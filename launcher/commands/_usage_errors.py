@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 import click
 
@@ -134,7 +135,7 @@ def refuse_empty_options(command: click.Command, words: list[str], ctx: click.Co
     options = [param for param in command.params if isinstance(param, click.Option)]
     names = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
     ours = words[: words.index("--")] if "--" in words else words
-    for word, following in zip(ours, [*ours[1:], None], strict=True):
+    for word, following in zip_longest(ours, ours[1:]):
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if name in names and (following == "" if not equals else not value):
             raise WrongUsage(

@@ -16,7 +16,7 @@ def write_atomic(path: Path, text: str) -> None:
 
     A link stays one: what it leads to is written. A file keeps its permissions, and its owner where
     that is possible. Raises OSError
-    naming the file, and BadInput where there is no directory for it.
+    naming the file, and BadInput where there is no directory for it, or the text has no bytes in UTF-8.
     """
     _require_directory(path)
     if _is_stream(path):
@@ -35,6 +35,11 @@ def write_atomic(path: Path, text: str) -> None:
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from None
+    except UnicodeEncodeError:  # of a name with bytes that no text has
+        fresh.unlink(missing_ok=True)
+        raise BadInput(
+            f"{path} cannot hold a name that is not UTF-8", "rename the file, then try again"
+        ) from None
 
 
 def check_writable(path: Path) -> None:

@@ -51,6 +51,12 @@ def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_pa
     assert raised.value.message == f"{tmp_path}/absent/a: the directory {tmp_path}/absent does not exist"
 
 
+def test_a_text_with_a_name_of_any_bytes_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="a name that is not UTF-8"):
+        write_atomic(tmp_path / "a", "script: tr\udcff.py\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "words",
     [

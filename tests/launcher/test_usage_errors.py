@@ -155,6 +155,7 @@ def test_completion_is_answered_with_the_line_for_the_users_shell(
         ["run", "--dry-run", "a.py", "--", "--name", ""],
         ["run", "--dry-run", "a.py", "--set", "env="],
         ["run", "--dry-run", "--", "torchrun", "--nproc_per_node=", ""],
+        ["run", "--", "a.py", "trainer.logger="],
     ],
 )
 def test_empty_words_that_are_the_scripts_or_a_keys_are_no_empty_option(
