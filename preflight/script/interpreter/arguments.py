@@ -1,6 +1,7 @@
 """argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
@@ -47,6 +48,11 @@ class DeclaredOption:
     kind: str  # "int", "float", "str", "bool", "" for other types
     choice: str = ""  # one that is not the default and starts, or changes, the training of several ranks
     choices: tuple[str, ...] = ()
+    group: int = 0  # the group of which one option must be given
+
+    def trains(self) -> bool:
+        """Whether the script trains where it is given."""
+        return self.when_given is not None and TRAINS.search(self.dest) is not None
 
     def is_local_rank(self) -> bool:
         """Whether it is what launchers pass to each rank, whatever the script calls it."""
@@ -66,8 +72,11 @@ def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     names = [name for name in (text_of(item) for item in call.args) if name]
     if not names or not isinstance(owner, Ref):
         return UNKNOWN
-    declared = _declared(names, call)
     thing = it.thing(owner)
+    declared = _declared(names, call)
+    if thing is not None and isinstance(parser := thing.get("parser"), Ref):
+        declared = replace(declared, group=owner.id)
+        owner, thing = parser, it.thing(parser)
     known = thing.get("options", Seq(())) if thing else Seq(())
     options = known if isinstance(known, Seq) else Seq(())
     entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
@@ -139,6 +148,13 @@ def same_parser(_it: "Interpreter", owner: Ref | Element, _call: Call) -> Value:
     return owner
 
 
+def exclusive_group(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    """Return a parser of its own for options of which one must be given; other groups are the parser."""
+    if not isinstance(owner, Ref) or call.get("required", 0) != TRUE:
+        return owner
+    return it.new(HeapObject("parser", call.place, {"parser": owner}))
+
+
 def set_defaults(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Note defaults that win over those of the options."""
     if isinstance(owner, Ref):
@@ -161,11 +177,15 @@ def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None
     """Return what a parser gives each of its options, those of its commands included."""
     known = thing.get("options", Seq(())) if thing else Seq(())
     values: dict[str, Value] = {}
-    for entry in known.items if isinstance(known, Seq) else ():
-        declared = it.declared.get(entry.id) if isinstance(entry, Ref) else None
-        if declared is None:
-            continue
+    entries = known.items if isinstance(known, Seq) else ()
+    options = [it.declared[item.id] for item in entries if isinstance(item, Ref) and item.id in it.declared]
+    named = {word.partition("=")[0] for word in it.target.switches}
+    chosen = {item.group for item in options if named.intersection(item.flags)}
+    trains = {item.group for item in options if item.trains()}
+    for declared in options:
         default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
+        if given is None and declared.group and declared.group not in chosen:
+            default = _of_group(declared, default, trains=declared.group in trains)
         value = option_value(declared, default, given, it.target.switches)
         suppressed = thing is not None and thing.get("argument_default") == _ABSENT
         if value == _ABSENT or (suppressed and NONE in alternatives(value)):
@@ -180,6 +200,13 @@ def _values(it: "Interpreter", thing: HeapObject | None, given: list[str] | None
             values.setdefault(name.removeprefix("default:"), value)
     commands = it.thing(thing.get("subparsers")) if thing else None
     return values if commands is None else values | _of_commands(it, commands, given)
+
+
+def _of_group(declared: DeclaredOption, default: Value, *, trains: bool) -> Value:
+    """Return what an option has of which, or of others, one is given: that of training, or any of them."""
+    if declared.trains():
+        return declared.when_given or UNKNOWN
+    return default if trains else join((default, declared.when_given or UNKNOWN))
 
 
 # --- commands: add_subparsers -------------------------------------------------------------

@@ -61,10 +61,12 @@ def named(it: "Interpreter", name: str, value: Value) -> Value:
 
 def given_by(it: "Interpreter", func: Value, call: Call, result: Value) -> Value:
     """Return what a call gives; what it makes of the rank unseen is by rank too, a place on a GPU not."""
-    if result is not UNKNOWN or type(func) is Func or type(func) is Class:
+    if result is not UNKNOWN or type(func) is Class:
         return result
     called = call.node.func
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if type(func) is Func:
+        return RankValue() if name in RANKS and it.target.world > 1 else result
     named_words = [word for word, value in call.kwargs.items() if is_by_rank(value)]
     by_rank = any(map(is_by_rank, call.args)) or not _OF_DEVICES.issuperset(named_words)
     seeded = by_rank and ("seed" in name or name in _GENERATORS or "seed" in named_words)

@@ -9,22 +9,22 @@ from preflight.script.interpreter import builtin_methods, calls
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.guards import MAYBE
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Func, OneOf, Value, join, truth
+from preflight.script.interpreter.values import Class, Func, OneOf, Value, join, truth
 from preflight.script.library_names import TRAINS
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 _USES = (
-    r"(?:^|_)(?:eval\w*|valid\w*|tests?|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"
+    r"(?:^|_)(?:eval\w*|valid\w*|tests?|tester|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"
     r"|bench|chat|show|info|inspect|list|download|prepare|preprocess|benchmark|profile|visuali[sz]e|plot)(?:_|$)"
 )
 """Names of what a script does beside training: a launch of several ranks is for what trains."""
 
 
 def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
-    """Call each function from the same state, for only one of them runs."""
-    functions = [item for item in func.values if isinstance(item, Func)]
+    """Call each function, or class, from the same state, for only one of them runs."""
+    functions = [item for item in func.values if isinstance(item, (Func, Class))]
     if len(functions) < 2:
         return join([calls.invoke(it, item, seen) for item in func.values])
     functions = _without_uses(it, functions)
@@ -38,7 +38,10 @@ def invoke_one_of(it: "Interpreter", func: OneOf, seen: Call) -> Value:
     del it.contexts[depth:]
     it.state = merge_states(paths)
     return join(
-        [*results, *(calls.invoke(it, item, seen) for item in func.values if not isinstance(item, Func))]
+        [
+            *results,
+            *(calls.invoke(it, item, seen) for item in func.values if not isinstance(item, (Func, Class))),
+        ]
     )
 
 
@@ -65,10 +68,22 @@ def only_uses(name: str) -> bool:
     return re.search(_USES, name) is not None
 
 
-def _without_uses(it: "Interpreter", functions: list[Func]) -> list[Func]:
+def _without_uses(it: "Interpreter", functions: list[Func | Class]) -> list[Func | Class]:
     """Return the functions, without those that by their names use a model where another one trains it."""
-    names = {item: getattr(it.functions[item.key].node, "name", "") for item in functions}
+    names = {item: _name_of(it, item) for item in functions}
     if not any(TRAINS.search(name) and not only_uses(name) for name in names.values()):
         return functions
-    it.called |= {item.key for item, name in names.items() if only_uses(name)}
+    for item in (item for item, name in names.items() if only_uses(name)):
+        methods = it.classes[item.key].names.values() if isinstance(item, Class) else ()
+        it.called |= {item.key, *(method.key for method in methods if isinstance(method, Func))}
     return [item for item in functions if not only_uses(names[item])]
+
+
+def _name_of(it: "Interpreter", item: Func | Class) -> str:
+    """Return the name of a function, or that of a class as a function would have it: lane_tester."""
+    if isinstance(item, Class):
+        return _WORD_OF_CLASS.sub("_", it.classes[item.key].node.name).lower()
+    return getattr(it.functions[item.key].node, "name", "")
+
+
+_WORD_OF_CLASS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -37,7 +37,7 @@ _OF_ACCELERATE = r"(?:\w+\.)*distributed_type"
 _NO, _MULTI = (rf"(?:'{word}'|(?:\w+\.)*DistributedType\.{word})" for word in ("NO", "MULTI_GPU"))
 _FIRST_WORD = (
     r"(?:\w+\.)*(?:is_(?:local_)?main(?:_process)?|is_world_process_zero(?:\(\))?|is_global_zero"
-    r"|is_master(?:_process)?|main_process|master_process|is_rank_?(?:0|zero))(?:\([\w.]*\))?"
+    r"|is_master(?:_process)?|main_process|master_process|is_rank_?(?:0|zero)|args\.should_save)(?:\([\w.]*\))?"
 )
 _FIRST = re.compile(
     rf"{_RANK} (?:==|<=) '?0'?|{_RANK} in [\[(](?:-1, 0|0, -1)[\])]|not {_RANK}|{_FIRST_WORD}", re.IGNORECASE
@@ -55,7 +55,9 @@ _SEVERAL = re.compile(
     rf"{_COUNT} (?:!=|>) 1|{_COUNT} >= 2|{_OF_ACCELERATE} (?:!= {_NO}|== {_MULTI})", re.IGNORECASE
 )
 _NO_CUDA = re.compile(r"not torch\.cuda\.is_available\(\)|torch\.cuda\.device_count\(\) == 0")
-_OF_PLACES = re.compile(r"rank|main|master|process|zero|count|world|gpu|proc|distributed_type|cuda")
+_OF_PLACES = re.compile(
+    r"rank|main|master|process|zero|count|world|gpu|proc|distributed_type|cuda|should_save"
+)
 """Names without which a condition is of none of these forms: most need not be written out as text."""
 _NAMES = "gpulaunch_names"
 """Where a condition keeps the names in it."""

@@ -9,6 +9,7 @@ from itertools import compress
 from operator import is_not
 from typing import TypeVar
 
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import WorkBudget
 from preflight.script.interpreter.values import HeapObject, Value, join, join_things
@@ -27,6 +28,7 @@ class State:
     scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
     grouped: bool = False  # a process group was made, on some path
     wrapped: bool = False  # a model exchanges gradients with those of other ranks, on some path
+    early_cuda: tuple[CodeLocation, ...] = ()  # where CUDA was used before the rank had chosen its GPU
     work: WorkBudget = field(
         default_factory=WorkBudget
     )  # of the whole reading: copies of the state are work too
@@ -38,7 +40,7 @@ class State:
         self._own_frames = set()
         self._own_heap = False
         self.work.copy(len(self.frames))
-        flags = self.device_set, self.dead, self.scaled, self.grouped, self.wrapped
+        flags = self.device_set, self.dead, self.scaled, self.grouped, self.wrapped, self.early_cuda
         return State(dict(self.frames), self.heap, *flags, self.work)
 
     def names(self, frame: int) -> dict[str, Value]:
@@ -80,6 +82,8 @@ def _join_into(result: State, other: State) -> None:
     result.scaled = result.scaled or other.scaled
     result.grouped = result.grouped or other.grouped
     result.wrapped = result.wrapped or other.wrapped
+    if other.early_cuda != result.early_cuda:
+        result.early_cuda = tuple(dict.fromkeys((*result.early_cuda, *other.early_cuda)))
     result.work.copy(len(other.frames))
     for key in _differing(result.frames, other.frames):
         mine, names = result.frames.get(key), other.frames[key]

@@ -77,12 +77,12 @@ def default_of_one_rank(it: "Interpreter", test: ast.expr, other: list[ast.stmt]
 
     A number of GPUs or processes is given by each launch of several; that a switch is given is less sure.
     """
-    if it.target.args is not None or it.target.switches or not it.option_places:
+    if it.target.args is not None or not it.option_places:
         return ""
     for node in walk(test):
         value = it.evaluate(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
         flag = it.option_places.get(value.place) if isinstance(value, Const) and value.place else None
-        if flag is not None and is_of_ranks(other, flag, it.source.lines):
+        if flag is not None and flag not in it.target.switches and is_of_ranks(other, flag, it.source.lines):
             return ONE_RANK if any(map(_is_number, _declared(it, flag))) else f"{WITHOUT}{flag}"
     return ""
 

@@ -292,6 +292,8 @@ def _train(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         it.emit(ScriptEvent("train", call.place, owner.id, call))
         it.change(owner.id, trained=TRUE)
         callbacks.between_steps(it, owner, call)
+        # What runs before it, and hooks of it, may be of its rank 0 alone.
+        it.state.grouped = it.state.grouped or (it.target.processes or 1) > 1
     return UNKNOWN
 
 

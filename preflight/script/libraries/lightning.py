@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     Value,
     alternatives,
     join,
+    place_of,
     text_of,
 )
 from preflight.script.libraries.callbacks import call_methods, instances
@@ -135,8 +136,16 @@ def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return NONE
 
 
-def _is_of_one(devices: Value) -> bool:
-    """Whether a Trainer has one device on each path: devices=1, devices=[0]."""
+def _group(it: Interpreter, owner: Ref | Element) -> None:
+    """Note that a Trainer or Fabric makes a process group, where it has several devices."""
+    thing = it.thing(owner)
+    it.state.grouped = it.state.grouped or (thing is not None and not _is_of_one(it, thing.get("devices")))
+
+
+def _is_of_one(it: Interpreter, devices: Value) -> bool:
+    """Whether a Trainer has one device on each path: devices=1, devices=[0]; a launch gives an option's."""
+    if (it.target.processes or 1) > 1 and place_of(devices) in it.option_places:
+        return False
     return all(
         (isinstance(item, Seq) and len(item.items) == 1) or item in (Const(1), Const("1"))
         for item in alternatives(devices)
@@ -147,7 +156,7 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     seen = Call(call.node, call.place, (), {}, {}, open=True)
     it.state.device_set = True
     thing = it.thing(trainer)
-    it.state.grouped = it.state.grouped or (thing is not None and not _is_of_one(thing.get("devices")))
+    _group(it, trainer)
     it.change(model.id, trainer=trainer)
     callbacks = instances(it, thing.get("callbacks") if thing else NONE, seen)
 
@@ -208,6 +217,7 @@ def _optimizers(value: Value) -> Iterator[Ref]:
 def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
     it.state.device_set = True
+    _group(it, owner)
     if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
         return invoke(it, call.args[0], replace(call, args=(owner, *call.args[1:])))
     return UNKNOWN

@@ -250,7 +250,7 @@ METHODS: dict[tuple[str, str], Callable[[Interpreter, Ref | Element, Call], Valu
     ("file", "__enter__"): _file_itself,
     ("parser", "add_argument"): arguments.add_argument,
     ("parser", "add_argument_group"): arguments.same_parser,
-    ("parser", "add_mutually_exclusive_group"): arguments.same_parser,
+    ("parser", "add_mutually_exclusive_group"): arguments.exclusive_group,
     ("parser", "set_defaults"): arguments.set_defaults,
     ("parser", "add_subparsers"): arguments.add_subparsers,
     ("subparsers", "add_parser"): arguments.add_parser,

@@ -42,6 +42,8 @@ _DIVIDES = re.compile(
 """Names in a script's code of functions and libraries that give ranks unlike data without a sampler."""
 _OF_PARTS = re.compile(r"rank|world|shard|process_index|num_replicas|worker_info|node", re.IGNORECASE)
 """Names in a dataset of the script's own that holds a part of the data only."""
+_OLD_PREFETCH = Const(2)
+"""prefetch_factor's default before torch 2.0, which allowed it without workers."""
 _MAX_DEPTH = 3
 """Datasets in one another that are looked into."""
 _SAMPLER_FIX = (
@@ -186,7 +188,11 @@ def _conflicts(
             ("prefetch_factor", call.get("prefetch_factor") or FALSE),
         ):
             if all(isinstance(item, Const) and item.value for item in alternatives(value)):
-                yield keyword, f"{keyword}= without workers", "num_workers=4, or remove it", True
+                allowed = keyword == "prefetch_factor" and value == _OLD_PREFETCH
+                sure = not allowed or it.target.at_least("torch", 2) is True
+                reason = f"{keyword}= without workers" + (", from torch 2.0 on" if allowed else "")
+                if not allowed or it.target.at_least("torch", 2) is not False:
+                    yield keyword, reason, "num_workers=4, or remove it", sure
 
 
 def _given(value: Value) -> bool | None:

@@ -38,6 +38,12 @@ _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|save
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
 _OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
+_FIRST_RANK = {
+    "accelerator": "accelerator.is_main_process",
+    "trainer": "trainer.is_world_process_zero()",
+    "lightning trainer": "trainer.is_global_zero",
+    "fabric": "fabric.is_global_zero",
+}
 _OF_KERNEL = re.compile(r"/(?:dev/(?!shm/|mqueue/)|proc/|sys/)")
 """Files that keep nothing of what is written: every process may write to them."""
 
@@ -76,7 +82,15 @@ def one_file_of_every_rank(it: "Interpreter", event: ScriptEvent) -> Iterator[Ru
         level, message = Level.INFO, f"{message}, unless each has items of its own"
     elif event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
-    yield RuleHit(event.place, message, "if torch.distributed.get_rank() == 0: before it", level)
+    yield RuleHit(event.place, message, f"if {_first_rank(it)}: before it", level)
+
+
+def _first_rank(it: "Interpreter") -> str:
+    """Return what is true on rank 0 alone, in the words of what the script makes its ranks with."""
+    kinds = {thing.kind for thing in it.state.heap.values()}
+    return next(
+        (words for kind, words in _FIRST_RANK.items() if kind in kinds), "torch.distributed.get_rank() == 0"
+    )
 
 
 def _is_of_kernel(path: Value) -> bool:

@@ -110,9 +110,24 @@ def _never_replaced(it: "Interpreter", level: Level) -> Iterator[RuleHit]:
     for name, places in list(it.notes.items()):
         if name.startswith(_MADE):
             message = f"every rank uses GPU {name.removeprefix(_MADE)}"
-            for place in dict.fromkeys(places):
+            for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
                 sites = tuple(spot for spot in it.notes.get(f"site {place}", ()) if spot.line != place.line)
                 yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, sites)
+
+
+def _is_used(it: "Interpreter", place: CodeLocation) -> bool:
+    """Whether some line that was read may use what a line assigns: of a constant none may."""
+    files = {source.path: source for source in it.sources.files()}
+    lines = files[place.path].lines if place.path in files else []
+    assigned = _CONSTANT.match(lines[place.line - 1]) if 0 < place.line <= len(lines) else None
+    if assigned is None:
+        return True
+    word = re.compile(rf"\b{assigned[1]}\b")
+    return sum(len(word.findall(source.text)) for source in files.values()) > 1
+
+
+_CONSTANT = re.compile(r"(\w+)\s*(?::[^=]+)?=")
+"""An assignment to a name of a module."""
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")
@@ -134,9 +149,9 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iter
             and device.index is None
             and not device.of_rank
         ):
-            it.notes.setdefault("early cuda", []).append(event.place)
+            it.state.early_cuda += (event.place,)
         return
-    early: list[CodeLocation] = it.notes.pop("early cuda", [])
+    early, it.state.early_cuda = it.state.early_cuda, ()
     if level is None or event.name == "arguments":
         level = None if level is None else Level.WARNING
     for place in early if level else ():
