@@ -28,7 +28,7 @@ from preflight.job import Job
 def measure_after(
     result: PreflightResult,
     job: Job,
-    ways: HostAccess,
+    access: HostAccess,
     options: DeepCommandOptions,
     *,
     ignore: frozenset[str] = frozenset(),
@@ -36,14 +36,14 @@ def measure_after(
 ) -> tuple[PreflightResult, DeepReport]:
     """Measure the hosts of a preflight; return its result with the deep findings, and the report."""
     if options.save_expect:
-        require_editable(ways.inventory, (entry.name for entry in result.entries))
-    connections = ConnectionPool(ways.open)
+        require_editable(access.inventory, (entry.name for entry in result.entries))
+    connections = ConnectionPool(access.open)
     screen = screen_on(sys.stderr if to_stderr else sys.stdout)
     launch = LaunchRequest(
         entries=result.entries,
         job=job,
         connections=connections,
-        preflight=PreflightOptions(ignore=ignore, width=ways.width),
+        preflight=PreflightOptions(ignore=ignore, width=access.width),
         follow=FollowOptions(logs=local_runs_dir()),
     )
     try:
@@ -52,7 +52,7 @@ def measure_after(
         screen.clear()
         connections.close()
     if options.save_expect:
-        for line in save_floors(report.readings, ways.inventory):
+        for line in save_floors(report.readings, access.inventory):
             screen.notify(line)
     return add_deep_findings(result, report), report
 

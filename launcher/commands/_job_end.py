@@ -56,7 +56,7 @@ def conclude_job(
 ) -> int:
     """Requeue the job where that helps, and report bad nodes; return the exit code."""
     limit = what.config.slurm.requeue if what.config.slurm is not None else 0
-    end = read_announced_end(outcome, what.ways.job_notice)
+    end = read_announced_end(outcome, what.access.job_notice)
     if end is not None:
         handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
         why = requeue_as_it_is(job, limit, record_path(logs, job))

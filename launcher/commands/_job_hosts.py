@@ -30,28 +30,28 @@ def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = F
 
 
 def reach_job(
-    ways: HostAccess, job: Allocation, transport: Transport | None, base: Path, *, linger_s: float = 3.0
+    access: HostAccess, job: Allocation, transport: Transport | None, base: Path, *, linger_s: float = 3.0
 ) -> tuple[HostAccess, tuple[HostEntry, ...]]:
     """Return how to reach the nodes of a job, and their entries.
 
     `linger_s`: how long what runs on it has to end once this process is gone.
     """
     if transport == SSH:
-        return ways, ways.resolve(job.nodes)
+        return access, access.resolve(job.nodes)
     from launcher.slurm.srun_step import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
 
     hosts = StepHosts(
-        job, step_python([ways.inventory.lookup(node) for node in job.nodes]), linger_s=linger_s
+        job, step_python([access.inventory.lookup(node) for node in job.nodes]), linger_s=linger_s
     )
     workdir = str((Path.cwd() / base).resolve())
-    entries = build_node_entries(job.nodes, ways.inventory, hosts, workdir=workdir)
+    entries = build_node_entries(job.nodes, access.inventory, hosts, workdir=workdir)
     names = {entry.name for entry in entries}
 
     def open_entry(entry: HostEntry) -> Connection:
-        return hosts.open(entry) if entry.name in names else ways.open(entry)
+        return hosts.open(entry) if entry.name in names else access.open(entry)
 
     found = replace(
-        ways, open=open_entry, close=hosts.close, nodes=entries, job_notice=hosts.notice, shards=None
+        access, open=open_entry, close=hosts.close, nodes=entries, job_notice=hosts.notice, shards=None
     )
     return found, entries
 
@@ -69,14 +69,14 @@ def step_python(nodes: Iterable[HostEntry]) -> str:
     return most[0] if len(set(most)) == 1 else ours
 
 
-def reach_run(ways: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:
+def reach_run(access: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:
     """Return how to reach what a word of a command means: the id of a Slurm job means its nodes.
 
     Raises BadInput for a job that does not run.
     """
     if hosts or not is_job_id(run):
-        return ways
-    found, _ = reach_job(ways, read_job(run), SRUN, Path())
+        return access
+    found, _ = reach_job(access, read_job(run), SRUN, Path())
     click.get_current_context().call_on_close(found.close)
     return found
 

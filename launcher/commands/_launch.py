@@ -52,20 +52,20 @@ def build_launch(what: RunRequest, options: LaunchOptions) -> LaunchRequest:
     return LaunchRequest(
         entries=what.entries,
         job=what.job,
-        connections=ConnectionPool(what.ways.open),
+        connections=ConnectionPool(what.access.open),
         preflight=PreflightOptions(
             sent=read_script_to_send(what.config),
             ignore=read_codes(options.ignore) | what.config.ignore,
-            access_words=what.ways.inventory.access_words,
-            width=what.ways.width,
-            shards=what.ways.shards if options.dry_run else None,  # no launch uses their connections again
+            access_words=what.access.inventory.access_words,
+            width=what.access.width,
+            shards=what.access.shards if options.dry_run else None,  # no launch uses their connections again
             cache=None if options.max_age is None else FactCache(options.max_age),
         ),
         follow=FollowOptions(
             what.config.disconnect, logs=options.logs, detach=options.detach, all_ranks=options.all_ranks
         ),
-        identity_file=what.ways.inventory.identity_file,
-        job_notice=what.ways.job_notice,
+        identity_file=what.access.inventory.identity_file,
+        job_notice=what.access.job_notice,
     )
 
 
@@ -342,8 +342,8 @@ def sync_tree(
         )
     from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
 
-    ways = SyncHosts(launch.entries, launch.connections.borrow, launch.preflight.width)
-    source = sync_before_launch(config.sync, launch.job, ways, screen.notify, logs=launch.follow.logs)
+    access = SyncHosts(launch.entries, launch.connections.borrow, launch.preflight.width)
+    source = sync_before_launch(config.sync, launch.job, access, screen.notify, logs=launch.follow.logs)
     return replace(launch, extra_files=(("source.json", source),))
 
 

@@ -72,7 +72,7 @@ class RunRequest:
     config: RunConfig
     job: Job
     entries: tuple[HostEntry, ...]
-    ways: HostAccess
+    access: HostAccess
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
     slurm_job: Allocation | None = None  # whose nodes `entries` are
 
@@ -84,20 +84,20 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     """
     overrides = _overrides(extra, options)
     run_config = _read_config(config, extra, overrides, options)
-    ways = open_host_access(options)
-    job = resolve_rank_counts(run_config.job, ways.inventory)
+    access = open_host_access(options)
+    job = resolve_rank_counts(run_config.job, access.inventory)
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
     if slurm_job is not None and options.wait is not None:
         raise BadInput("--wait: Slurm has given this job its GPUs already", "leave out --wait")
     in_step = slurm_job is not None and options.transport != SSH
     if slurm_job is not None:
         linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S
-        ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
+        access, entries = reach_job(access, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
         if config is not None and run_config.slurm is not None and not run_config.names_hosts:
             hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
             echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
-        entries = resolve_local_entries(ways.resolve(run_config.hosts), job, run_config.base)
+        entries = resolve_local_entries(access.resolve(run_config.hosts), job, run_config.base)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
         job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
@@ -112,11 +112,11 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         run_config, entries = choose_code_transfer(replace(run_config, job=job), entries, overrides)
         job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()
-    spares = resolve_local_entries(ways.resolve(words), job, run_config.base) if words else ()
+    spares = resolve_local_entries(access.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
     in_job = slurm_job if in_step else None
-    return RunRequest(run_config, job, entries, ways, (*extra_nodes, *others), in_job)
+    return RunRequest(run_config, job, entries, access, (*extra_nodes, *others), in_job)
 
 
 def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:

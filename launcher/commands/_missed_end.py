@@ -20,20 +20,20 @@ from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
 
 
-def find_last_start(run_id: str, ways: HostAccess, entries: Collection[HostEntry]) -> RemoteRun | None:
+def find_last_start(run_id: str, access: HostAccess, entries: Collection[HostEntry]) -> RemoteRun | None:
     """Return the run, or the start that followed it last; None where its hosts have answered without it.
 
     Raises BadInput where these hosts do not show it.
     """
     launched = read_run_records().get(run_id)
-    found, silent = _find(run_id, ways, entries)
+    found, silent = _find(run_id, access, entries)
     if found is None:
         own = {entry.name for entry in launched.entries} if launched is not None else set()
         if own <= {entry.name for entry in entries} - set(silent):
             return None
         raise BadInput(f"{run_id} was not found")
     while found.next_start:
-        following, _ = _find(found.next_start, ways, entries)
+        following, _ = _find(found.next_start, access, entries)
         if following is None or following.started <= found.started:
             raise BadInput(f"{found.next_start} was not found")
         found = following
@@ -41,32 +41,34 @@ def find_last_start(run_id: str, ways: HostAccess, entries: Collection[HostEntry
 
 
 def _find(
-    run_id: str, ways: HostAccess, entries: Collection[HostEntry]
+    run_id: str, access: HostAccess, entries: Collection[HostEntry]
 ) -> tuple[RemoteRun | None, Collection[str]]:
     """Return the run by its whole id, and the hosts that did not answer."""
-    listed = ways.inventory.hosts
-    found = search(entries, ways.open, width=ways.width, listed=listed, prefix=run_id, ended=True, tail=0)
+    listed = access.inventory.hosts
+    found = search(entries, access.open, width=access.width, listed=listed, prefix=run_id, ended=True, tail=0)
     return next((run for run in found.runs if run.run_id == run_id), None), found.errors.keys()
 
 
 def read_end(
-    run: RemoteRun, ways: HostAccess, entries: Collection[HostEntry], logs: Path
+    run: RemoteRun, access: HostAccess, entries: Collection[HostEntry], logs: Path
 ) -> Mapping[str, Any]:
     """Return how a run that is over has ended, as `run --json` reports it; complete its local logs."""
 
-    def access(found: RemoteRun) -> tuple[RemoteRun, RunAccess]:
+    def access_of(found: RemoteRun) -> tuple[RemoteRun, RunAccess]:
         if found.record is None:
             raise BadInput(f"{found.run_id} left no record of its launch")
-        known = KnownHosts({entry.name: entry for entry in entries}, ways.inventory, partial(is_named, None))
-        to = access_run(found, found.record, known, ways.open)
+        known = KnownHosts(
+            {entry.name: entry for entry in entries}, access.inventory, partial(is_named, None)
+        )
+        to = access_run(found, found.record, known, access.open)
         to.demand()
         return found, to
 
     def find(run_id: str) -> tuple[RemoteRun, RunAccess]:
-        found, _ = _find(run_id, ways, entries)
+        found, _ = _find(run_id, access, entries)
         if found is None:
             raise BadInput(f"{run_id} was not found")
-        return access(found)
+        return access_of(found)
 
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         means = FollowContext(
@@ -77,7 +79,7 @@ def read_end(
             spares=lambda _: (),
             on_preflight=lambda _: None,
         )
-        outcome = follow_starts(*access(run), means)
+        outcome = follow_starts(*access_of(run), means)
     if outcome is None:
         raise BadInput(f"{run.run_id} continues")
     return {**encode_outcome(outcome), "exit_code": int(outcome.exit_code)}

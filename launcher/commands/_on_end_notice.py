@@ -38,7 +38,7 @@ def deliver_for(run_ids: Collection[str], document: Mapping[str, Any]) -> None:
                 _report(run_id, deliver(held, document), document)
 
 
-def deliver_due(ways: HostAccess, entries: Collection[HostEntry], live: Collection[str] = ()) -> None:
+def deliver_due(access: HostAccess, entries: Collection[HostEntry], live: Collection[str] = ()) -> None:
     """Run the commands of runs that have ended on these hosts while no client followed them.
 
     `live` are runs that are known to live. A run whose end cannot be read now is left to a later command.
@@ -53,12 +53,12 @@ def deliver_due(ways: HostAccess, entries: Collection[HostEntry], live: Collecti
         if held is None:
             continue
         with closing(held), suppress(GpulaunchError, BadInput):
-            run = find_last_start(run_id, ways, entries)
+            run = find_last_start(run_id, access, entries)
             if run is None:
                 held.settle()
                 echo(f"{run_id} is no longer on its hosts; its on_end is not run", err=True)
             elif run.is_over and not run.is_live:
-                document = read_end(run, ways, entries, Path(held.notice.logs))
+                document = read_end(run, access, entries, Path(held.notice.logs))
                 _report(run_id, deliver(held, document), document)
 
 

@@ -65,9 +65,9 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
     if options.recordings or options.smi_files:
         result = _from_files(request, options, preflight_options)
     else:
-        ways = open_host_access(options)
-        preflight_options = replace(preflight_options, access_words=ways.inventory.access_words)
-        result, deep = _from_hosts(request, ways, preflight_options, options)
+        access = open_host_access(options)
+        preflight_options = replace(preflight_options, access_words=access.inventory.access_words)
+        result, deep = _from_hosts(request, access, preflight_options, options)
     if preflight_options.cache is not None and preflight_options.cache.problem:
         echo(preflight_options.cache.problem, err=True)
     from launcher.commands._preflight_output import show_preflight  # noqa: PLC0415 - loaded while hosts answered
@@ -151,25 +151,25 @@ def _import_output() -> None:
 
 def _from_hosts(
     request: _PreflightRequest,
-    ways: HostAccess,
+    access: HostAccess,
     preflight_options: PreflightOptions,
     options: PreflightCommandOptions,
 ) -> "tuple[PreflightResult, DeepReport | None]":
     slurm_job = find_job(options.transport, names_hosts=request.names_hosts)
     if slurm_job is not None:
-        ways, entries = reach_job(ways, slurm_job, options.transport, request.base)
+        access, entries = reach_job(access, slurm_job, options.transport, request.base)
     else:
-        entries = resolve_local_entries(ways.resolve(request.hosts), request.job, request.base)
+        entries = resolve_local_entries(access.resolve(request.hosts), request.job, request.base)
     try:
-        job = resolve_rank_counts(request.job, ways.inventory)
+        job = resolve_rank_counts(request.job, access.inventory)
         answers = _answers(job, preflight_options, options) if len(entries) > 1 or options.as_jsonl else None
         with HostTable(entries) if answers is None else nullcontext(answers) as live:
             result = preflight(
                 entries,
                 job,
-                ways.open,
-                options=replace(preflight_options, shards=ways.shards, while_waiting=_import_output),
-                probe=build_reachability_probe(width=ways.width),
+                access.open,
+                options=replace(preflight_options, shards=access.shards, while_waiting=_import_output),
+                probe=build_reachability_probe(width=access.width),
                 on_done=live.host_done,
             )
         if not options.deep:
@@ -177,10 +177,10 @@ def _from_hosts(
         from launcher.commands._deep import measure_after  # noqa: PLC0415 - loads all of a launch
 
         return measure_after(
-            result, job, ways, options, ignore=preflight_options.ignore, to_stderr=options.is_document_alone
+            result, job, access, options, ignore=preflight_options.ignore, to_stderr=options.is_document_alone
         )
     finally:
-        ways.close()
+        access.close()
 
 
 def _answers(

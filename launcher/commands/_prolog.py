@@ -30,9 +30,9 @@ def run_prolog(hosts: tuple[str, ...], options: HostOptions, ignore: frozenset[s
         raise BadInput("--prolog is about the node that it runs on", "gpulaunch preflight localhost --prolog")
     try:
         with _time_limit():
-            ways = open_host_access(options)
-            entry = resolve_local_entries(ways.resolve((LOCALHOST,)), Job())[0]
-            health = check_node(entry, ways.open, ignore)
+            access = open_host_access(options)
+            entry = resolve_local_entries(access.resolve((LOCALHOST,)), Job())[0]
+            health = check_node(entry, access.open, ignore)
     except _TooSlow:
         echo(f"the checks did not end within {LIMIT_S} s: the driver or a disk does not answer")
         return ExitCode.NEGATIVE

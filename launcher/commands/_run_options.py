@@ -61,7 +61,7 @@ RunPreference: TypeAlias = Literal["newest", "live", "exact"]
 
 
 def find_run(
-    word: str, ways: HostAccess, options: FoundRunOptions, *, prefer: RunPreference = "newest"
+    word: str, access: HostAccess, options: FoundRunOptions, *, prefer: RunPreference = "newest"
 ) -> RemoteRun:
     """Return the run that a word means.
 
@@ -69,17 +69,17 @@ def find_run(
     `live`, or none (`exact`). With `live`, `last` is the last that is live, if any. Raises what
     `find_in_runs` raises.
     """
-    if ways.nodes:
+    if access.nodes:
         meaning = RunMeaning(partial(_of_job, word))
-        return find_in_runs(LAST, ways.nodes, ways.open, width=ways.width, warn=warn, meaning=meaning)
-    hosts = ways.with_open_keys_named(search_hosts(ways.inventory, options.hosts))
-    scope, listed = read_local_scope(local_runs_dir()), ways.inventory.hosts
+        return find_in_runs(LAST, access.nodes, access.open, width=access.width, warn=warn, meaning=meaning)
+    hosts = access.with_open_keys_named(search_hosts(access.inventory, options.hosts))
+    scope, listed = read_local_scope(local_runs_dir()), access.inventory.hosts
     choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
     expected = find_expected(word, scope, read_run_records(), live_wanted=prefer == "live")
     meaning = RunMeaning(choose, expected)
     try:
         found = find_in_runs(
-            word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, meaning=meaning
+            word, hosts, access.open, width=access.width, warn=warn, listed=listed, meaning=meaning
         )
     except (BadInput, HostError, HostsUnusable, RunNotKept) as error:
         kept = scope.kept_run(word)
@@ -105,32 +105,32 @@ def warn(text: str) -> None:
     echo(text, err=True)
 
 
-def open_run(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunAccess:
+def open_run(run: RemoteRun, access: HostAccess, options: FoundRunOptions) -> RunAccess:
     """Return the plan of a run and the way to its nodes; see `access_run`.
 
     Raises BadInput when no record has the plan.
     """
     if run.record is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
-    hosts = ways.nodes or search_hosts(ways.inventory, options.hosts)
+    hosts = access.nodes or search_hosts(access.inventory, options.hosts)
     entries = {entry.name: entry for entry in hosts}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
-    known = KnownHosts(entries, ways.inventory, partial(is_named, None), consent)
-    return access_run(run, run.record, known, ways.open)
+    known = KnownHosts(entries, access.inventory, partial(is_named, None), consent)
+    return access_run(run, run.record, known, access.open)
 
 
 def open_named_run(run: str, options: FoundRunOptions) -> tuple[HostAccess, RemoteRun, RunAccess]:
     """Return how the hosts of RUN are reached, the run, and its plan; see `find_run` and `open_run`."""
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run, ways, options)
-    return ways, found, open_run(found, ways, options)
+    access = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, access, options)
+    return access, found, open_run(found, access, options)
 
 
-def list_access_words(ways: HostAccess, options: FoundRunOptions) -> tuple[str, ...]:
+def list_access_words(access: HostAccess, options: FoundRunOptions) -> tuple[str, ...]:
     """Return the options by which another command about the run finds it as this one has."""
     named = (word for host in options.hosts for word in ("--hosts", shlex.quote(host)))
-    return (*ways.inventory.access_words, *named)
+    return (*access.inventory.access_words, *named)
 
 
 def node_name(in_record: str, shown: str) -> str:

@@ -66,9 +66,9 @@ def command(run: str, **given: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     options = AttachOptions(**given)
-    ways, found, to = open_named_run(run, options)
+    access, found, to = open_named_run(run, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
-    plan, run_words = to.plan, list_access_words(ways, options)
+    plan, run_words = to.plan, list_access_words(access, options)
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
     asks = build_ctrl_c_prompt(screen, again="detach")
@@ -77,7 +77,7 @@ def command(run: str, **given: Any) -> int:
         screen=screen,
         logs=options.logs,
         choose=choose,
-        find=partial(_find_start, ways, options),
+        find=partial(_find_start, access, options),
         spares=lambda _: (),  # what names them is the word of the hosts that have failed
         on_preflight=partial(print_report, screen),
         all_ranks=options.all_ranks,
@@ -107,9 +107,9 @@ def command(run: str, **given: Any) -> int:
     return outcome.exit_code
 
 
-def _find_start(ways: HostAccess, options: AttachOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
+def _find_start(access: HostAccess, options: AttachOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
     """Return a start by its run id. Raises BadInput, or HostError when no host answered."""
-    found = find_run(run_id, ways, options)
-    to = open_run(found, ways, options)
+    found = find_run(run_id, access, options)
+    to = open_run(found, access, options)
     to.demand()
     return found, to

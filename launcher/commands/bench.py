@@ -55,18 +55,18 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 
     options = BenchOptions(**given)
     job = Job(gpus=parse_gpus(options.gpus) if options.gpus else "auto")
-    ways = open_host_access(options)
+    access = open_host_access(options)
     slurm_job = find_job(options.transport, names_hosts=bool(hosts))
     if slurm_job is not None:
-        ways, entries = reach_job(ways, slurm_job, options.transport, Path())
+        access, entries = reach_job(access, slurm_job, options.transport, Path())
     else:
-        entries = resolve_local_entries(ways.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
+        entries = resolve_local_entries(access.resolve(hosts or (LOCALHOST,)), job, LOCAL_NAMES)
     try:
-        preflight_options = PreflightOptions(as_one_launch=False, width=ways.width)
-        result = preflight(entries, job, ways.open, options=preflight_options)
-        _, report = measure_after(result, job, ways, options, to_stderr=options.as_json)
+        preflight_options = PreflightOptions(as_one_launch=False, width=access.width)
+        result = preflight(entries, job, access.open, options=preflight_options)
+        _, report = measure_after(result, job, access, options, to_stderr=options.as_json)
     finally:
-        ways.close()
+        access.close()
     code = exit_code(report.findings)
     document = encode_deep(report)
     if options.as_json:

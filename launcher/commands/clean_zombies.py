@@ -124,11 +124,11 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     1: something is.
     """
     options = CleanZombiesOptions(**given)
-    ways = open_host_access(options)
-    entries = ways.resolve(hosts or (LOCALHOST,))
+    access = open_host_access(options)
+    entries = access.resolve(hosts or (LOCALHOST,))
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
-    return clean_hosts(ways, entries, options)
+    return clean_hosts(access, entries, options)
 
 
 def interactive_options(reach: HostOptions) -> CleanZombiesOptions:
@@ -138,12 +138,12 @@ def interactive_options(reach: HostOptions) -> CleanZombiesOptions:
     )
 
 
-def clean_hosts(ways: HostAccess, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
+def clean_hosts(access: HostAccess, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
     """Show, confirm, end and report on these hosts; return the exit code."""
-    wish = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
-    clean_options = CleanOptions(wish, all_users=options.all_users, term_grace_s=options.grace)
+    clean_filter = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
+    clean_options = CleanOptions(clean_filter, all_users=options.all_users, term_grace_s=options.grace)
     print_lines = _silent if options.as_json else echo_lines
-    return _CleanSession(ways, clean_options, print_lines).run(entries, options)
+    return _CleanSession(access, clean_options, print_lines).run(entries, options)
 
 
 def _silent(lines: Iterable[StyledLine]) -> None:
@@ -154,7 +154,7 @@ def _silent(lines: Iterable[StyledLine]) -> None:
 class _CleanSession:
     """One run of the command over several hosts."""
 
-    ways: HostAccess
+    access: HostAccess
     clean_options: CleanOptions
     print_lines: Callable[[Iterable[StyledLine]], None]
 
@@ -167,7 +167,7 @@ class _CleanSession:
             named = render_named_pids(host.facts, host.choice, self.clean_options.filter)
             self.print_lines((*render_selection(host.facts, host.choice), *named))
         for error in errors.values():
-            fix = complete_commands(error.fix, self.ways.inventory.access_words)
+            fix = complete_commands(error.fix, self.access.inventory.access_words)
             self.print_lines((error.message, *((f"  fix: {fix}",) if fix else ())))
         approved = {} if options.dry_run else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
@@ -191,12 +191,14 @@ class _CleanSession:
         )
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
-        first = gather_facts(entries, self._request, self.ways.open, GatherOptions(width=self.ways.width))
+        first = gather_facts(entries, self._request, self.access.open, GatherOptions(width=self.access.width))
         earlier: dict[str, HostFacts] = {}
         if self.clean_options.filter.include_suspect and first.facts:
             time.sleep(RECHECK_DELAY_S)
             earlier = first.facts
-            first = gather_facts(entries, self._request, self.ways.open, GatherOptions(width=self.ways.width))
+            first = gather_facts(
+                entries, self._request, self.access.open, GatherOptions(width=self.access.width)
+            )
         found = [
             _Host(
                 entry,
@@ -227,7 +229,7 @@ class _CleanSession:
         self, hosts: list[_Host], approved: dict[str, tuple[ClassifiedProcess, ...]]
     ) -> tuple[dict[str, CleanResult], dict[str, GpulaunchError]]:
         def end(host: _Host) -> CleanResult:
-            with self.ways.open(host.entry) as connection:
+            with self.access.open(host.entry) as connection:
                 done = clean(
                     connection,
                     host.entry.python,
@@ -239,7 +241,7 @@ class _CleanSession:
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
 
-        results = fanout(end, hosts, width=self.ways.width)
+        results = fanout(end, hosts, width=self.access.width)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
         return (
             {name: result for name, result in named.items() if isinstance(result, CleanResult)},

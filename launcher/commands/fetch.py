@@ -78,7 +78,7 @@ def command(run: str, **given: Any) -> int:
     options = FetchOptions(**given)
     _require_paths(options)
     _require_directory(options.to)
-    ways, found, to = open_named_run(run, options)
+    access, found, to = open_named_run(run, options)
     plan = to.plan
     nodes = list(zip(plan.nodes, to.entries, strict=True))
     if options.host:
@@ -101,7 +101,7 @@ def command(run: str, **given: Any) -> int:
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
     code = 0
     hosts = []
-    results = list(fanout(one, nodes, width=ways.width))
+    results = list(fanout(one, nodes, width=access.width))
     for (node, entry), result in zip(nodes, results, strict=True):
         code = max(code, _print_result(answer, node_name(node.host, entry.name), result))
         hosts.append({"host": node.host, **_encode_fetched(result)})

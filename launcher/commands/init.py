@@ -84,14 +84,14 @@ def command(
     """
     options = HostOptions(**given)
     run = _run(words, launch) if words else None
-    ways = open_host_access(options)
-    entries = ways.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
-    found = _found(entries, list_interpreters(entries, ways.open, width=ways.width))
-    rows = name_hosts(entries, found, from_home(ways.inventory.identity_file))
+    access = open_host_access(options)
+    entries = access.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
+    found = _found(entries, list_interpreters(entries, access.open, width=access.width))
+    rows = name_hosts(entries, found, from_home(access.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for text, alike in groupby(rows, _describe_result):
         answer.say(f"{fold_hosts(tuple(row.name for row in alike))}: {text}")
-    place = ways.inventory.path or Path(FILE_NAME)
+    place = access.inventory.path or Path(FILE_NAME)
     if run is not None:
         _make_folder(Path(FOLDER))
     if run is not None and run.batch is not None and not hosts:
@@ -103,11 +103,11 @@ def command(
         files.append(_write(answer, config, _config_text(run, rows), []))
         for note in run.batch.notes if run.batch is not None else ():
             answer.say(f"{config}: {note}")
-    access = ways.inventory.access_words
+    words = access.inventory.access_words
     if files[0]["written"]:
-        access = without_key(access)  # the file names it
+        words = without_key(words)  # the file names it
     steps = [
-        complete_commands(step, access)
+        complete_commands(step, words)
         for step in _next_steps(rows, place, run, is_edited=bool(files[0]["missing_lines"]))
     ]
     for word, step in zip(("next", "then"), steps, strict=False):

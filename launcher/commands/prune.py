@@ -56,9 +56,12 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     """
     options = PruneOptions(**given)
     age = float(options.older_than)
-    ways = open_host_access(options)
-    entries, listed = ways.with_open_keys_named(search_hosts(ways.inventory, hosts)), ways.inventory.hosts
-    found = search(entries, ways.open, width=ways.width, listed=listed, ended=True, tail=0)
+    access = open_host_access(options)
+    entries, listed = (
+        access.with_open_keys_named(search_hosts(access.inventory, hosts)),
+        access.inventory.hosts,
+    )
+    found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     for line in unanswered_lines({name: error.detail for name, error in found.errors.items()}):
         answer.say(line, err=True)
@@ -75,7 +78,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         answer.say(run_line(run, now))
     if not old:
         answer.say(f"no run ended more than {format_duration(age)} ago")
-        return remove_runs([], ways.open, answer, named)
+        return remove_runs([], access.open, answer, named)
     if options.dry_run:
         answer.say("nothing was deleted: this is a dry run")
         return answer.finish(
@@ -86,7 +89,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=encode_errors(found.errors))
-    return remove_runs(old, ways.open, answer, named)
+    return remove_runs(old, access.open, answer, named)
 
 
 def _encode_kept(run: RemoteRun) -> list[dict[str, object]]:

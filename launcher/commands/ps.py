@@ -41,10 +41,10 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         if word == LAST or is_run_id(word):
             fix = f"gpulaunch ps --all lists all runs; gpulaunch report {word} shows this one"
             raise BadInput(f"{word} is a run, expected hosts", fix)
-    ways = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
-    entries = ways.nodes or ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
+    access = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
+    entries = access.nodes or access.with_open_keys_named(search_hosts(access.inventory, hosts))
     found = search(
-        entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True
+        entries, access.open, width=access.width, listed=access.inventory.hosts, ended=ended, gpu_use=True
     )
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
     code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
@@ -60,9 +60,9 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     strays = (f"{run_id}: {words}" for run_id, found_of in found.strays.items() for words in found_of)
     echo_lines((*strays, *unanswered_lines(errors)), err=True)
     fixes = dict.fromkeys(error.fix for error in found.errors.values() if error.fix)
-    typed = [complete_commands(fix, ways.inventory.access_words) for fix in fixes]
+    typed = [complete_commands(fix, access.inventory.access_words) for fix in fixes]
     echo_lines([f"  fix: {fix}" for fix in typed][: _FIXES_SHOWN if code else 0], err=True)
-    deliver_due(ways, answered, {run.run_id for run in found.runs if run.is_live})
+    deliver_due(access, answered, {run.run_id for run in found.runs if run.is_live})
     return code
 
 

@@ -43,13 +43,13 @@ def command(
     options = HostOptions(**given)
     if output.exists() and not force:
         raise WrongUsage(f"{output} exists", "--force writes over it")
-    ways = open_host_access(options)
-    entries = ways.resolve(hosts or (LOCALHOST,))
+    access = open_host_access(options)
+    entries = access.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
         raise WrongUsage(
             f"{' '.join(hosts)} names {len(entries)} hosts", "name one: a recording is of one host"
         )
-    result = preflight(entries, Job(gpus="auto"), ways.open, options=PreflightOptions(as_one_launch=False))
+    result = preflight(entries, Job(gpus="auto"), access.open, options=PreflightOptions(as_one_launch=False))
     for error in result.errors.values():
         raise error
     facts = result.facts[entries[0].name]

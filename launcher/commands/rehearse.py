@@ -84,7 +84,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     finally:
         screen.clear()
         launch.connections.close()
-        what.ways.close()
+        what.access.close()
     document = encode_rehearsal(done, what.config.name)
     save_proof(what.config.path, document)
     for line in render_rehearsal(done, launch.job):

@@ -37,8 +37,8 @@ def command(run: str, **given: Any) -> int:
     deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
     options = RemoveOptions(**given)
-    ways = open_host_access(options)
-    found = find_run(run, ways, options, prefer="exact")
+    access = open_host_access(options)
+    found = find_run(run, access, options, prefer="exact")
     fix = f"gpulaunch rm {found.run_id} --yes"
     if run == LAST and options.yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
@@ -47,4 +47,4 @@ def command(run: str, **given: Any) -> int:
         answer.say(run_line(found, time.time()))
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    return remove_runs([found], ways.open, answer)
+    return remove_runs([found], access.open, answer)

@@ -158,4 +158,4 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
         finally:
             launch.connections.close()
     finally:
-        what.ways.close()
+        what.access.close()

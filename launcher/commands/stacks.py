@@ -28,18 +28,18 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
     """
     options = FoundRunOptions(**given)
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    return show_stacks(find_run(run, ways, options), ways, options, as_json=as_json)
+    access = reach_run(open_host_access(options), run, options.hosts)
+    return show_stacks(find_run(run, access, options), access, options, as_json=as_json)
 
 
-def show_stacks(found: RemoteRun, ways: HostAccess, options: FoundRunOptions, *, as_json: bool) -> int:
+def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, *, as_json: bool) -> int:
     """Take the stacks of a run and print them; return the exit code. Raises RunAlreadyEnded."""
     if found.status not in ("running", "stopping"):
         raise RunAlreadyEnded(
             f"{found.run_id} is over ({found.status}): its ranks have no stacks any more",
             f"gpulaunch fetch {found.run_id} brings the stacks that gpulaunch took when it hung, if it did",
         )
-    to = open_run(found, ways, options)
+    to = open_run(found, access, options)
     plan = to.plan
     hang, errors = request_stacks(plan, to.entries, to.open)
     reasons = {

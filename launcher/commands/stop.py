@@ -64,8 +64,8 @@ def command(run: str, **given: Any) -> int:
     if slurm_job and cancel_waiting(slurm_job):
         answer.say(f"Slurm job {slurm_job} had not started; it is cancelled")
         return answer.finish(0, run_id=None, nodes=[])
-    ways = reach_run(open_host_access(options), run, options.hosts)
-    found = find_run(run or LAST, ways, options, prefer="exact" if run == LAST else "live")
+    access = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
     if not run and not found.is_live:
         answer.say(f"no run is live: {found.run_id} has ended")
         return answer.finish(0, run_id=None, nodes=[])
@@ -74,11 +74,11 @@ def command(run: str, **given: Any) -> int:
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     named = found.run_id
-    if not ways.nodes:  # in a Slurm job it is found by the job
-        found = follow_next_starts(found, lambda run_id: find_run(run_id, ways, options))
+    if not access.nodes:  # in a Slurm job it is found by the job
+        found = follow_next_starts(found, lambda run_id: find_run(run_id, access, options))
     if found.run_id != named:
         answer.say(f"{named} was started again; its last start is {found.run_id}")
-    to = open_run(found, ways, options)
+    to = open_run(found, access, options)
     plan = to.plan
     grace_s = 0.0 if options.now else found.grace_s if options.grace is None else float(options.grace)
     why = f"stopped by {user_at_machine()}"
@@ -100,7 +100,7 @@ def command(run: str, **given: Any) -> int:
         answer.say(f"{plan.run_id} has ended on {format_hosts(names)}; no process of it is left")
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
-        deliver_due(ways, to.entries)
+        deliver_due(access, to.entries)
     return code
 
 

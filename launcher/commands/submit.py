@@ -76,11 +76,11 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
             f"{found.path} has no `slurm:`, so it does not say which nodes to ask for",
             "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
         )
-    ways = open_host_access(options)
+    access = open_host_access(options)
     words = (config, *(f"--set={text}" for text in options.sets), *(("--", *extra) if extra else ()))
     job = reason = ""
     if options.login:
-        text, job, reason = _submit_there(found, words, ways, options)
+        text, job, reason = _submit_there(found, words, access, options)
     else:
         text = _text(found, (sys.executable,), words, str(Path.cwd()))
         if not options.dry_run:
@@ -112,13 +112,13 @@ def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], wor
 
 
 def _submit_there(
-    found: RunConfig, words: tuple[str, ...], ways: HostAccess, options: SubmitOptions
+    found: RunConfig, words: tuple[str, ...], access: HostAccess, options: SubmitOptions
 ) -> tuple[str, str, str]:
     """Send the tree to a login node and submit on it; return the script, the job's id and why it waits."""
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
     from launcher.sync.pre_launch import SyncHosts, list_target_dirs, sync_before_launch  # noqa: PLC0415 - as above
 
-    entries = ways.resolve((options.login,))
+    entries = access.resolve((options.login,))
     spec = found.sync or SyncOptions()
     target = list_target_dirs(spec, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")
@@ -126,9 +126,9 @@ def _submit_there(
         return text, "", ""
     answer = Answer("", as_json=options.as_json)
     sync_before_launch(
-        spec, found.job, SyncHosts(entries, ways.open, ways.width), answer.say, logs=options.logs
+        spec, found.job, SyncHosts(entries, access.open, access.width), answer.say, logs=options.logs
     )
-    with ways.open(entries[0]) as connection:
+    with access.open(entries[0]) as connection:
         directories = () if found.slurm is None else list_output_dirs(found.slurm)
         job = submit_job(connection, text, workdir=target, directories=directories)
         return text, job, read_wait_reason(connection, job)

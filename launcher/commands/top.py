@@ -87,9 +87,9 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 
 
 def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
-    ways = open_host_access(options)
-    entries = ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
-    with Fleet(entries, ways.open, every_s=options.interval, width=ways.width) as fleet:
+    access = open_host_access(options)
+    entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
+    with Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet:
         fleet.collect_once()
         view = fleet.view()
     if options.prometheus is not None:
@@ -123,12 +123,12 @@ def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
     def relay(ask: Callable[..., Answer]) -> Callable[..., Answer]:
         return lambda *words: _ask_on_screen(questions, screen, lambda: ask(*words))
 
-    ways = open_host_access(options, prompt=relay(ask_secret), confirm=relay(ask_visibly))
-    entries = ways.with_open_keys_named(search_hosts(ways.inventory, hosts))
-    with Fleet(entries, ways.open, every_s=options.interval, width=ways.width) as fleet, screen.taken():
+    access = open_host_access(options, prompt=relay(ask_secret), confirm=relay(ask_visibly))
+    entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
+    with Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet, screen.taken():
         fleet.start()
         metrics = _MetricsFile(options.prometheus)
-        actions = _Actions(HostAccess(ways.inventory, fleet.open, ways.width), fleet, options)
+        actions = _Actions(HostAccess(access.inventory, fleet.open, access.width), fleet, options)
         dashboard = Dashboard(
             fleet, screen, actions, every_s=options.interval, refreshed=metrics.write, questions=questions
         )
@@ -188,8 +188,8 @@ class _MetricsFile:
 class _Actions:
     """What keys do beyond the screen: the commands of these names, over the connections that are held."""
 
-    def __init__(self, ways: HostAccess, fleet: Fleet, options: TopOptions) -> None:
-        self._ways = ways
+    def __init__(self, access: HostAccess, fleet: Fleet, options: TopOptions) -> None:
+        self._access = access
         self._fleet = fleet
         self._options = options
 
@@ -197,7 +197,7 @@ class _Actions:
         """As `gpulaunch clean-zombies HOST`."""
         entry = self._fleet.state(host).entry
         try:
-            clean_hosts(self._ways, (entry,), interactive_options(self._options))
+            clean_hosts(self._access, (entry,), interactive_options(self._options))
         except click.Abort:
             echo("nothing was ended")
 
@@ -210,4 +210,4 @@ class _Actions:
         options = FoundRunOptions(
             given.inventory, given.accept_new_host_keys, given.parallel, given.identity_file, hosts
         )
-        show_stacks(find_run(run_id, self._ways, options), self._ways, options, as_json=False)
+        show_stacks(find_run(run_id, self._access, options), self._access, options, as_json=False)

@@ -83,7 +83,7 @@ class NodeClient(threading.Thread):
         self,
         run_id: str,
         node: NodePlan,
-        open_way: Callable[[], Connection],
+        open_connection: Callable[[], Connection],
         start: "Callable[[], bytes] | ResumePoint",
         *,
         patience_s: float,
@@ -97,7 +97,7 @@ class NodeClient(threading.Thread):
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
         self._node = node
-        self._open_way = open_way
+        self._open_connection = open_connection
         self._start_request = None if isinstance(start, ResumePoint) else start
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
@@ -118,7 +118,7 @@ class NodeClient(threading.Thread):
         self._refused_at = 0.0
         self._done = self._left = False  # the latter: events are no longer read
         self._give_up_at = float("inf")
-        self._why_given_up = ""
+        self._give_up_reason = ""
 
     @property
     def host(self) -> str:
@@ -138,7 +138,7 @@ class NodeClient(threading.Thread):
 
     def mark_lost(self, why: str, *, still_running: bool = False) -> None:
         """Wait for the host no longer: it has died; `still_running`: or it is only not reached."""
-        self._why_given_up = f"{why}; " if why else ""
+        self._give_up_reason = f"{why}; " if why else ""
         self._given_up, self._still_running = True, still_running
 
     def detach(self) -> None:
@@ -195,7 +195,7 @@ class NodeClient(threading.Thread):
     def _start_over_any(self, argv: tuple[str, ...], body: bytes) -> None:
         """Start over a connection that was held open, or a new one where that has died meanwhile."""
         for is_last in (False, True):
-            with self._open_way() as connection:
+            with self._open_connection() as connection:
                 try:
                     self._converse(connection, argv, body, self._on_start)
                 except (ConnectionLost, ConnectionTimedOut):
@@ -208,7 +208,7 @@ class NodeClient(threading.Thread):
         """Reconnect with growing pauses until it works or patience ends; it is tried before it is judged."""
         for attempt in range(1000):
             if self._given_up or (attempt and self._is_lost()):
-                why = f"{self._why_given_up}not reached again for {self._silent_s():.0f} s"
+                why = f"{self._give_up_reason}not reached again for {self._silent_s():.0f} s"
                 self._finish(HostLost(self.host, why, still_running=self._still_running))
                 return
             if self._running_there or attempt:
@@ -217,7 +217,7 @@ class NodeClient(threading.Thread):
                 self._done = self._left = True
                 return
             try:
-                with self._open_way() as connection:
+                with self._open_connection() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
                     known = {"ends": self.offsets.ends, **self.options}
                     body = protocol.follow_request(self._run_id, self.offsets.on_host, **known)

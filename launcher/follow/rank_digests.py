@@ -9,8 +9,8 @@ from launcher.text import one_line
 DIGEST_RANKS = 512
 """Above this many ranks a client follows rank 0 and digests of the others: all lines would take a core."""
 EVERY_S = 60.0
-_MOST_SAID = 500
-_MOST_TOLD = 10
+_MAX_ALARMS = 500
+_MAX_SHOWN = 10
 _LONGEST = 200
 _DIGITS = str.maketrans("", "", "0123456789")
 
@@ -57,7 +57,7 @@ class RankDigests:
             self._lines[rank] = digest.lines
             for line in digest.said:
                 key = line.translate(_DIGITS)
-                if key not in self._said and len(self._said) < _MOST_SAID:
+                if key not in self._said and len(self._said) < _MAX_ALARMS:
                     self._said[key] = (line, set())
                     yield rank, line
                 if key in self._said:
@@ -79,11 +79,11 @@ class RankDigests:
         hint = f"gpulaunch fetch {self._run_id} --logs-only"
         yield f"{self._count()}, which their hosts keep: {hint}"
         said = sorted(self._said.values(), key=lambda kind: -len(kind[1]))
-        for line, ranks in said[:_MOST_TOLD]:
+        for line, ranks in said[:_MAX_SHOWN]:
             count = "1 rank" if len(ranks) == 1 else f"{len(ranks):,} ranks"
             yield f"{count}: {one_line(line, _LONGEST)}"
-        if len(said) > _MOST_TOLD:
-            yield f"{len(said) - _MOST_TOLD} more kinds of warnings and errors"
+        if len(said) > _MAX_SHOWN:
+            yield f"{len(said) - _MAX_SHOWN} more kinds of warnings and errors"
 
     def _count(self) -> str:
         return f"{len(self._lines):,} ranks other than 0 have printed {sum(self._lines.values()):,} lines"

@@ -46,7 +46,7 @@ class JsonLines:
     def __init__(self, job: Job, options: PreflightOptions, *, facts: bool) -> None:
         self._started = time.monotonic()
         self._job = job
-        self._manner = replace(options, as_one_launch=False)
+        self._options = replace(options, as_one_launch=False)
         self._facts = facts
 
     def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
@@ -57,7 +57,7 @@ class JsonLines:
             gathered = GatherResult({}, {entry.name: result})
         else:
             return  # a mistake in the user's files: it ends the command with an error of its own
-        judged = evaluate_facts((entry,), gathered, self._job, options=self._manner)
+        judged = evaluate_facts((entry,), gathered, self._job, options=self._options)
         document = {
             "schema": HOST_SCHEMA,
             "host": entry.name,

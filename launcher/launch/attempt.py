@@ -91,7 +91,7 @@ class Attempt(FollowedRun):
         self._awake = AwakeClock()
         self._silence = ClientTimeout(state, disconnect.timeout_s, self._awake)
         self._peer_check = PeerCheck(targets or {}, self._probe_peers)
-        self._peer_check_begun = False
+        self._peer_check_started = False
         self._requests = protocol.StartRequests(
             plan, disconnect, launch.entries, launch.restart, digest=self._digest
         )
@@ -230,9 +230,9 @@ class Attempt(FollowedRun):
         if self._launch.follow.disconnect.continues and self._silence.is_over():
             for host in self._state.open_hosts:
                 self._followers[host].mark_lost("", still_running=True)
-        if not self._peer_check_begun:
+        if not self._peer_check_started:
             if len(self._state.nodes.run_dirs) == len(self._state.hosts):
-                self._peer_check_begun = True
+                self._peer_check_started = True
                 self._peer_check.start()
                 if self._launch.on_started is not None:
                     self._launch.on_started(self._plan.run_id)

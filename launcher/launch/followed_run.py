@@ -64,14 +64,14 @@ class FollowedRun:
     def _following(self) -> Iterator[SignalCounter]:
         """Follow all hosts within, with signals counted; then end what the screen shows."""
         with capture_signals() as interrupts:
-            self._screen.heed(lambda: interrupts.waiting)
+            self._screen.hurry_when(lambda: interrupts.waiting)
             for follower in self._followers.values():
                 follower.start()
             yield interrupts
             self._screen.finish()
             self._reporter.tell_digests()
             self._screen.show_ends(self._book.last_lines)
-        self._screen.heed(lambda: False)
+        self._screen.hurry_when(lambda: False)
         self._stop_deadline.give_up_hosts()
 
     def _handle_event(self, event: RunEvent) -> None:

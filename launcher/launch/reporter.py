@@ -56,9 +56,9 @@ class RunReporter:
         self._clock = clock
         self._live = LiveLogScanner()
         self._phase = ("", 0.0)
-        self._start_told = False
-        self._failure_said = False
-        self._told_usage = self._judged_steps = float("-inf")
+        self._start_reported = False
+        self._failure_reported = False
+        self._usage_reported_at = self._judged_steps = float("-inf")
         self._checkpoints: set[str] = set()
 
     def output(self, output: LogOutput, *, shown_from: int = 0, new_from: int = 0) -> None:
@@ -147,8 +147,8 @@ class RunReporter:
 
     def _say_what_failed(self) -> None:
         """Say once that local logs are no longer written: the local disk ends no run."""
-        if self._book.failed and not self._failure_said:
-            self._failure_said = True
+        if self._book.failed and not self._failure_reported:
+            self._failure_reported = True
             still_running = "" if self._over else "the run continues, and "
             words = (
                 f"local logs are no longer written ({self._book.failed}); {still_running}its hosts keep all"
@@ -173,8 +173,8 @@ class RunReporter:
             why = one_line(self.usages.missing[host], 200)
             self.say(f"{host}: the use of its GPUs cannot be measured: {why}", bad=True)
         now = self._clock()
-        if now - self._told_usage >= USAGE_EVERY_S:
-            self._told_usage = now
+        if now - self._usage_reported_at >= USAGE_EVERY_S:
+            self._usage_reported_at = now
             self._screen.used(self.usages.latest())
 
     def _see_phase(self, at: float) -> None:
@@ -182,8 +182,8 @@ class RunReporter:
         start = self.phases.start
         if self._over:
             return
-        if start is not None and not self._start_told:
-            self._start_told = True
+        if start is not None and not self._start_reported:
+            self._start_reported = True
             self._screen.notify(f"start took {spell_duration(start.seconds)}")
         phase = self.phases.current
         if phase != self._phase:

@@ -101,8 +101,8 @@ def build_run_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -
 
 def build_record_nodes(plan: Plan, entries: Iterable[HostEntry]) -> list[dict[str, Any]]:
     """Return what the records of all nodes have in common: how each node is planned and reached."""
-    ways = {entry.name: entry for entry in entries}
-    return [_node(each, ways.get(each.host)) for each in plan.nodes]
+    by_host = {entry.name: entry for entry in entries}
+    return [_node(each, by_host.get(each.host)) for each in plan.nodes]
 
 
 def build_record_head(plan: Plan, node: NodePlan) -> dict[str, Any]:
@@ -176,10 +176,10 @@ def _problem(launched: RunRecord, *, sent: bool) -> str:
         return f"it has {first} ranks, and a world of {plan.world_size}"
     if not plan.main_port < 1 << 16:
         return f"{plan.main_port} is not a port"
-    return next(filter(None, (_way_problem(entry, sent=sent) for entry in launched.entries)), "")
+    return next(filter(None, (_connection_problem(entry, sent=sent) for entry in launched.entries)), "")
 
 
-def _way_problem(entry: HostEntry, *, sent: bool) -> str:
+def _connection_problem(entry: HostEntry, *, sent: bool) -> str:
     if not entry.python.isprintable() or entry.python.startswith("-") or not entry.python:
         return f"{entry.python!r} is not an interpreter"
     if entry.via is not None and entry.via.kind == COMMAND:

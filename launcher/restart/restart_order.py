@@ -65,7 +65,7 @@ class RestartOrder:
     ) -> LaunchRequest:
         """Return the launch as the first client made it, on hosts reached in these ways."""
         return LaunchRequest(
-            entries=tuple(map(with_way, self.entries, entries)),
+            entries=tuple(map(with_connection_of, self.entries, entries)),
             job=self.job,
             connections=connections,
             preflight=PreflightOptions(
@@ -76,7 +76,7 @@ class RestartOrder:
         )
 
 
-def with_way(entry: HostEntry, way: HostEntry) -> HostEntry:
+def with_connection_of(entry: HostEntry, way: HostEntry) -> HostEntry:
     """Return a host of an order as this client reaches it."""
     return replace(
         entry,

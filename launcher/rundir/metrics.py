@@ -46,7 +46,7 @@ _STEP = re.compile(
 )
 _EPOCH = re.compile(r"(?<![\w.])epoch['\"]?\s*[:=]\s*['\"]?(\d{1,15}(?:\.\d*)?)(?![\w/])", re.IGNORECASE)
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
-_TOLD = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
+_METRIC_WORDS = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
 """What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""
 _SUMMARY = "train_runtime"
 """Trainer's last line, whose loss is the mean of all steps."""
@@ -97,7 +97,7 @@ def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
     for offset, raw in lines:
         found.size = offset + len(raw)
         lower = raw.lower()
-        if any(word in lower for word in _TOLD):
+        if any(word in lower for word in _METRIC_WORDS):
             _take(found, reader, offset, raw.decode("utf-8", "replace"))
     return found
 

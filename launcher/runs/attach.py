@@ -66,7 +66,7 @@ class AttachedRun(FollowedRun):
         self._here = {host: book.sizes(host, starts) for host, starts in self._starts.items()}
         self._to = to
         self._peer_check = PeerCheck({} if over else _peer_addresses(to), self._probe_peers)
-        self._peer_check_begun = False
+        self._peer_check_started = False
         self._followers = {
             node.host: NodeClient(
                 plan.run_id,
@@ -117,10 +117,10 @@ class AttachedRun(FollowedRun):
 
     def _check_silent_hosts(self) -> None:
         """Give up hosts that die from now on; of one that was silent before, the others say nothing."""
-        if self._peer_check_begun:
+        if self._peer_check_started:
             self._give_up_dead_hosts(self._peer_check)
         elif self._state.nodes.run_dirs.keys() | self._state.nodes.disconnected >= set(self._state.hosts):
-            self._peer_check_begun = True
+            self._peer_check_started = True
             self._peer_check.start()
 
     def _probe_peers(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:

@@ -89,7 +89,7 @@ def show_logs(
 ) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
     events: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-    ways = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
+    by_host = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
     open_hosts = {node.host: node for node in selection.nodes(plan)}
     followers = []
     for node in open_hosts.values():
@@ -103,7 +103,7 @@ def show_logs(
         follower = NodeClient(
             plan.run_id,
             node,
-            partial(open_entry, ways[node.host]),
+            partial(open_entry, by_host[node.host]),
             ResumePoint(options=options),
             patience_s=PATIENCE_S,
             events=events,

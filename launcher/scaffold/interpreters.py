@@ -28,7 +28,7 @@ do
 done
 """
 _MARK = "gpulaunch-python "
-_MOST_SAID = 1 << 20
+_MAX_OUTPUT = 1 << 20
 """Bytes of what a login shell prints before it."""
 
 
@@ -92,7 +92,7 @@ def choose_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment 
 def _search(connection: Connection, failure: PythonNotFound) -> str:
     """Return an interpreter that can be asked, by its path or its name on PATH. Raises PythonNotFound."""
     script = _SEARCH.format(names=" ".join(_ON_PATH), prefixes=" ".join(SEARCH_PATHS), mark=_MARK)
-    done = connection.run(("sh",), stdin=script.encode(), timeout_s=_ANSWER_S, max_output=_MOST_SAID)
+    done = connection.run(("sh",), stdin=script.encode(), timeout_s=_ANSWER_S, max_output=_MAX_OUTPUT)
     _, mark, rest = done.stdout.decode("utf-8", "replace").rpartition(_MARK)
     if not mark:
         raise PythonNotFound(

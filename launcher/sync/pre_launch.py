@@ -31,12 +31,12 @@ class SyncHosts:
     width: int
 
 
-def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
+def sync_before_launch(spec: SyncOptions, job: Job, hosts: SyncHosts, say: Say, *, logs: Path) -> str:
     """Send the tree; return the text of source.json.
 
     Raises ConfigError, SyncFailed or HostError; launch nothing then.
     """
-    targets = list_target_dirs(spec, job, ways.entries)
+    targets = list_target_dirs(spec, job, hosts.entries)
     known: list[tuple[SourceTree, git.GitState]] = []
 
     def read() -> SourceTree:
@@ -50,7 +50,7 @@ def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *
         return tree
 
     try:
-        found = send_tree(SyncJob(read, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
+        found = send_tree(SyncJob(read, targets, spec.delete, hosts.width), hosts.entries, hosts.opener, say)
     except SyncFailed:
         for tree, _ in known:
             HashCache(tree.root).forget()  # should one of its hashes be the reason, the next sync succeeds

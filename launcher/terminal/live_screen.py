@@ -53,7 +53,7 @@ class LiveScreen(Screen):
 
     def tick(self, now: float) -> None:
         """Show what has waited, and the status as it is now."""
-        for (host, log), cutter in self._begun.items():
+        for (host, log), cutter in self._unfinished.items():
             drawn_here = log == LEADING or self._folding is not None
             lines = cutter.flush_idle(now) if drawn_here else cutter.unfinished(now)
             if lines:
@@ -143,7 +143,7 @@ class LiveScreen(Screen):
         return [*above[: max(0, self._area.max_rows - len(below))], *below]
 
     def _bars(self, now: float) -> tuple[tuple[str, str], list[str]]:
-        for key, cutter in self._begun.items():
+        for key, cutter in self._unfinished.items():
             if key[1] == LEADING:
                 begun = cutter.partial(now)
                 return key, [*cutter.progress_bars(), *([begun] if begun else [])]

@@ -39,7 +39,7 @@ class Screen:
         self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
         self._stopping = False
         self._cutters: dict[tuple[str, str], LineBuffer] = {}
-        self._begun: dict[tuple[str, str], LineBuffer] = {}  # of them those with a line without end
+        self._unfinished: dict[tuple[str, str], LineBuffer] = {}  # of them those with a line without end
         self._launcher_quiet = False
         self._ends_patience_s = ENDS_PATIENCE_S
 
@@ -65,20 +65,20 @@ class Screen:
         if log == LEADING:  # only runs of one rank ask, and each of many ranks would keep half a megabyte
             self._recent.setdefault(host, deque(maxlen=RECENT_LINES)).extend(lines)
         if cutter.is_empty:
-            self._begun.pop((host, log), None)
+            self._unfinished.pop((host, log), None)
         else:
-            self._begun[host, log] = cutter
+            self._unfinished[host, log] = cutter
 
     def tick(self, now: float) -> None:
         """Show lines that have been unfinished for a while: progress bars and prompts."""
-        for (host, log), cutter in self._begun.items():
+        for (host, log), cutter in self._unfinished.items():
             self._lines(host, log, cutter.unfinished(now), now)
 
     def mute_launcher(self) -> None:
         """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
         self._launcher_quiet = True
 
-    def heed(self, urgent: Callable[[], bool]) -> None:
+    def hurry_when(self, urgent: Callable[[], bool]) -> None:
         """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C."""
         self._outlet.urgent = urgent
 
@@ -144,7 +144,7 @@ class Screen:
         for (host, log), cutter in self._cutters.items():
             self._lines(host, log, cutter.flush(), float("inf"))
         self._cutters.clear()
-        self._begun.clear()
+        self._unfinished.clear()
         self._launcher_quiet = False
         self.clear()
 

@@ -65,11 +65,11 @@ def exclusive_gpus_are_free(
         elif holders:
             seen = {p.pid: same_process(facts, gpu, known.get(p.pid)) for p in holders}
             held = ", ".join(_named(p, seen[p.pid]) for p in holders)
-            ways = dict.fromkeys(_way(facts, gpu, item) for item in seen.values())
+            remedies = dict.fromkeys(_remedy(facts, gpu, item) for item in seen.values())
             yield Problem(
                 f"compute mode is Exclusive_Process and {held} holds it: a rank on it dies with "
                 '"device(s) is/are busy or unavailable"',
-                f"{'; '.join(ways)}; to share it: {_DEFAULT.format(index=gpu.index)}",
+                f"{'; '.join(remedies)}; to share it: {_DEFAULT.format(index=gpu.index)}",
                 gpu=gpu.index,
             )
         elif gpu.index in use.candidates:
@@ -90,7 +90,7 @@ def _named(holder: ComputeProcess, item: ClassifiedProcess | None) -> str:
     return f"pid {holder.pid}" + ("" if isinstance(holder.name, Missing) else f" ({holder.name})")
 
 
-def _way(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> str:
+def _remedy(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> str:
     if item is not None:
         return advise_on_holder(facts, item)
     minor = gpu.index if isinstance(gpu.minor, Missing) else gpu.minor

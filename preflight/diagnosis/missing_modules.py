@@ -9,7 +9,7 @@ from preflight.frozen import dataclass
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
-_TOLD = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
+_PIP_ADVICE = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
 _REQUIRED = re.compile(
     r"(?<![\w.-])([A-Za-z][\w-]*(?:(?:[<>=!~]=|[<>])[\w.*]+,?)+)(?=`? is required\b|.{0,80}\bbut (?:found|you have|got)\b)"
 )
@@ -73,7 +73,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
     old = _OLD_LIBRARY.search(text)
     if old:
         return _library_advice(old["kind"], old["version"], old["file"], old["by"] or "")
-    advised = _TOLD.search(text)
+    advised = _PIP_ADVICE.search(text)
     found = _MODULE.search(text)
     module = next((group for group in found.groups() if group), "") if found else ""
     top = module.partition(".")[0]

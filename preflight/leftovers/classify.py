@@ -383,10 +383,10 @@ def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict
             return ProcessClass.SUSPECT, (
                 "its parent is gone, it used no CPU between two looks, and the GPUs are idle",
             )
-    return ProcessClass.LIVE, (_why_live(scene, process),)
+    return ProcessClass.LIVE, (_live_reason(scene, process),)
 
 
-def _why_live(scene: _Scene, process: Process) -> str:
+def _live_reason(scene: _Scene, process: Process) -> str:
     if tree_of.is_launcher(process):
         return "a launcher that runs"
     origin = judge_parentage(scene.tree, process)

@@ -10,7 +10,7 @@ from preflight.smi_reports.open_lines import OpenLines
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
 BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
-_ASKED = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
+_QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 _USED = ("used_gpu_memory", "used_memory")
 
 
@@ -24,7 +24,7 @@ def app_rows(text: str) -> list[dict[str, str]] | None:
     lines, open_ = text.split("\n"), OpenLines(text)
     rows: list[dict[str, str]] | None = None
     for at, line in enumerate(lines):
-        asked = _ASKED.search(line)
+        asked = _QUERY.search(line)
         if re.match(HEADER, line) or asked:
             names = column_names((asked[1] if asked else line).split(","))
             rows = _rows(names, (lines[below] for below in range(at + 1, len(lines))), open_) or rows or []

@@ -15,7 +15,7 @@ from launcher.follow.rank_digests import RankDigests, is_digested
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.onhost.supervisor.files import CHUNK
-from launcher.onhost.supervisor.requests._digest import LONGEST, MOST_SAID, HeldLogs
+from launcher.onhost.supervisor.requests._digest import LONGEST, MAX_ALARMS, HeldLogs
 from launcher.rundir.log_store import LogStore
 from launcher.rundir.state_schema import validate_frame
 from launcher.terminal.screen import Screen
@@ -70,7 +70,7 @@ def test_what_a_digest_keeps_is_bounded(tmp_path: Path) -> None:
     log = OneLog(tmp_path)
     kinds = [b"error " + bytes([letter]) for letter in range(65, 91)]
     said = log.write(b"\n".join(kinds) + b"\n" + b"e" * (2 * CHUNK) + b"\n", final=True)
-    assert len(said["said"]) == MOST_SAID
+    assert len(said["said"]) == MAX_ALARMS
     assert said["lines"] == len(kinds) + 1
 
 

@@ -308,7 +308,7 @@ def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Ru
     events: queue.Queue[RunEvent] = queue.Queue()
     left = iter(ways)
 
-    def open_way() -> Any:
+    def open_connection() -> Any:
         way = next(left)
         if way is None:
             clock.at += 4.0
@@ -318,7 +318,7 @@ def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Ru
     follower = NodeClient(
         "r1",
         plan(CPU).nodes[0],
-        open_way,
+        open_connection,
         lambda: b"start",
         patience_s=patience_s,
         events=events,

@@ -207,9 +207,9 @@ def test_reach_is_a_matrix_of_the_ways_that_were_tried() -> None:
     assert columns == ((("a", 29500),), (("a", 43210),), (("b", 29500),))
     rows = reach_rows(reach, columns)
     assert [row.hosts for row in rows] == [("d",), ("b",), ("c",), ("a",)]
-    assert rows[1].ways == ((True, 0.25, 0.25), (True, 12.0, 12.0), None)
-    assert rows[2].ways == ((True, 0.5, 0.5), None, None)
-    assert rows[3].ways == (None, None, (True, 0.5, 0.5))
+    assert rows[1].connections == ((True, 0.25, 0.25), (True, 12.0, 12.0), None)
+    assert rows[2].connections == ((True, 0.5, 0.5), None, None)
+    assert rows[3].connections == (None, None, (True, 0.5, 0.5))
     whole = page(judged(host(name="a"), host(name="d"), reach=reach))
     assert "d to a, 192.0.2.1 port 29500: refused&lt;b&gt;" in whole
     assert '<td class="p">0.2</td><td class="p">12</td><td></td>' in whole
@@ -233,8 +233,8 @@ def test_hosts_that_are_reached_alike_share_a_column_and_those_that_reach_alike_
     assert columns == ((("n1", 29500),), alike, (("n5", 4005),))
     rows = reach_rows(reach, columns)
     assert [row.hosts for row in rows] == [("n2", "n3", "n4", "n6", "n7", "n8"), ("n5",), ("n1",)]
-    assert [way and way[0] for way in rows[0].ways] == [True, True, False]
-    assert [way and way[0] for way in rows[2].ways] == [None, True, True]
+    assert [way and way[0] for way in rows[0].connections] == [True, True, False]
+    assert [way and way[0] for way in rows[2].connections] == [None, True, True]
 
 
 def test_a_fix_that_neighbours_share_is_shown_once_below_them() -> None:

@@ -11,14 +11,14 @@ from preflight.checks.runner import load_checks
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 
-PASS, INFO, NOT_ASKED, WARNING, UNKNOWN, CRITICAL = STATES = "PINWUC"
+PASS, INFO, NOT_COLLECTED, WARNING, UNKNOWN, CRITICAL = STATES = "PINWUC"
 """The letter of a cell, in rising order of how much it matters."""
 
 STATE_WORDS = {
     CRITICAL: "critical",
     UNKNOWN: "unknown, could not be checked",
     WARNING: "warning",
-    NOT_ASKED: "not asked of this source",
+    NOT_COLLECTED: "not asked of this source",
     INFO: "information",
     PASS: "passed",
 }
@@ -133,7 +133,7 @@ def _cells(
         if not answered and family != _HOST:
             states.append(UNKNOWN)
         elif family in unasked:
-            states.append(NOT_ASKED)
+            states.append(NOT_COLLECTED)
         worst = max(states, key=STATES.index, default=PASS)
         codes = sorted(of_family, key=lambda each: -STATES.index(_OF_SEVERITY[each.severity]))
         yield HeatCell(worst, tuple(dict.fromkeys(each.code for each in codes)))
@@ -187,7 +187,7 @@ def _cell(cell: HeatCell, anchors: frozenset[str]) -> str:
 
 
 def _why_none(state: str) -> str:
-    return STATE_WORDS[NOT_ASKED] if state == NOT_ASKED else "not checked: the host could not be used"
+    return STATE_WORDS[NOT_COLLECTED] if state == NOT_COLLECTED else "not checked: the host could not be used"
 
 
 def _css(state: str) -> str:

@@ -22,7 +22,7 @@ class ReachRow:
     """Hosts whose connects ended alike; of each target whether all were made, and the slowest and fastest."""
 
     hosts: tuple[str, ...]
-    ways: tuple[tuple[bool, float, float] | None, ...]  # ok, least and most ms; None: not tested
+    connections: tuple[tuple[bool, float, float] | None, ...]  # ok, least and most ms; None: not tested
 
 
 def render_reach(result: PreflightResult, *, measures_pairs: bool = False) -> Iterator[str]:
@@ -33,9 +33,9 @@ def render_reach(result: PreflightResult, *, measures_pairs: bool = False) -> It
     one = len(mains) == 1
     yield f"<h2>{f'Who reaches {text(mains[0])}' if one else 'Which host reaches which'}</h2>"
     failed = [each for each in result.reach if not each.ok]
-    ways = count_noun(len({(each.from_host, each.to_host) for each in result.reach}), "way")
+    tried = count_noun(len({(each.from_host, each.to_host) for each in result.reach}), "way")
     yield (
-        f'<p class="soft">{ways} tested by real connects between the hosts, {len(failed)} connects failed.'
+        f'<p class="soft">{tried} tested by real connects between the hosts, {len(failed)} connects failed.'
         f" {_meaning(mains[0], measures_pairs=measures_pairs) if one else ''}"
         " An empty cell was not tested.</p>"
     )
@@ -87,7 +87,7 @@ def reach_rows(reach: Sequence[Reach], columns: Sequence[Column]) -> tuple[Reach
         ReachRow(
             tuple(hosts),
             tuple(
-                _way([each for host in hosts for each in by_host[host].get(at, ())])
+                _connection([each for host in hosts for each in by_host[host].get(at, ())])
                 for at in range(len(columns))
             ),
         )
@@ -95,7 +95,7 @@ def reach_rows(reach: Sequence[Reach], columns: Sequence[Column]) -> tuple[Reach
     )
 
 
-def _way(tries: Sequence[Reach]) -> tuple[bool, float, float] | None:
+def _connection(tries: Sequence[Reach]) -> tuple[bool, float, float] | None:
     if not tries:
         return None
     made = [each.ms for each in tries if each.ok] or [0.0]
@@ -108,7 +108,7 @@ def _matrix(reach: Sequence[Reach], columns: Sequence[Column]) -> Iterator[str]:
     head = f'<tr><th scope="col">from \\ to, ms</th>{head}</tr>'
     yield f'<div class="wide"><table class="reach"><thead>{head}</thead><tbody>'
     for row in reach_rows(reach, columns):
-        yield f"<tr>{render_row_head(row.hosts)}{''.join(map(_cell, row.ways))}</tr>"
+        yield f"<tr>{render_row_head(row.hosts)}{''.join(map(_cell, row.connections))}</tr>"
     yield "</tbody></table></div>"
 
 

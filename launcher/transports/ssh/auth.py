@@ -37,7 +37,7 @@ ENCRYPTED = "encrypted"
 _NO_FILE = "no such file"
 _NO_TERMINAL = "there is no terminal to ask for its passphrase"
 _ASKS_AT_TERMINAL = "; or run gpulaunch at a terminal, where it asks for the passphrase"
-_NOT_ASKED = "not asked for, there is no terminal"
+_NO_PROMPT = "not asked for, there is no terminal"
 _PUBLIC = ".pub"
 _Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
 """Keys, or why there is none."""
@@ -321,7 +321,7 @@ def _by_password(
     for _ in range(_PASSWORD_TRIES):
         password, kept = ring.ask_password(endpoint, question) if kept is None else kept, None
         if password is None:
-            attempts.tried.append(f"{method}: {_NOT_ASKED if ring.prompt is None else 'not given'}")
+            attempts.tried.append(f"{method}: {_NO_PROMPT if ring.prompt is None else 'not given'}")
             return False
         attempts.tried.append(method)
         try:
@@ -382,7 +382,7 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
     )
     if attempts.methods and "publickey" not in attempts.methods:
         fix = f"is {endpoint.user} the right user? The host takes no keys"
-    if any(said.endswith(_NOT_ASKED) for said in attempts.tried):
+    if any(said.endswith(_NO_PROMPT) for said in attempts.tried):
         fix += "; or run gpulaunch at a terminal, where it asks for the password"
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
     locked = next(

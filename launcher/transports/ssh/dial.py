@@ -147,7 +147,7 @@ def handshake_timeout(endpoint: Endpoint, what: str) -> ConnectionTimedOut:
 class ProxySocket(socket.socket):
     """Our end of a ProxyCommand's stdin and stdout, which knows what the command said on stderr."""
 
-    _SAID_KEPT = 1 << 12
+    _STDERR_KEPT = 1 << 12
     _END_S = 0.5
 
     def watch(self, process: "subprocess.Popen[bytes]") -> Self:
@@ -180,8 +180,8 @@ class ProxySocket(socket.socket):
 
     def _read_stderr(self) -> None:
         with self._process as process:  # waits for its end, too
-            while process.stderr and (data := os.read(process.stderr.fileno(), self._SAID_KEPT)):
-                self._tail = (self._tail + data)[-self._SAID_KEPT :]
+            while process.stderr and (data := os.read(process.stderr.fileno(), self._STDERR_KEPT)):
+                self._tail = (self._tail + data)[-self._STDERR_KEPT :]
 
 
 def _run_proxy(endpoint: Endpoint) -> ProxySocket:

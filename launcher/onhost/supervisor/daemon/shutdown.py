@@ -15,7 +15,7 @@ from .run_state import SupervisedRun
 from .sidecar import Sidecar
 
 LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to exit once its ranks are gone
-RUNNING, RANKS_WARNED, RANKS_ASKED, ALL_ASKED, KILLED = range(5)
+RUNNING, RANKS_WARNED, RANKS_SIGNALLED, ALL_SIGNALLED, KILLED = range(5)
 
 
 class Shutdown:
@@ -91,7 +91,7 @@ class Shutdown:
         return float((self._run.spec.get("before_stop") or {}).get("wait_s") or 0.0)
 
     def _ask_ranks(self, grace_s: float) -> None:
-        self._stage = RANKS_ASKED
+        self._stage = RANKS_SIGNALLED
         self._stage_until = self._grace_until
         # The ranks first and alone: after SIGTERM the launcher kills DataLoader workers with them, and a rank
         # that writes its last checkpoint needs those.
@@ -105,17 +105,17 @@ class Shutdown:
             if not self._is_saved(now):
                 return False
             self._ask_ranks(self._grace_until - now)
-        if self._stage == RUNNING or (self._stage == RANKS_ASKED and self._ranks_have_time(now)):
+        if self._stage == RUNNING or (self._stage == RANKS_SIGNALLED and self._ranks_have_time(now)):
             return False
-        if self._stage == RANKS_ASKED:
-            self._stage = ALL_ASKED
+        if self._stage == RANKS_SIGNALLED:
+            self._stage = ALL_SIGNALLED
             self._gauge.kill()
             signal_all(self._members(), signal.SIGTERM)
             return False
         alive = self._members()
         if not alive:
             return True
-        if self._stage == ALL_ASKED and now >= self._grace_until:
+        if self._stage == ALL_SIGNALLED and now >= self._grace_until:
             self._stage = KILLED
             self._stage_until = now + KILL_WAIT_S
             if self._group is not None:

@@ -15,7 +15,7 @@ from ..files import CHUNK
 
 EVERY_S = 5.0
 LONGEST = 400  # characters of a line
-MOST_SAID = 20  # unlike alarming lines of one rank
+MAX_ALARMS = 20  # unlike alarming lines of one rank
 MOST_CHUNKS = 64  # of one log at once; the rest when it grows again
 HELD = re.compile(r"rank-([1-9]\d*)\.log")
 ALARMING = re.compile(
@@ -64,7 +64,7 @@ class LogDigest:
         if key in self._said:
             first, count = self._said[key]
             self._said[key] = (first, count + 1)
-        elif len(self._said) < MOST_SAID:
+        elif len(self._said) < MAX_ALARMS:
             self._said[key] = (line, 1)
 
     def document(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ._fetch_paths import OUTPUT, run_places
 
 START_S = 90.0  # it imports for long from a slow disk
 LOOK_S = 0.1
-SAID = 300
+OUTPUT_SHOWN = 300
 FIX = (
     "for the next run: output: DIR in its run config; for this one: start tensorboard --logdir DIR on the"
     " host, then: gpulaunch forward %s"
@@ -100,7 +100,7 @@ class TensorBoard:
 
     def _last_words(self) -> str:
         self._output.seek(0)
-        return self._output.read()[-SAID:].decode("utf-8", "replace").strip() or "it said nothing"
+        return self._output.read()[-OUTPUT_SHOWN:].decode("utf-8", "replace").strip() or "it said nothing"
 
 
 def die_with_parent() -> None:
