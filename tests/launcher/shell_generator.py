@@ -15,6 +15,8 @@ _VALUES = (
     *("${_V_:1}", "${_V_:0:2}", "$((N + 1))", "$((N * 2 - M))", "$(( N > M ? 1 : 2 ))", "$N", "$#"),
     *('$(echo "$_V_")', '$(basename "/p/q.x" .x)', "$(dirname /p/q/r)", "${L[0]}", "${#L[@]}", "${1:-none}"),
     *("${L[$((N % 2))]}", "${T[k]}", "$(seq -s, 1 3)", '$(echo "$_V_" | tr a-z A-Z)', '`echo "$B"`'),
+    *("${_V_//[ab]/_}", "${_V_%%[0-9]*}", "${_V_//[^a-z]/}", "${_V_#[!x]}", "${!L[@]}", "${L[-1]}"),
+    *("$(( ${#_V_} + N ))", "$(( ${NONE:-2} * ${#L[@]} ))", '$(( $(echo "$M") % 3 ))'),
     *('$(echo "$_V_" | cut -d, -f1)', '$(printf "%02d" 7)', '$(wc -w <<< "a b")'),
 )
 _WORDS = (
@@ -49,6 +51,21 @@ _SIMPLE = (
     *('read -r _V_ <<< "a b"', 'IFS=, read -r A B <<< "1,2,3"', "_V_=$(cat <<EOF\nh _E_\nEOF\n)", "shift"),
     *(': "${_V_:=z}"', "set -- _W_ _W_", "f1 _W_ _W_", "f2 _W_ _W_", "source settings.sh", "local_it _W_"),
     'IFS=: read -ra L <<< "a:b c:d"',
+    *(
+        "printf -v _V_ '%s-%02d' _E_ $N",
+        "pushd sub > /dev/null; popd > /dev/null",
+        "declare -i K=N+2; _V_=$K",
+    ),
+    *(
+        "mapfile -t L <<< $'p\\nq r'",
+        "parse --gpus _T_ --lr 1 pos",
+        'set -- "$@" _W_',
+        "_V_=${G-none}$OPTIND",
+    ),
+    (
+        "set -- -g _T_ -vn 3 rest; OPTIND=1\nwhile getopts ':g:n:v' o; do\ncase $o in\ng) G=$OPTARG ;;\n"
+        "n) M=$OPTARG ;;\n*) C=$o ;;\nesac\ndone\nshift $((OPTIND - 1))"
+    ),
 )
 _BLOCKS = (
     *("if _C_; then\n_B_\nelse\n_B_\nfi", "if _C_ && _C_; then _B_\nelif _C_; then\n_B_\nfi"),
@@ -57,6 +74,8 @@ _BLOCKS = (
     "for I in _W_ _W_; do\nD=$I\n_B_\n[[ $I == x ]] && continue\ndone",
     "for ((J_D_ = 0; J_D_ < 2; J_D_++)); do\n_B_\ndone",
     'case "$_V_" in\n x|7) _S_;;\n *.py|a*) _S_ ;;\n *) _B_\n;;\nesac',
+    *('for a in "$@"; do\n_B_\ndone', "until (( N >= 4 )); do\n((N++))\n_S_\ndone", "(cd sub; cd ..\n_B_\n)"),
+    *('for i in "${!L[@]}"; do\nD="$i:${L[$i]}"\n_S_\ndone', "{ _S_\n} 2> /dev/null"),
     *("while (( N < 5 )); do\n((N++))\n_S_\ndone", "# a comment with ' and \"\n_S_"),
 )
 _HEAD = """N=1; M=2; A=x; B=; C=a.b.c; D=1; L=(l "m n")
@@ -64,6 +83,11 @@ declare -A T=([k]=v)
 f1() { local A=$1; B="$A$#"; [ $# -gt 1 ] || return 0; C=$2; }
 function f2 {
  D="$*"; if [ -z "$1" ]; then return; fi; L+=("$1")
+}
+parse() {
+ while [ $# -gt 0 ]; do
+  case $1 in --gpus) G=$2; shift 2;; --lr) shift;; *) D+=$1; shift;; esac
+ done
 }
 local_it() { local N=9 Z=${1:-q}; A_FLAG=$Z; }
 """

@@ -18,7 +18,7 @@ from preflight.frozen import dataclass
 from tests.launcher.shell_generator import generate_script
 
 BASH = shutil.which("bash") or ""
-_PROGRAMS = ("awk", "basename", "cat", "cut", "dirname", "grep", "sed", "seq", "tr", "wc")
+_PROGRAMS = ("awk", "basename", "cat", "cut", "dirname", "grep", "head", "sed", "seq", "tr", "wc")
 _DOUBLE = r"""
 flag() { [[ $(declare -p "$1" 2>&1) == "declare -"*x*" $1="* ]] && printf '%s' "${!1}" || printf unset; }
 torchrun() { { printf '%s\0' "$PWD" "$@"; printf '%s\0' "--- $(flag A_FLAG) $(flag B_FLAG)"; } >&3; }

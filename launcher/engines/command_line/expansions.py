@@ -10,12 +10,20 @@ from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.command_substitution import substitute
 from launcher.engines.command_line.parameter_expansion import expand_parameter, expand_value
 from launcher.engines.command_line.shell_extents import OPENERS, closing
-from launcher.engines.command_line.variables import Expansion, Split, Values, arguments, given_argument
+from launcher.engines.command_line.variables import (
+    DEEPEST,
+    Expansion,
+    Split,
+    Values,
+    arguments,
+    given_argument,
+)
 
 _MARK = re.compile(r"\"|(?<!\\)(?:\$[({]|`)")
 _TEMPLATE = re.compile(r"\$\{\{[^{}\n]*\}\}")
 """What a workflow or a job of Azure ML fills in: `${{inputs.data}}`."""
 
+_PART = re.compile(r"\$\{(?!\w+\})|\$\((?!\()|`")
 _SIMPLE = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
 
 
@@ -43,6 +51,22 @@ def expand(text: str, at: int, values: Values, split: Split, depth: int = 0) -> 
     return expand_value(values.get(simple["name"]), simple[0], simple.end())
 
 
+def fill_parts(expression: str, values: Values, split: Split, depth: int) -> str:
+    """Return an arithmetic expression with what `${#NAME}`, `${NAME:-2}` and `$(...)` in it stand for.
+
+    A plain variable stays, which a loop changes; so does what has no value.
+    """
+    parts: list[str] = []
+    at = 0
+    while depth < DEEPEST and (found := _PART.search(expression, at)) is not None:
+        one = expand(expression, found.start(), values, split, depth + 1)
+        if one is None or one.text is None:
+            break
+        parts += [expression[at : found.start()], one.text or "0"]
+        at = one.end
+    return "".join((*parts, expression[at:]))
+
+
 def with_quotes(body: str) -> str:
     """Return a text in place as it is within double quotes: its own are characters, but in `$(...)`."""
     parts: list[str] = []
@@ -60,9 +84,9 @@ def _bracketed(shown: str, end: int, values: Values, split: Split, depth: int) -
         return expand_parameter(shown, end, values, split, depth)
     number = None
     if shown.startswith("$((") and shown.endswith("))"):
-        number = evaluate_arithmetic(shown[3:-2], values)
+        number = evaluate_arithmetic(fill_parts(shown[3:-2], values, split, depth), values)
     elif shown.startswith("$["):
-        number = evaluate_arithmetic(shown[2:-1], values)
+        number = evaluate_arithmetic(fill_parts(shown[2:-1], values, split, depth), values)
     if number is not None:
         return Expansion(end, text=str(number))
     said = substitute(shown, values, split, depth)

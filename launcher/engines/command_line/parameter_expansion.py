@@ -29,9 +29,12 @@ SUBMITTED = "SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_SUBCWD|PJM_O_WORKDI
 _ARGUMENTS = re.compile(r"[@*](?::(?P<first>\d{1,4})(?::(?P<count>\d{1,4}))?)?")
 _COUNT = re.compile(r"#(?P<name>[A-Za-z_]\w*)\[[@*]\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_PART = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<mark>##?|%%?)(?P<pattern>[^\[\]{}$`\"'\\]{1,200})", re.ASCII)
+_CLASS = r"\[[!^]?[\w.,: -]{1,40}\]"
+_PART = re.compile(
+    rf"(?P<name>[A-Za-z_]\w*)(?P<mark>##?|%%?)(?P<pattern>(?:[^\[\]{{}}$`\"'\\]|{_CLASS}){{1,200}})", re.ASCII
+)
 _REPLACED = re.compile(
-    r"(?P<name>[A-Za-z_]\w*)/(?P<mark>[/#%]?)(?P<pattern>(?:\\.|[^/\\\[\]{}$`\"'])+)"
+    rf"(?P<name>[A-Za-z_]\w*)/(?P<mark>[/#%]?)(?P<pattern>(?:\\.|[^/\\\[\]{{}}$`\"']|{_CLASS})+)"
     r"(?:/(?P<new>(?:\\.|[^\\{}$`\"'&])*))?",
     re.ASCII,
 )
@@ -121,7 +124,11 @@ def _element(match: re.Match[str], place: _Place) -> Expansion:
     """Return what `${ARRAY[0]}`, `${ARRAY[@]:1}` or `${TABLE[key]}` stands for."""
     value, index = place.values.get(match["name"]), match["index"]
     if match["pointer"]:
-        return place.unresolved()
+        is_indices = isinstance(value, tuple) and index in "@*" and all(map(_is_one_word, value))
+        numbers = tuple(Word(str(number)) for number in range(len(value) if isinstance(value, tuple) else 0))
+        return (
+            Expansion(place.end, words=numbers, is_joined=index == "*") if is_indices else place.unresolved()
+        )
     if isinstance(value, tuple) and index in "@*":
         first, _, count = (match["slice"] or ":0").removeprefix(":").partition(":")
         chosen = value[int(first) :]
@@ -176,7 +183,7 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: _Pla
 
 def _without_part(text: str, mark: str, pattern: str) -> str:
     """Return what `${NAME#PATTERN}` and `${NAME%PATTERN}` leave; a double mark takes off the longest part."""
-    matched = re.compile(fnmatch.translate(pattern))
+    matched = re.compile(fnmatch.translate(pattern.replace("[^", "[!")))
     cuts = range(len(text) + 1)
     if mark[0] == "#":
         for cut in reversed(cuts) if mark == "##" else cuts:
@@ -189,11 +196,17 @@ def _without_part(text: str, mark: str, pattern: str) -> str:
     return text
 
 
+def _one_of(part: str) -> str:
+    """Return `[!ab]` of a pattern as a regular expression has it; "" for any other part."""
+    is_class = len(part) > 2 and part[0] == "["
+    return f"[^{part[2:]}" if is_class and part[1] in "!^" else part if is_class else ""
+
+
 def _replaced(text: str, mark: str, pattern: str, new: str) -> str:
     """Return what `${NAME/PATTERN/NEW}` makes of a text; `//` is each place, `/#` the start, `/%` the end."""
     globs = {"*": ".*", "?": "."}
-    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
-    found = "".join(globs.get(part) or re.escape(part[-1]) for part in parts)
+    parts = re.findall(rf"\\.|{_CLASS}|.", pattern, re.DOTALL)
+    found = "".join(globs.get(part) or _one_of(part) or re.escape(part[-1]) for part in parts)
     found = {"#": rf"\A{found}", "%": rf"{found}\Z"}.get(mark, found)
     to = re.sub(r"\\(.)", r"\1", new, flags=re.DOTALL)
     return re.sub(found, lambda _: to, text, count=0 if mark == "/" else 1, flags=re.DOTALL)

@@ -15,6 +15,7 @@ _CLASSES = {
 _CLASSES["space"] = " \t\n\r\v\f"
 _SUBSTITUTION = re.compile(r"s([/|#,])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1(g?)")
 _COLUMN = re.compile(r"\s*\{\s*print\s+\$?(NF|\d{1,3})\s*;?\s*\}\s*")
+_PLACE = re.compile(r"%(0?\d{0,2})([ds])")
 _PLAIN_PATTERN = re.compile(r"[\w ,:;=@/%-]*")
 _MOST = 100_000
 
@@ -49,14 +50,20 @@ def _source(words: Sequence[str]) -> str | None:
 
 
 def _formatted(words: Sequence[str]) -> str | None:
-    """Return what printf prints of one number or text: `%02d`, `%s`."""
-    found = re.fullmatch(r"([^%\\]*)%(0?\d{0,2})([ds])([^%\\]*)(\\n)?", words[0]) if len(words) == 2 else None
-    if found is None or (found[3] == "d" and not re.fullmatch(r"0|-?[1-9]\d{0,9}", words[1])):
+    """Return what printf prints whose format has a place for each number or text: `%s-%02d`."""
+    text = words[0].removesuffix("\\n") if words else "%"
+    printed, *parts = _PLACE.split(text)
+    words = (*words, *(("0" if kind == "d" else "") for kind in parts[1::3][len(words) - 1 :]))
+    if len(parts) != 3 * (len(words) - 1) or any(
+        re.search(r"[%\\]", part) for part in (printed, *parts[2::3])
+    ):
         return None
-    if found[3] == "s" and found[2]:
-        return None
-    value = format(int(words[1]), f"{found[2]}d") if found[3] == "d" else words[1]
-    return f"{found[1]}{value}{found[4]}" + ("\n" if found[5] else "")
+    for width, kind, after, word in zip(parts[::3], parts[1::3], parts[2::3], words[1:], strict=True):
+        is_number = kind == "d"
+        if (width and not is_number) or (is_number and not re.fullmatch(r"0|-?[1-9]\d{0,9}", word)):
+            return None
+        printed += (format(int(word), f"{width}d") if is_number else word) + after
+    return printed + ("\n" if text != words[0] else "")
 
 
 def _sequence(words: Sequence[str]) -> str | None:

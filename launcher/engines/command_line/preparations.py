@@ -30,7 +30,7 @@ _DROPPED: Mapping[str, str] = {
         ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi"), NOTHING
     ),
     **dict.fromkeys(("which", "type", "ls", "whoami", "uname", "free", "df", "env", "printenv"), NOTHING),
-    **dict.fromkeys(("sleep", "nvcc", "lscpu", "popd", "jobs", "disown", "wait", "exit", "return"), NOTHING),
+    **dict.fromkeys(("sleep", "nvcc", "lscpu", "jobs", "disown", "wait", "exit", "return"), NOTHING),
     **dict.fromkeys(
         ("realpath", "readlink", "basename", "dirname", "nproc", "id", "stat", "du", "tree"), NOTHING
     ),
@@ -153,7 +153,7 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
     if _asks_itself(words):
         return f"{name}: {NOTHING}"
-    if name == "set" and len(words) > 1 and "=" in words[1].text:  # of cmd.exe: a variable
+    if _sets_variable(name, words[1:2]):
         return ""
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return f"command {words[1].text}: {NOTHING}"
@@ -173,6 +173,12 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     said = " ".join(word.text for word in words[1:])
     of_conda = f"{name} {said}: {OF_SHELL}" if name in _CONDAS and said == "deactivate" else ""
     return of_conda or {LEFT_OUT: said, NEEDED_TASK: f"task {said}: {BEFORE}"}.get(name, "")
+
+
+def _sets_variable(name: str, first: Sequence[Word]) -> bool:
+    """Whether a command is `set A=1` of cmd.exe, or `printf -v A`."""
+    marks = {"set": "=", "printf": "-v"}
+    return any(mark in word.text for mark in [marks.get(name)] for word in first if mark)
 
 
 def _asks_itself(words: Sequence[Word]) -> bool:

@@ -13,6 +13,7 @@ from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.replays import Replays
 from launcher.engines.command_line.shell_blocks import ShellBlocks, is_alone
 from launcher.engines.command_line.shell_extents import find_keyword
+from launcher.engines.command_line.shell_getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell_state import ShellState, Surroundings
 from launcher.engines.command_line.shell_tests import Answer
 from launcher.engines.command_line.shell_tokens import ShellTokens
@@ -100,16 +101,19 @@ class CommandReader:
         elif operator in ("<<", "<<-"):
             redirections.read_here(shell, words, redirections.target(self.tokens))
         elif operator == "<<<":
-            redirections.read_text(shell, words, redirections.target(self.tokens))
+            text = redirections.target(self.tokens)
+            redirections.read_text(shell, words, text, is_end_of_loop=self._ends_loop())
             self.has_array = not words
         elif _REDIRECTION.fullmatch(operator):
-            is_end = self.is_behind_loop or words[:1] == [Word("done")]
-            redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=is_end)
+            redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop())
         elif operator in (";;", ";&", ";;&"):
             yield from self._finish(";")
             shell.blocks.end_pattern()
         else:
             yield from self._group(operator)
+
+    def _ends_loop(self) -> bool:
+        return self.is_behind_loop or self.words[:1] == [Word("done")]
 
     def _group(self, operator: str) -> Iterator[Command]:
         """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
@@ -265,6 +269,11 @@ class CommandReader:
         start = self.tokens.at
         do = self._find(start, "do")
         condition = self.text[start : do[0]] if do is not None else ""
+        options = asks_options(condition) if do is not None else None
+        given = self.shell.values.get("@")
+        if do is not None and options is not None and isinstance(given, tuple) and given:
+            yield from self._options(*options, given, do[0])
+            return
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
         if do is None or not is_test or self._decided(condition) is not wanted:
@@ -279,6 +288,18 @@ class CommandReader:
                 yield {}
 
         yield from self._rounds(rounds(), body)
+
+    def _options(self, spec: str, name: str, given: tuple[Word, ...], do: int) -> Iterator[Command]:
+        """Yield the commands of `while getopts`, once for each option that the text gives itself."""
+        self.words.clear()
+        self.tokens.seek(do)
+        body = self._loop_body() or ""
+        words = [word.text for word in given]
+        if all(word.is_known for word in given):
+            yield from self._rounds(read_options(spec, name, words), body)
+            self.shell.values.update({name: "?", "OPTIND": end_of_options(words, spec)})
+        else:
+            yield from self._replay(body, "while", is_certain=False)
 
     def _decided(self, condition: str) -> Answer:
         """Return what the condition of a loop says."""

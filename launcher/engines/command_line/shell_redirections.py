@@ -54,9 +54,23 @@ def _program_in_place(names: list[str]) -> int:
     return at + 1 if names[at:] and is_program and _PYTHON.fullmatch(names[at]) else 0
 
 
-def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
-    """Take `IFS=, read -r NAME NAME <<< TEXT`. Raises CommandRefused for any other text in place."""
+def read_text(shell: ShellState, words: list[Word], text: Word, *, is_end_of_loop: bool) -> None:
+    """Take `IFS=, read -r NAME NAME <<< TEXT` and `mapfile -t NAME <<< TEXT`.
+
+    A loop that reads a text is one that the text does not decide. Raises CommandRefused for any other text in
+    place.
+    """
+    if is_end_of_loop:
+        return
     shown = [word.text for word in words]
+    if shown[:1] in (["mapfile"], ["readarray"]) and _NAME.fullmatch(shown[-1]):
+        lines = text.text.removesuffix("\n").split("\n")
+        if shell.blocks.runs and text.is_known and shown[1:-1] == ["-t"]:
+            shell.values[shown[-1]] = tuple(map(Word, lines))
+        elif shell.blocks.runs is not False:
+            shell.forget(shown[-1], is_exported=False, why="read from a text")
+        words.clear()
+        return
     is_read = shown[:1] == ["read"] or shown[1:2] == ["read"]
     names = [name for name in shown[shown.index("read") + 1 :] if _NAME.fullmatch(name)] if is_read else []
     if not names:

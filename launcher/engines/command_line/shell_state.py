@@ -8,6 +8,7 @@ from dataclasses import replace
 from launcher.engines.command_line import preparations, refusals
 from launcher.engines.command_line.arithmetic import evaluate_arithmetic
 from launcher.engines.command_line.parameter_expansion import SUBMITTED
+from launcher.engines.command_line.pipelines import predict_output
 from launcher.engines.command_line.records import Environment, MissingValue
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
@@ -24,6 +25,7 @@ _CALCULATED = re.compile(
 _ELEMENT = re.compile(
     r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
 )
+_UNSET_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[[^\[\]]*\]")
 _PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
 _SUBMITTED = re.compile(
     rf"\$(?:{{(?:{SUBMITTED})(?::?-(?:\"\"|'')?)?}}|(?:{SUBMITTED}))(?:/++(?P<inside>.*))?"
@@ -42,6 +44,7 @@ class Surroundings:
     exports: dict[str, Word]
     visible: frozenset[str]
     environment: Environment | None
+    stack: tuple[str, ...]
 
 
 class ShellState:
@@ -52,12 +55,14 @@ class ShellState:
         self.files = files
         self.blocks = ShellBlocks(files)
         self.values = Variables(environ, lambda: self.blocks.runs is True)
+        self.values.setdefault("OPTIND", "1")
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
         self.directory = ""
         start = environ.get("PWD", "")
         self.start = start if isinstance(start, str) else ""
         self.before = ""  # what `cd -` returns to
+        self.stack: list[str] = []  # what `popd` returns to
         self.exports: dict[str, Word] = {}
         self.visible: set[str] = set()  # exported, what no rank needs included
         self.visible_functions: set[str] = set()  # `export -f`
@@ -88,7 +93,12 @@ class ShellState:
         """Start a group in parentheses; return what it must not change."""
         self.groups.append(len(self.blocks.open))
         return Surroundings(
-            dict(self.values), self.directory, dict(self.exports), frozenset(self.visible), self.environment
+            dict(self.values),
+            self.directory,
+            dict(self.exports),
+            frozenset(self.visible),
+            self.environment,
+            tuple(self.stack),
         )
 
     def restore(self, before: Surroundings, count: int = 1) -> None:
@@ -98,6 +108,7 @@ class ShellState:
         self.values.update(before.values)
         self.directory, self.environment = before.directory, before.environment
         self.exports, self.visible = dict(before.exports), set(before.visible)
+        self.stack = list(before.stack)
 
     def exported(self) -> Mapping[str, Value]:
         """Return the variables that a shell inside of the text sees."""
@@ -130,14 +141,14 @@ class ShellState:
         elif is_declaration or all(map(is_assignment, words)):
             for word in rest if is_declaration else words:
                 self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
-        elif name in ("read", "mapfile", "readarray", "unset"):
-            for word in rest:
-                self.forget(word.text, is_exported=False)
+        elif name in ("read", "mapfile", "readarray", "unset") or rest[:1] == (Word("-v"),):
+            for word in rest[1:2] if name == "printf" else rest:
+                self.forget(word.text.partition("[")[0], is_exported=False)
         elif preparations.is_setup(words) and not preparations.is_of_shell(words):
             self.dropped.append(f"{name}: do it on each host yourself, where it is needed")
         elif name in ("source", ".") and self._is_absent(rest):
             self.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
-        elif name in ("cd", "pushd", "source", "."):
+        elif name in ("cd", "pushd", "popd", "source", "."):
             self.lack(refusals.undecided_block(self.blocks.kind))
         elif not preparations.explain_drop(words, after=True):
             self.doubtful.append((words, refusals.undecided_block(self.blocks.kind)))
@@ -164,8 +175,10 @@ class ShellState:
         """Take a command that only prepares the launch; return False for any other."""
         name, rest = words[0].text, words[1:]
         environment = preparations.find_environment(words)
-        if name in ("cd", "pushd") and len(rest) <= 1:
-            self._change_directory(rest[0] if rest else Word("~"))
+        if self._moves(name, rest):
+            pass
+        elif name == "printf" and len(rest) > 1:
+            self._print(rest[1].text, rest[2:])
         elif name == "setenv" and len(rest) == 2:  # NAME VALUE of csh
             self._assign((Word(f"{rest[0].text}={rest[1].text}", rest[1].unresolved),), is_exported=True)
         elif name == "export" and rest[:1] == (Word("-f"),):
@@ -175,13 +188,12 @@ class ShellState:
             if name in _LOCAL and self.locals:
                 self._hide(rest)
             self._assign(rest if name in _DECLARATIONS else words, is_exported=is_exported)
+            if name in _LOCAL and any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*", word.text) for word in rest):
+                self._calculate(tuple(word for word in rest if "=" in word.text))
         elif name in ("((", "let"):
             self._calculate(rest[:-1] if name == "((" else rest)
-        elif name in ("read", "mapfile", "readarray"):  # no user types, and nothing is run
-            for word in rest:
-                self.forget(word.text, is_exported=False, why="read from a terminal or a file")
-        elif name in ("unset", "unsetenv"):
-            self._unset([word.text for word in rest if not word.text.startswith("-")])
+        elif name in ("read", "mapfile", "readarray", "unset", "unsetenv"):
+            self._lose(name, [word.text for word in rest if not word.text.startswith("-")])
         elif environment is not None:
             path = environment.path and posixpath.join(self.directory, environment.path)
             self.environment = replace(environment, path=path)
@@ -192,6 +204,17 @@ class ShellState:
             self.lack(
                 refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
             )
+        else:
+            return False
+        return True
+
+    def _moves(self, name: str, to: tuple[Word, ...]) -> bool:
+        """Take `cd`, `pushd` and `popd`; return False for any other command."""
+        if name == "popd":
+            self._enter(self.stack.pop() if self.stack else self.directory)
+        elif name in ("cd", "pushd") and len(to) <= 1:
+            self.stack += [self.directory] if name == "pushd" else []
+            self._change_directory(to[0] if to else Word("~"))
         else:
             return False
         return True
@@ -240,9 +263,29 @@ class ShellState:
                 if "=" not in word.text:
                     self.values[name] = ""
 
-    def _unset(self, names: list[str]) -> None:
-        self.unset += names
+    def _print(self, name: str, words: tuple[Word, ...]) -> None:
+        """Take `printf -v NAME FORMAT WORDS`; what is not understood of it has no value."""
+        is_known = bool(words) and all(word.is_known for word in words)
+        text = predict_output([["printf", *(word.text for word in words)]]) if is_known else None
+        if text is None:
+            self.forget(name, is_exported=False, why="printf -v")
+        else:
+            self.values[name] = text
+
+    def _lose(self, command: str, names: list[str]) -> None:
+        """Take variables that a command unsets, or that a person or a file would give."""
+        if command.startswith("unset"):
+            self._unset(names)
+            return
         for name in names:
+            self.forget(name, is_exported=False, why="read from a terminal or a file")
+
+    def _unset(self, names: list[str]) -> None:
+        self.unset += [name for name in names if "[" not in name]
+        for name in names:
+            element = _UNSET_ELEMENT.fullmatch(name)
+            if element is not None and isinstance(self.values.get(element[1]), tuple):
+                self.forget(element[1], is_exported=False, why="without an element")
             self.values.pop(name, None)
             self.exports.pop(name, None)
             self.visible.discard(name)
@@ -270,11 +313,12 @@ class ShellState:
         if not to.is_known:
             self.lack(without_values((to,), "cd"))
             return
-        if to.text == "-":
-            self.directory, self.before = self.before, self.directory
-        else:
-            self.before = self.directory
-            self.directory = posixpath.normpath(posixpath.join(self.directory, to.text))
+        self._enter(
+            self.before if to.text == "-" else posixpath.normpath(posixpath.join(self.directory, to.text))
+        )
+
+    def _enter(self, directory: str) -> None:
+        self.before, self.directory = self.directory, directory
         if self.start:
             self.values["PWD"] = posixpath.normpath(posixpath.join(self.start, self.directory))
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from launcher.engines.command_line.braces import expand_braces
-from launcher.engines.command_line.expansions import expand, with_quotes
+from launcher.engines.command_line.expansions import expand, fill_parts, with_quotes
 from launcher.engines.command_line.shell_extents import HereText, closing, here_text, no_end, word_end
 from launcher.engines.command_line.variables import Values
 from launcher.engines.command_line.words import Operator, Word, split_open
@@ -44,7 +44,7 @@ _PROCESS = re.compile(r"[<>]\((?!\()")
 _ENDS = frozenset(("\n", ";", ";;", "&", "&&", "|", "||", "(", ")"))
 _BEFORE_COMMAND = frozenset(("if", "elif", "then", "else", "while", "until", "do", "for", "{", "!"))
 _ONLY_ARRAY = re.compile(
-    r'"\$(?:@|\{@(?::(?P<from>\d{1,4}))?\}|\{(?P<name>[A-Za-z_]\w*)\[@\](?::(?P<first>\d{1,4}))?\})"',
+    r'"\$(?:@|\{@(?::(?P<from>\d{1,4}))?\}|\{!?(?P<name>[A-Za-z_]\w*)\[@\](?::(?P<first>\d{1,4}))?\})"',
     re.ASCII,
 )
 """Every word of it is a word, and none where it has none."""
@@ -96,7 +96,8 @@ class ShellTokens(Iterator[Word | Operator]):
             end = text.find("\n", at)
             self.at = len(text) if end < 0 else end
         elif calculated is not None:
-            self._waiting += (Word("(("), Word(calculated["inner"]), Word("))"))
+            inner = fill_parts(calculated["inner"], self._values, self._again, self._depth)
+            self._waiting += (Word("(("), Word(inner), Word("))"))
             self.at, self._is_first = calculated.end(), False
         elif (
             _PLACEHOLDER.match(text, at) is None
@@ -106,6 +107,9 @@ class ShellTokens(Iterator[Word | Operator]):
             self._read_operator(operator[0])
         else:
             self._read_word()
+
+    def _again(self, text: str, depth: int) -> tuple[Word | Operator, ...]:
+        return tuple(ShellTokens(text, self._values, depth))
 
     def _read_operator(self, operator: str) -> None:
         self._waiting.append(Operator(operator))
