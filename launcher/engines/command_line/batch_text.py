@@ -28,6 +28,7 @@ _IF_ONE = re.compile(
     rf"|{_SIDE}(?:[ \t]*==[ \t]*|[ \t]+(?:equ|neq|lss|leq|gtr|geq)[ \t]+){_SIDE})[ \t]+(?P<command>\S.*)",
     re.IGNORECASE,
 )
+_MOST_CONDITIONS = 8
 _OTHER_IF = re.compile(r"[ \t]*@?if[ \t].*", re.IGNORECASE)
 _EXIT = re.compile(r"[ \t]*(?:exit|goto)\b.*", re.IGNORECASE)
 _COMMANDS = (
@@ -73,9 +74,8 @@ def _line(line: str) -> str:
         return "fi"
     if _IF.fullmatch(line):
         return f"if {_UNDECIDED}; then"
-    condition = _IF_ONE.fullmatch(line)
-    if condition is not None or _OTHER_IF.fullmatch(line):
-        return _in_condition("" if condition is None else condition["command"])
+    if _OTHER_IF.fullmatch(line):
+        return _in_condition(line)
     found = _SET.fullmatch(line)
     if found is not None:
         name, _, value = (found["quoted"] or found["plain"].rstrip()).partition("=")
@@ -85,9 +85,13 @@ def _line(line: str) -> str:
     return f"source {activated['path']}/bin/activate" if activated is not None else line
 
 
-def _in_condition(command: str) -> str:
-    """Return the command of a condition on one line; "" for one that starts nothing, or is cut."""
-    command = _line(command)
+def _in_condition(line: str) -> str:
+    """Return the command of conditions on one line; "" for one that starts nothing, or is cut."""
+    command = line
+    for _ in range(_MOST_CONDITIONS):
+        found = _IF_ONE.fullmatch(command)
+        command = command if found is None else found["command"]
+    command = "" if _OTHER_IF.fullmatch(command) else _line(command)
     return f"if {_UNDECIDED}; then {command}; fi" if command and not command.endswith("\\") else ""
 
 
