@@ -34,6 +34,7 @@ class HostAccess:
     width: int
     close: Callable[[], None] = _nothing  # what all connections share
     nodes: tuple[HostEntry, ...] = ()  # of the Slurm job that is meant; they take the place of hosts
+    job: str = ""  # that job's own id
     job_notice: JobEndNotice | None = None  # of that job, where its nodes are reached by a step
     shards: ShardAccess | None = None  # for many hosts; None: only this process reaches them
     named_keys: set[str] = field(default_factory=set)  # that ssh would refuse; each is named once

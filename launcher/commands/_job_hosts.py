@@ -1,5 +1,6 @@
 """The nodes of a Slurm job in place of hosts: inside the job, or from outside by its id."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from launcher.config.inventory import HostEntry, find_local_python
 from launcher.errors import BadInput
 from launcher.slurm.jobs import Allocation, is_inside, read_allocation, read_job
 from launcher.transports.base import Connection
+
+_JOB_ID = re.compile(r"\d+(?:_\d+)?", re.ASCII)
 
 
 def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:
@@ -51,7 +54,13 @@ def reach_job(
         return hosts.open(entry) if entry.name in names else access.open(entry)
 
     found = replace(
-        access, open=open_entry, close=hosts.close, nodes=entries, job_notice=hosts.notice, shards=None
+        access,
+        open=open_entry,
+        close=hosts.close,
+        nodes=entries,
+        job_notice=hosts.notice,
+        job=job.job,
+        shards=None,
     )
     return found, entries
 
@@ -82,5 +91,5 @@ def reach_run(access: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:
 
 
 def is_job_id(word: str) -> bool:
-    """Return whether a word can only be the id of a Slurm job: a run's id has more than digits."""
-    return word.isascii() and word.isdecimal()
+    """Return whether a word can only be the id of a Slurm job: 17, or 17_3 of a task of an array."""
+    return _JOB_ID.fullmatch(word) is not None

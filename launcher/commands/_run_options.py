@@ -70,7 +70,7 @@ def find_run(
     `find_in_runs` raises.
     """
     if access.nodes:
-        meaning = RunMeaning(partial(_of_job, word))
+        meaning = RunMeaning(partial(_of_job, access.job))
         return find_in_runs(LAST, access.nodes, access.open, width=access.width, warn=warn, meaning=meaning)
     hosts = access.with_open_keys_named(search_hosts(access.inventory, options.hosts))
     scope, listed = read_local_scope(local_runs_dir()), access.inventory.hosts

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -46,6 +47,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     found = search(
         entries, access.open, width=access.width, listed=access.inventory.hosts, ended=ended, gpu_use=True
     )
+    if access.job:  # other jobs, such as tasks of the same array, may have runs on its nodes
+        found = replace(found, runs=tuple(run for run in found.runs if run.slurm_job == access.job))
     errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
     code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
     answered = [entry for entry in entries if entry.name not in errors]

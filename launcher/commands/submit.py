@@ -16,6 +16,7 @@ from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.submit import (
+    describe_job,
     describe_wait,
     list_output_dirs,
     read_wait_reason,
@@ -91,7 +92,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     if not job and not options.as_json:
         echo_lines(text.removesuffix("\n").split("\n"))
     if job:
-        answer.say(f"job {job}: gpulaunch logs {job} -f, attach {job}, stop {job}")
+        answer.say(describe_job(job, found.slurm))
     if hint := describe_wait(job, reason):
         answer.say(hint)
     return answer.finish(0, job=job or None, pending_reason=reason or None, script=text)

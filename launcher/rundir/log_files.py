@@ -95,6 +95,8 @@ def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
         if kept
         else f"; no run is kept in {runs}: gpulaunch fetch RUN brings one"
     )
+    if Path(f"slurm-{word}.out").is_file():
+        latest = f"; slurm-{word}.out is the output of that job"
     if not takes_logs:
         raise BadInput(f"{word}: no such run locally", f"name a run{latest}")
     raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")

@@ -22,6 +22,7 @@ from preflight.frozen import dataclass
 
 _NAMED = 6
 _WORD = re.compile(r"[\w.-]+")
+_FINGERPRINT = re.compile(r"SHA256:[\w+/=]+")
 _NUMBER = re.compile(r"\d+")
 _MOST_OF_A_HOST = 1000
 
@@ -158,10 +159,11 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
 
 
 def unanswered_lines(errors: Mapping[str, str]) -> Iterator[str]:
-    """Yield why hosts were not asked, by host; hosts whose reasons differ in numbers only share a line."""
+    """Yield why hosts were not asked, by host; reasons that differ in numbers or keys only are one."""
     alike: dict[str, list[str]] = {}
     for host, reason in errors.items():
-        words = ("HOST" if word == host else word for word in _WORD.findall(reason))
+        plain = _FINGERPRINT.sub("KEY", reason)
+        words = ("HOST" if word == host else word for word in _WORD.findall(plain))
         alike.setdefault(_NUMBER.sub("#", " ".join(words)), []).append(host)
     for hosts in alike.values():
         more = f" (and {len(hosts) - 1} more like it)" if len(hosts) > 1 else ""

@@ -53,7 +53,7 @@ class JobNotice:
         return self._end
 
     def _ask(self, number: int) -> None:
-        argv = ("scontrol", "show", "job", self._allocation.job)
+        argv = ("scontrol", "show", "job", self._allocation.name)
         try:
             text = run_slurm(open_local_commands(self._allocation.environ), argv, timeout_s=_TIMEOUT_S)
         except GpulaunchError:

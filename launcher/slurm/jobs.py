@@ -33,6 +33,22 @@ class Allocation:
     restarts: int = 0  # how often Slurm has started it again
     began: float = 0.0  # when this process read it, by the wall clock
     resubmits: int = 0  # how many jobs before it were given up for a new one
+    task: str = ""  # ARRAY_TASK of a task of a job array
+
+    @property
+    def name(self) -> str:
+        """How commands of Slurm name this job alone: the last task of an array has the array's id."""
+        return self.task or self.job
+
+
+@dataclass(frozen=True, slots=True)
+class _JobState:
+    """A line of squeue about a job, or about one task of a job array."""
+
+    job: str  # its own id
+    name: str  # 17, 17_3, or 17_[4-9] of tasks that wait
+    state: str
+    nodelist: str
 
 
 def is_inside(environ: Mapping[str, str] = os.environ) -> bool:
@@ -53,13 +69,14 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
             f"Slurm job {job} is heterogeneous: it consists of several jobs, and one step cannot span them",
             "ask for all nodes in one job, or name the nodes: --hosts NODES --transport ssh",
         )
-    state, nodelist = read_job_state(job, environ)
-    if state != "RUNNING":
+    found = next((each for each in _list_states(job, environ) if each.job == job), None)
+    state = found.state if found is not None else ""
+    if found is None or state != "RUNNING":
         raise BadInput(
             f"Slurm job {job} does not run: {_described(state)}; this shell has outlived it",
             "leave the shell (or `unset SLURM_JOB_ID`), and ask for a new job",
         )
-    return _running(job, nodelist, environ)
+    return _running(found, environ)
 
 
 def _said(job: str) -> str:
@@ -67,10 +84,11 @@ def _said(job: str) -> str:
 
 
 def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
-    """Return a job that runs, by its id. Raises BadInput for one that does not."""
-    state, nodelist = read_job_state(job, environ)
-    if state == "RUNNING":
-        return _running(job, nodelist, environ)
+    """Return a job that runs, by its id or as ARRAY_TASK. Raises BadInput for one that does not."""
+    found = _read_one(job, environ)
+    state = found.state if found is not None else ""
+    if found is not None and state == "RUNNING":
+        return _running(found, environ)
     if state == "PENDING":
         why = f" ({reason})" if (reason := _shown(_REASON, job, environ)) not in ("", "None") else ""
         fix = f"`squeue -j {job} --start` says when it may start; `gpulaunch stop {job}` cancels it"
@@ -81,30 +99,51 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
 
 
-def read_job_state(job: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """Return the state of a job and its nodes as Slurm writes them; "" where Slurm knows no such job."""
-    argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
+def read_job_state(job: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the state of a job as Slurm writes it; "" where Slurm knows no such job.
+
+    Raises BadInput for an array with tasks in several states.
+    """
+    found = _read_one(job, environ)
+    return found.state if found is not None else ""
+
+
+def _read_one(job: str, environ: Mapping[str, str]) -> _JobState | None:
+    found = _list_states(job, environ)
+    if len(found) > 1:
+        live = [each.name for each in found if each.state in _LIVES] or [each.name for each in found]
+        raise BadInput(
+            f"Slurm job {job} is an array of several tasks, and each has a run of its own",
+            f"name a task, such as {one_line(min(live), 40)}; `scancel {job}` ends all of them",
+        )
+    return found[0] if found else None
+
+
+def _list_states(job: str, environ: Mapping[str, str]) -> list[_JobState]:
+    """Return what Slurm says of a job: of an array a line for each task that has started."""
+    argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%A|%i|%T|%N")
     try:
-        output = run_slurm(open_local_commands(step_environment(environ)), argv).strip()
+        output = run_slurm(open_local_commands(step_environment(environ)), argv)
     except SlurmError as failure:
         if not _GONE.search(failure.message):
             raise
-        output = ""
-    state, _, nodelist = output.partition("|")
-    return state, nodelist
+        return []
+    rows = (line.strip().split("|", 3) for line in output.splitlines())
+    return [_JobState(*row) for row in rows if len(row) == 4]
 
 
 def _described(state: str) -> str:
     return f"it is {state}" if state else "Slurm does not know it any more"
 
 
-def _running(job: str, nodelist: str, environ: Mapping[str, str]) -> Allocation:
-    clean = step_environment(environ)
+def _running(found: _JobState, environ: Mapping[str, str]) -> Allocation:
+    job, nodelist, clean = found.job, found.nodelist, step_environment(environ)
     names = run_slurm(open_local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
     if not names or not all(map(is_plain_host, names)):
         raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
     restarts, resubmits = (_count(environ, name) for name in ("SLURM_RESTART_COUNT", RESUBMITS))
-    return Allocation(job, tuple(names), clean, restarts, time.time(), resubmits)
+    task = found.name if "_" in found.name else ""
+    return Allocation(job, tuple(names), clean, restarts, time.time(), resubmits, task)
 
 
 def list_usable_nodes(allocation: Allocation) -> tuple[str, ...]:
@@ -141,8 +180,7 @@ def cancel_job(job: str) -> None:
 
 def cancel_waiting(job: str) -> bool:
     """Cancel a job that has not started; return whether it was one. Raises SlurmError."""
-    state, _ = read_job_state(job)
-    if state not in _WAITS:
+    if read_job_state(job) not in _WAITS:
         return False
     run_slurm(open_local_commands(), ("scancel", "--state=PENDING", job))
     return True
@@ -151,7 +189,7 @@ def cancel_waiting(job: str) -> bool:
 def await_end(job: str, timeout_s: float) -> bool:
     """Wait for a job's end; return whether it has ended."""
     deadline = time.monotonic() + timeout_s
-    while read_job_state(job)[0] in _LIVES:
+    while read_job_state(job) in _LIVES:
         if time.monotonic() > deadline:
             return False
         time.sleep(_ASK_EVERY_S)

@@ -133,7 +133,7 @@ def _requeue(allocation: Allocation, found: BadNodes, excluded: str, record: Pat
 
 
 def _run_requeue(allocation: Allocation, excluded: str) -> None:
-    argv = ("sh", "-c", _REQUEUE, "sh", allocation.job, excluded)
+    argv = ("sh", "-c", _REQUEUE, "sh", allocation.name, excluded)
     run_slurm(open_local_commands(allocation.environ), argv)
 
 
@@ -142,12 +142,13 @@ def _resubmit(
 ) -> BadNodes:
     """Submit the job's own script once more, with its resources, to start when this job has ended."""
     here = open_local_commands(allocation.environ)
-    output = run_slurm(here, ("scontrol", "show", "job", allocation.job))
+    output = run_slurm(here, ("scontrol", "show", "job", allocation.name))
     script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
     options = (
         *read_resource_options(output),
         f"--exclude={excluded}",
-        f"--dependency=afterany:{allocation.job}",
+        f"--dependency=afterany:{allocation.name}",
+        *(f"--array={task}" for task in (allocation.task.rpartition("_")[2],) if task),
     )
     count = f"--export=ALL,{RESUBMITS}={allocation.resubmits + 1}"
     output = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
@@ -180,7 +181,7 @@ def _resource(output: str, field: str) -> str:
 
 
 def _excluded_so_far(allocation: Allocation) -> Iterable[str]:
-    output = run_slurm(open_local_commands(allocation.environ), ("scontrol", "show", "job", allocation.job))
+    output = run_slurm(open_local_commands(allocation.environ), ("scontrol", "show", "job", allocation.name))
     match = _EXCLUDED.search(output)
     return () if match is None or match[1] == _NONE else (match[1],)
 

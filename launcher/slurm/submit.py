@@ -39,6 +39,7 @@ _WAIT_FIXES = {
 _REASON_TIMEOUT_S = 10.0
 WARN_SIGNAL = "USR1"
 OUTPUT = "slurm-%j.out"
+ARRAY_OUTPUT = "slurm-%A_%a.out"
 _JOB_ID = re.compile(r"(?P<job>\d+)(?:;[\w.-]+)?")
 
 
@@ -77,6 +78,14 @@ def read_wait_reason(connection: Connection, job: str) -> str:
     except GpulaunchError:  # the job is submitted: that is the answer, though its login node is gone
         return ""
     return "" if reason == "None" else one_line(reason, 100)
+
+
+def describe_job(job: str, spec: SlurmSpec) -> str:
+    """Return by which commands a job is followed; each task of an array has a run of its own."""
+    first = re.match(r"\d+", spec.sbatch.get("array", ""))
+    name = f"{job}_{first[0]}" if first is not None else job
+    tasks = ", an array; of a task" if first is not None else ""
+    return f"job {job}{tasks}: gpulaunch logs {name} -f, attach {name}, stop {name}"
 
 
 def describe_wait(job: str, reason: str) -> str:
@@ -124,7 +133,7 @@ def _options(name: str, spec: SlurmSpec, workdir: str) -> Iterator[str]:
         yield f"--signal=B:{WARN_SIGNAL}@{spec.warn_s:.0f}"
     yield "--open-mode=append"  # a job that is started again writes on
     if "output" not in theirs:
-        yield f"--output={OUTPUT}"
+        yield f"--output={ARRAY_OUTPUT if 'array' in theirs else OUTPUT}"
     if workdir and "chdir" not in theirs:
         yield f"--chdir={_value(workdir)}"
     for option, value in theirs.items():

@@ -139,6 +139,14 @@ def test_without_a_kept_run_the_last_one_is_not_called_a_log(tmp_path: Path) -> 
     assert str(error) == f"no run is kept in {tmp_path}"
 
 
+def test_the_id_of_a_slurm_job_leads_to_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("slurm-17_3.out").touch()
+    error = gpulaunch("diagnose", "17_3").exception
+    assert isinstance(error, BadInput)
+    assert error.fix.endswith("; slurm-17_3.out is the output of that job")
+
+
 @pytest.mark.parametrize(
     "outcome",
     [

@@ -337,9 +337,11 @@ def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
     way = "no way to 10.0.0.{} port 22: No route to host"
     unknown = "{} does not resolve"
     errors = {f"n{number:02}": way.format(number) for number in range(1, 33)}
+    errors |= {"g1": "not known: SHA256:a/B+1c=", "g2": "not known: SHA256:Zz/9q"}
     errors |= {"n40": unknown.format("n40"), "titan": unknown.format("titan"), "t4": "refused"}
     assert list(unanswered_lines(errors)) == [
         f"n[01-32]: not asked: {way.format(1)} (and 31 more like it)",
+        "g[1-2]: not asked: not known: SHA256:a/B+1c= (and 1 more like it)",
         "n40,titan: not asked: n40 does not resolve (and 1 more like it)",
         "t4: not asked: refused",
     ]

@@ -8,15 +8,16 @@ import pytest
 
 from launcher.cli import execute
 from launcher.commands._job_end import keep_first_start
-from launcher.commands._job_hosts import step_python
+from launcher.commands._job_hosts import is_job_id, step_python
 from launcher.config.inventory import HostEntry, find_local_python
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.slurm_options import SlurmSpec
 from launcher.errors import BadInput, ConfigError, SlurmError
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
-from launcher.slurm.jobs import Allocation, read_allocation
+from launcher.slurm.jobs import Allocation, read_allocation, read_job
 from launcher.slurm.requeue import read_began, read_resource_options
 from launcher.slurm.submit import (
+    describe_job,
     describe_wait,
     list_output_dirs,
     read_job_id,
@@ -266,6 +267,47 @@ def test_a_job_that_cannot_start_as_it_is_comes_with_what_to_change(
     assert read_wait_reason(connection, "17") == reason
     hint = describe_wait("17", reason)
     assert (said in hint, bool(said)) == (True, bool(hint))
+
+
+def slurm_commands(folder: Path, squeue: str) -> dict[str, str]:
+    """Write a squeue that prints this text and a scontrol that names one node; return what finds them."""
+    for name, text in (("squeue", squeue), ("scontrol", "n1\n")):
+        (folder / name).write_text(f"#!/bin/sh\ncat <<'EOF'\n{text}EOF\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+ARRAY = "17|17_2|RUNNING|n2\n19|17_1|RUNNING|n1\n18|17_0|RUNNING|n1\n"
+
+
+def test_the_last_task_of_an_array_is_a_job_of_its_own_though_it_has_the_array_s_id(tmp_path: Path) -> None:
+    environ = slurm_commands(tmp_path, ARRAY)
+    last = read_allocation({**environ, "SLURM_JOB_ID": "17"})
+    assert (last.job, last.name, last.nodes) == ("17", "17_2", ("n1",))
+    assert read_allocation({**environ, "SLURM_JOB_ID": "18"}).name == "17_0"
+    with pytest.raises(BadInput, match="Slurm does not know it any more"):
+        read_allocation({**environ, "SLURM_JOB_ID": "20"})
+
+
+def test_an_array_is_not_one_job_and_its_tasks_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is an array of several tasks") as refusal:
+        read_job("17", slurm_commands(tmp_path, "17|17_[3-4]|PENDING|\n" + ARRAY))
+    assert refusal.value.fix == "name a task, such as 17_0; `scancel 17` ends all of them"
+    task = read_job("17_1", slurm_commands(tmp_path, "19|17_1|RUNNING|n1\n"))
+    assert (task.job, task.name) == ("19", "17_1")
+    single = read_job("19", slurm_commands(tmp_path, "19|19|RUNNING|n1\n"))
+    assert (single.job, single.name) == ("19", "19")
+    assert [is_job_id(word) for word in ("17", "17_1", "17_", "a_1", "")] == [True, True, False, False, False]
+
+
+def test_a_submitted_array_is_followed_by_its_tasks() -> None:
+    spec = SlurmSpec(sbatch={"array": "3-5%2"})
+    assert (
+        describe_job("17", spec)
+        == "job 17, an array; of a task: gpulaunch logs 17_3 -f, attach 17_3, stop 17_3"
+    )
+    assert describe_job("17", SlurmSpec()) == "job 17: gpulaunch logs 17 -f, attach 17, stop 17"
+    assert "#SBATCH --output=slurm-%A_%a.out\n" in render_batch_script("a", spec, ["true"], workdir="")
 
 
 @pytest.mark.parametrize(
