@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import click
 
 from launcher.commands._completion import complete_hosts
-from launcher.commands._param_types import DurationParam, ExistingFileParam, Function
+from launcher.commands._param_types import DurationParam, Function, LocalPathParam
 from launcher.remote.fanout import WIDTH
 from preflight.frozen import dataclass
 
@@ -35,7 +35,7 @@ transport_option = click.option(
 inventory_option = click.option(
     "-i",
     "--inventory",
-    type=ExistingFileParam(),
+    type=LocalPathParam(exists=True, dir_okay=False),
     help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
 )
 
@@ -58,7 +58,7 @@ def host_access_options(function: Function) -> Function:
         ),
         click.option(
             "--identity-file",
-            type=ExistingFileParam(),
+            type=LocalPathParam(exists=True, dir_okay=False),
             help="The private key to offer first to every host, as ssh's -i.",
         ),
         inventory_option,

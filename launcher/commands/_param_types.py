@@ -56,30 +56,31 @@ def logs_option(text: str, name: str = "logs") -> Callable[[Function], Function]
     )
 
 
-class LogDirectoryParam(click.Path):
+class LocalPathParam(click.Path):
+    """A local path. A `~` that no shell has replaced (`--option=~/x`, quotes) is the home."""
+
+    def __init__(self, **kind: bool) -> None:
+        """`kind`: what click.Path takes."""
+        super().__init__(path_type=Path, **kind)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises BadInput for a home that does not exist, and what click.Path raises."""
+        return super().convert(str(at_home(value)) if str(value).startswith("~") else value, param, ctx)
+
+
+class LogDirectoryParam(LocalPathParam):
     """A local directory that exists or can be made: a launch finds out before it asks a host."""
 
     def __init__(self) -> None:
-        super().__init__(file_okay=False, path_type=Path)
+        super().__init__(file_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Fails where it, or what it is to lie in, is a file."""
-        path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # of path_type
+        path = Path(super().convert(value, param, ctx))
         nearest = nearest_existing(path)
         if not nearest.is_dir():
             self.fail(f"Directory '{path}' cannot be made: '{nearest}' is not a directory.", param, ctx)
         return path
-
-
-class ExistingFileParam(click.Path):
-    """A local file that exists. A `~` that no shell has replaced (`--option=~/x`, quotes) is the home."""
-
-    def __init__(self) -> None:
-        super().__init__(exists=True, dir_okay=False, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path. Raises BadInput for a home that does not exist, and what click.Path raises."""
-        return super().convert(at_home(value), param, ctx)
 
 
 class DurationParam(click.FloatRange):

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
+from launcher.commands._param_types import LocalPathParam
 from launcher.commands._run_options import (
     FoundRunOptions,
     node_name,
@@ -49,7 +50,7 @@ class FetchOptions(FoundRunOptions):
 
 @click.command("fetch", epilog=_EXAMPLES)
 @run_argument
-@click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Default: gpulaunch-runs/RUN.")
+@click.option("--to", type=LocalPathParam(file_okay=False), help="Default: gpulaunch-runs/RUN.")
 @click.option(
     "--host",
     default="",

@@ -1,6 +1,5 @@
 """gpulaunch preflight: the command line. The body is imported when it is called."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from launcher.commands._host_options import (
     max_age_option,
     transport_option,
 )
-from launcher.commands._param_types import PrecisionParam, config_option, gpus_option
+from launcher.commands._param_types import LocalPathParam, PrecisionParam, config_option, gpus_option
 
 _EXAMPLES = """\b
 Examples:
@@ -51,7 +50,7 @@ Examples:
 @click.option(
     "--html",
     "page",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPathParam(dir_okay=False),
     metavar="FILE",
     help="Write a page to look at, too: one file, no network; - is standard output, for the page alone.",
 )
@@ -60,14 +59,14 @@ Examples:
     "--from",
     "recordings",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=LocalPathParam(exists=True, dir_okay=False),
     help="Judge facts saved by `gpulaunch record` instead of asking a host.",
 )
 @click.option(
     "--from-smi",
     "smi_files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    type=LocalPathParam(exists=True, dir_okay=False, allow_dash=True),
     help="Judge a saved `nvidia-smi -q -x` (or -q, a table, a CSV; - is stdin), of one host or several.",
 )
 @click.option(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from launcher.commands._param_types import logs_option
+from launcher.commands._param_types import LocalPathParam, logs_option
 from launcher.commands._run_options import run_argument
 from launcher.exit_codes import ExitCode
 from launcher.local.atomic_write import write_atomic
@@ -26,7 +26,7 @@ Examples:
 @click.option(
     "--html",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPathParam(dir_okay=False),
     help="Write a page with plots to this file; - is standard output.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every value.")

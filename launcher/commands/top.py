@@ -13,7 +13,7 @@ import click
 
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, LocalPathParam
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import clean_hosts, interactive_options
 from launcher.commands.stacks import show_stacks
@@ -68,7 +68,7 @@ class TopOptions(HostOptions):
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
 @click.option(
     "--prometheus",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPathParam(dir_okay=False),
     metavar="FILE",
     help="Also write the numbers to FILE, for node_exporter's textfile collector.",
 )

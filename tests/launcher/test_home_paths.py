@@ -4,9 +4,10 @@ import os
 import pwd
 from pathlib import Path
 
+import click
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import COMMANDS, cli, execute
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home, shorten_path
@@ -106,3 +107,18 @@ def test_an_empty_home_is_that_of_the_password_file(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", "")
     theirs = Path(pwd.getpwuid(os.getuid()).pw_dir)
     assert (home(), at_home("~/x/y")) == (theirs, theirs / "x" / "y")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_with_a_path_takes_a_home_that_no_shell_has_replaced(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option) and isinstance(option.type, click.Path):
+            there = "file" if option.type.file_okay else "folder"
+            assert option.type.convert(f"~/{there}", option, None) == tmp_path / there, option.opts
