@@ -18,7 +18,8 @@ from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
-_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT = "S89", "S90", "S69"
+_MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _STOPPED = "S89", "S90", "S69", "S78"
+_BY_HAND = re.compile(r"^(?:\^C)?KeyboardInterrupt\b")
 # The C++ runtime's last words about an exception that nothing caught.
 _THROWN = re.compile(
     r"terminate called after throwing an instance of '([^']{1,200})'(?:\n.{0,400}){0,2}?\n\s*what\(\): +(\S.{0,400})"
@@ -96,6 +97,12 @@ def candidate_of_row(
     thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
     if thrown:
         cause = replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
+    if row.code == _STOPPED and any(_BY_HAND.search(line.text) for line in shown):
+        cause = replace(
+            cause,
+            cause="a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
+            fix="resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look",
+        )
     library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
     if library:
         cause = replace(

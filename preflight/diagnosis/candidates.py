@@ -9,6 +9,7 @@ from typing import TypeAlias
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.device_assertions import by_printed_assertions
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.long_messages import hits_of_long_messages
 from preflight.diagnosis.own_exceptions import (
     LAUNCHER_ERRORS,
     cut_reports,
@@ -130,6 +131,7 @@ def _messages(
         if orders.isdisjoint(below) and not wraps_another(each):
             row = first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
+    shown += hits_of_long_messages(raised, shown, course.failing)
     by_order = {each.line.order: each for each in raised}
     shown = [
         SignatureHit(row_over_words(hit.row, by_order[hit.line.order], _source(course, hit.line)), hit.line)

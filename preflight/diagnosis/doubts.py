@@ -24,7 +24,7 @@ _PEER_MAY_HAVE_DIED = re.compile(
 _GPU_LOST = "S40"
 _CUDA_OOM = "S20"
 _CUDA_SAYS = re.compile(
-    r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
+    r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
 )
 _XID = "NVRM: Xid "
 _GPU_FAILED = re.compile(rf"NVRM: Xid .{{0,60}}: {any_xid(GPU_FAILED_XIDS)}")
@@ -86,7 +86,7 @@ def _may_be_a_living_gpu(candidate: Candidate) -> bool:
 
 
 def _may_be_host_memory(candidate: Candidate) -> bool:
-    """Whether the lack of memory is one that CUDA reports, and not torch's allocator: page-locked memory of the host is CUDA's too."""
+    """Whether the lack of memory is one that CUDA reports, and not torch's allocator: page-locked memory of the host is CUDA's too, and NCCL says so of any failed allocation."""
     lines = candidate.cause.evidence
     return candidate.cause.code == _CUDA_OOM and all(_CUDA_SAYS.search(each.text) for each in lines)
 

@@ -2,32 +2,39 @@
 
 import re
 
-_ANY = "read the message and that line: gpulaunch knows no general cure for it"
-# (type, words of its message, what usually is wrong and how to see it), of which the first that fits counts.
+ANY_ADVICE = "read the message and that line: gpulaunch knows no general cure for it"
+# (type or "" for any, words of its message, what usually is wrong and how to see it), of which the first that fits counts.
 _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("AttributeError", r"'NoneType' object", "a value is None at that line: what should have made it returned nothing, or was not called"),
     ("AttributeError", r"^module '", "that module has no such name: its version differs from what the script was written for, or a file of the same name hides it"),
     ("AttributeError", r"^'\w*(?:Parallel|DataParallel|FSDP|FullyShardedDataParallel|DeepSpeedEngine)\w*' object", "the wrapper has no such name: ask the model within it (model.module)"),
     ("AttributeError", "", "print the type of the object at that line, and its version's documentation"),
+    ("KeyError", r"^'[A-Z][A-Z0-9]*_[A-Z0-9_]+'$", "the mapping at that line lacks the key; where it is os.environ, set the variable for every rank (env: of the run config)"),
     ("KeyError", "", "the mapping at that line lacks the key: print its keys, and compare them with the config, batch or checkpoint that it came from"),
+    ("IndexError", r"out of bounds for (?:dimension|axis)", "print the shape of the tensor at that line on the rank that failed: a dimension is smaller than the index"),
     ("IndexError", "", "the sequence at that line is shorter than the script expects: print its length, which is 0 where nothing was read"),
     ("UnboundLocalError", "", "the branch that sets this name did not run: a loop over nothing, or a condition that no argument fulfils"),
     ("NameError", "", "the name is spelt otherwise, or its import or definition did not run before that line"),
     ("ZeroDivisionError", "", "a count is 0 at that line: a loader without batches, or fewer samples than ranks times the batch size"),
-    ("StopIteration", "", "an iterator was empty or ran out: a loader without batches, or another length on this rank"),
+    ("StopIteration", "", "an iterator was empty or ran out: a loader without batches, another length on this rank, or the parameters() of a replica of nn.DataParallel, empty since torch 1.5 (take the device of an input, or start one process per GPU)"),
+    ("SyntaxError", "", "Python cannot parse that line or the end of the one above: a half-done edit or merge, or a file for a newer Python than this one"),
+    ("IndentationError", "", "blanks and tabs of that line do not fit those above it: a half-done edit, or a paste"),
+    ("TabError", "", "blanks and tabs of that line do not fit those above it: a half-done edit, or a paste"),
     ("NotImplementedError", "", "the object at that line has no such method for what it is given: its base class says so"),
     ("RecursionError", "", "the function at that line calls itself without an end: often __getattr__ of a wrapper, or a circular structure"),
     ("AssertionError", "", "what that line asserts does not hold: print both sides of it before"),
     ("TypeError", r"unexpected keyword|positional argument|missing \d+ required", "the call at that line does not fit the function's signature: another version of it, or another class"),
-    ("TypeError", r"'NoneType'", "a value is None at that line: what should have made it returned nothing"),
+    ("TypeError", r"\bmust be (?:a )?\w+, not \w+|\bexpected (?:a )?\w+,? (?:but )?got \w+", "an argument at that line has another type than the function takes: print its type, and convert it before (torch.as_tensor for a list)"),
+    ("TypeError", r"'NoneType'|not NoneType\b", "a value is None at that line: what should have made it returned nothing"),
     ("ImportError", r"^cannot import name", "the module that the message names lacks that name: an older or newer version, a file of the same name, or a circular import"),
     ("RuntimeError", r"\bsizes?\b|\bshapes?\b|dimension", "print the shapes of the tensors at that line on the rank that failed"),
     ("ValueError", r"\bshapes?\b|dimension|broadcast", "print the shapes of the arrays at that line on the rank that failed"),
+    ("", r"\benvironment variables?\b", "set the variable that the message names, for every rank (env: of the run config)"),
     ("ValueError", r"unpack", "what is unpacked at that line has another number of parts: print it"),
 )  # fmt: skip
 
 
 def advice_for(name: str, message: str) -> str:
     """Return what usually is wrong where an exception of a type is raised, and how to see it."""
-    fits = (advice for kind, words, advice in _ADVICE if kind == name and re.search(words, message))
-    return next(fits, _ANY)
+    fits = (advice for kind, words, advice in _ADVICE if kind in (name, "") and re.search(words, message))
+    return next(fits, ANY_ADVICE)

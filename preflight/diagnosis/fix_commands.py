@@ -38,14 +38,27 @@ _HOST_AND_PORT = re.compile(
 _RAY = re.compile(r"\bray\b|Actor|raylet")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
 _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
+_REFUSED = re.compile(r"'(?:-u|-X\w*)', '([\w./-]{1,300}\.py)'.{0,4000}returned non-zero exit status 2\b")
+_NOTEBOOK = re.compile(r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b")
+_JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d{1,12})\b.{0,200} CANCELLED AT")
+_NO_SUCH = re.compile(r"No such file or directory: ['\"]([^'\"]{1,300})['\"]")
+_SET_VARIABLE = re.compile(
+    r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as|be) ['\"`]?([\w.:/-]{1,60}\b)"
+)
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"]+)['\"]")
 
 
 _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
-    "S08": ((r"[Ii]ndex put requires", "target[index] = values.to(target.dtype), under autocast too"),),
+    "S08": (
+        (r"[Ii]ndex put requires", "target[index] = values.to(target.dtype), under autocast too"),
+        (r"\bDouble\b|float64|DoubleTensor", "x = x.float() where the input is made: NumPy's and Python's numbers are float64"),
+    ),
     "S16": ((r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
-    "S32": ((r"\bhip|HIP|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),),
+    "S32": (
+        (r"\bhip|\bHIP\b|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
+        ("", "python -c 'import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())'"),
+    ),
     "S31": ((r"Attempting to deserialize", "torch.load(FILE, map_location='cpu'), then move it to the rank's GPU"),),
     "S37": (
         (r"stub library", "unset LD_LIBRARY_PATH: it leads to the stubs of the CUDA toolkit, which are for linkers"),
@@ -90,6 +103,10 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"[Ww]andb", "export WANDB_MODE=offline"),
     ),
     "S91": (("", "python -m pip install -U bitsandbytes"),),
+    "S92": (
+        (r"_(?:doc|sample|shuffle)_(?:idx|index)\.npy", "an index cache on storage that all hosts share (--data-cache-path): rank 0 builds it on its own host alone"),
+        (r"binascii\.Error|existing deepspeed config", "ls -l CONFIG.json on every host: DeepSpeed takes a path that does not exist for a config in base64"),
+    ),
     "S98": (
         (r"\b(?:hydra|omegaconf)\.errors\.", "python SCRIPT --cfg job shows the config; KEY=VALUE sets what it lacks"),
         (r"--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
@@ -167,10 +184,41 @@ def _reachable(text: str) -> str:
 
 
 def _ended(text: str) -> str:
-    pod = _POD.search(text)
+    pod, refused = _POD.search(text), _REFUSED.search(text)
     if pod:
         return f"kubectl logs -n {pod[1]} {pod[2]} --previous"
+    if refused:
+        return f"python {shell_word(refused[1])} --help: with status 2 Python says that arguments are refused, or that it finds no such script"
+    if _NOTEBOOK.search(text):
+        return "jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"
     return "grep -il error /tmp/ray/session_latest/logs/*" if _RAY.search(text) else ""
+
+
+def _stopped(text: str) -> str:
+    job = _first(_JOB, text)
+    return f"sacct -j {job} -X -o JobID,State%40,Elapsed,Timelimit names who cancelled it" if job else ""
+
+
+def _missing(text: str) -> str:
+    path = _first(_NO_SUCH, text)
+    folder = path.rpartition("/")[0]
+    if not folder:
+        return ""
+    said = f"ls -ld {shell_word(folder)}"
+    return (
+        said
+        if path.startswith("/")
+        else f"{said}, where the run was started; mkdir -p makes a folder to write to"
+    )
+
+
+def _variable(text: str) -> str:
+    found = _SET_VARIABLE.search(text)
+    return f"export {found[1]}={found[2]}" if found else ""
+
+
+def _of_exception(text: str) -> str:
+    return _shadowed(text) or _variable(text)
 
 
 def _shadowed(text: str) -> str:
@@ -185,14 +233,16 @@ def _fitting(text: str) -> str:
 
 
 _MAKERS: dict[str, Callable[[str], str]] = {
-    "S00": _shadowed,
+    "S00": _of_exception,
     "S50": _port,
     "S51": _reachable,
     "S76": _disk,
+    "S78": _stopped,
     "S80": _log_in_and_fetch,
     "S81": _log_in_and_fetch,
     "S82": _fetch,
     "S90": _rename,
+    "S92": _missing,
     "S97": _ended,
     "S98": _script,
     "S99": _ended,

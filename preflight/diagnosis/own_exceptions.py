@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.candidate import Candidate, candidate_of_row, evidence_of, place_of
-from preflight.diagnosis.exception_types import advice_for
+from preflight.diagnosis.exception_types import ANY_ADVICE, advice_for
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.raising_places import row_of_place
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause
@@ -117,13 +117,18 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
         slug=USER_EXCEPTION,
         confidence="likely",
         cause=f"{by} raised {name}; what it said is not in this log",
-        fix=f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}",
+        fix=f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}{_usual(name)}",
         evidence=evidence_of([raised.line]),
         location=place_of([below]),
         rank=raised.line.rank,
         host=raised.line.host,
     )
     return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=raised.line)
+
+
+def _usual(name: str) -> str:
+    advice = advice_for(name, "")
+    return "" if advice == ANY_ADVICE else f"; usually {advice}"
 
 
 def without_emphasis(text: str) -> str:

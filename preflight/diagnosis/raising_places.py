@@ -29,6 +29,8 @@ _ANY_READERS_ERRORS = frozenset({"RuntimeError", "ValueError", "OSError"})
 _READS_DATA_ONLY = re.compile(
     r"/(?:cv2|decord|av|torchaudio|torchcodec|soundfile|tfrecord|lmdb|pandas/_libs/parsers|numpy/lib/(?:_?npyio|_?format))"
 )
+# It decodes what is not the path of a file (runtime/config.py), as one that this host lacks.
+_DEEPSPEED_CONFIG = re.compile(r"/deepspeed/runtime/config\.py$")
 _DOWNLOADS = re.compile(r"/(?:requests|httpx2?|urllib3|aiohttp|huggingface_hub|wandb|mlflow|botocore)/")
 # A library that makes an object of another one.
 _CALLS_LIBRARIES = re.compile(
@@ -48,6 +50,7 @@ _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S85", frozenset({"RuntimeError", "ValueError", "KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S87", frozenset({"KeyError"}), re.compile(r"/transformers/models/auto/")),
     ("S86", frozenset({"ValueError"}), re.compile(r"/transformers/convert_slow_tokenizer|/tokenizers/")),
+    ("S86", frozenset({"TypeError"}), re.compile(r"/transformers/\S*tokenization_\w+\.py:__init__$|/sentencepiece/__init__\.py:LoadFromFile$")),
     ("S88", frozenset({"KeyError", "ValueError"}), re.compile(r"/torch/optim/(?:lr_scheduler|optimizer)\.py:load_state_dict$")),
     ("S68", _ANY, re.compile(r"/torch/_(?:inductor|dynamo)/|/triton/(?:compiler|runtime|backends|language)/|/torch/utils/cpp_extension")),
     ("S46", frozenset({"AssertionError"}), re.compile(r"/deepspeed/runtime/zero/(?:stage3|partition|parameter_offload|utils)(?!.*:(?:__init__|\w*(?:config|swap)\w*)$)")),
@@ -119,6 +122,11 @@ def row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
             return signature("S85")
+        if each.type == "binascii.Error" and any(
+            map(_DEEPSPEED_CONFIG.search, (at.path for at in each.frames))
+        ):
+            row = signature("S92")
+            return row and replace(row, broad=True)
         if _reads_data(each):
             row = signature("S108")
             return row and replace(row, broad=True)

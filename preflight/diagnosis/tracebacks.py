@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.listed_source import ARROW, is_listed
 from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
 from preflight.frozen import dataclass
 
@@ -16,8 +17,6 @@ _FRAME = re.compile(
 _CELL = re.compile(
     r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?(?P<file>[~/<][^\s(]*) in )"
 )
-_ARROW = re.compile(r"^-{1,}> ?(?P<line>\d{1,9}) ")  # shorter before longer numbers
-_LISTED = re.compile(r"^\s{0,8}(?P<line>\d{1,9})(?:\s|$)")
 _EXCEPTION = re.compile(
     r"^[`*]{0,3}(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception)|[a-z_]\w*\.(?:error|timeout)|[a-z_]\w*(?:\.\w+)*\.[a-z]+[A-Z]\w*)(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
 )
@@ -346,9 +345,9 @@ def _below(lines: Sequence[Line], index: int) -> str:
 def is_quoted(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows code, not a message: a frame, or the source below one."""
     text = line.text
-    if _FRAME.match(text) or _CXX_FRAME.match(text) or _RICH_SOURCE.match(text) or _ARROW.match(text):
+    if _FRAME.match(text) or _CXX_FRAME.match(text) or _RICH_SOURCE.match(text) or ARROW.match(text):
         return True
-    if _is_listed(lines, line):
+    if is_listed(lines, line):
         return True
     depth = _indent(text)
     if not depth:
@@ -361,16 +360,6 @@ def is_quoted(lines: Sequence[Line], line: Line) -> bool:
         if _indent(above.text) < depth:
             return False
     return False
-
-
-def _is_listed(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a line has its number among those of the source around a notebook's arrow."""
-    listed = _LISTED.match(line.text)
-    if listed is None:
-        return False
-    near = lines[max(0, line.order - _DEEPEST_SOURCE) : line.order + _DEEPEST_SOURCE]
-    arrows = [(other.order, int(found["line"])) for other in near if (found := _ARROW.match(other.text))]
-    return any(order - number == line.order - int(listed["line"]) for order, number in arrows)
 
 
 def _indent(text: str) -> int:
@@ -396,5 +385,5 @@ def _notebook(text: str, file: str) -> tuple[str, TracebackFrame | None]:
         if head["cell"]:
             return "", TracebackFrame(f"Cell {head['cell']}", int(head["line"]))
         return head["file"], None
-    arrow = _ARROW.match(text)
+    arrow = ARROW.match(text)
     return file, TracebackFrame(file, int(arrow["line"])) if arrow and file else None

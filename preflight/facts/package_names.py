@@ -15,6 +15,19 @@ _OF_NAMESPACES = {
     "google.auth": "google-auth", "google.genai": "google-genai",
     "google.generativeai": "google-generativeai", "ruamel.yaml": "ruamel.yaml",
 }  # fmt: skip
+_APEX = ("NVIDIA's apex", "git+https://github.com/NVIDIA/apex.git", "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 ")
+_OF_APEX = (
+    "apex", "amp_C", "apex_C", "syncbn", "xentropy_cuda", "fused_adam_cuda", "distributed_adam_cuda",
+    "fused_layer_norm_cuda", "fused_weight_gradient_mlp_cuda", "scaled_masked_softmax_cuda",
+    "scaled_upper_triang_masked_softmax_cuda",
+)  # fmt: skip
+# Modules of packages that PyPI lacks, or has something else by the name of: whose they are, what pip takes,
+# what its build reads.
+BUILT_FROM_SOURCE = {
+    **dict.fromkeys(_OF_APEX, _APEX),
+    "detectron2": ("Detectron2", "git+https://github.com/facebookresearch/detectron2.git", ""),
+    "pytorch3d": ("PyTorch3D", "git+https://github.com/facebookresearch/pytorch3d.git", ""),
+}
 # Packages of their module's name. Of any other name pip is not advised: it may be the user's own, or the
 # package of a stranger.
 _SAME = frozenset({

@@ -14,6 +14,9 @@ SOCKET = (
 )
 NO_GLIBC = "version `GLIBC_2.34' not found"
 NO_GLIBCXX = "version `GLIBCXX_3.4.30' not found (required by /opt/conda/lib/libicu.so)"
+NO_FILE = "[Errno 2] No such file or directory:"
+NO_DLL = "Could not find module 'd:\\\\env\\\\dgl\\\\dgl.dll' (or one of its dependencies)."
+COMMAND = "subprocess.CalledProcessError: Command '['/opt/bin/python', '-u', 'tools/train.py', '--x']'"
 USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
 REFUSED = "srun: error: Unable to allocate resources:"
 
@@ -59,6 +62,15 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("RuntimeError: No CUDA GPUs: Error 34: CUDA driver is a stub library", "unset LD_LIBRARY_PATH"),
         ("RuntimeError: Attempting to deserialize object on a CUDA device but", "map_location='cpu'"),
         ("RuntimeError: Attempting to deserialize object on CUDA device 5 but", "map_location='cpu'"),
+        ("RuntimeError: CUDA error: invalid device function", "torch.cuda.get_arch_list()"),
+        ("RuntimeError: expected scalar type Double but found Float", "x.float()"),
+        ("RuntimeError: set the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1", "MAX_CONNECTIONS=1"),
+        (f"FileNotFoundError: {NO_FILE} '/data/my set/a.pkl'", "ls -ld '/data/my set'"),
+        (f"FileNotFoundError: {NO_FILE} 'logs/rank1.log'", "mkdir -p"),
+        (f"FileNotFoundError: {NO_FILE} '/d/cache/ab_doc_idx.npy'", "storage that all hosts share"),
+        ("ModuleNotFoundError: No module named 'amp_C'", "APEX_CUDA_EXT=1 python -m pip install"),
+        ("ImportError: cannot import name 'Qwen9' from 'transformers.models.qwen9'", "pip show transformers"),
+        (f"FileNotFoundError: {NO_DLL}", 'dumpbin /dependents "dgl.dll"'),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
@@ -77,8 +89,33 @@ def test_a_command_fits_the_exception(message: str, command: str) -> None:
         ("An MPI process is aborting\n Reason:     Before MPI_INIT completed\n", "which mpirun"),
         ("error: externally-managed-environment\n", "python3 -m venv"),
         ("ERROR: No matching distribution found for torch==9.9\n", "pip index versions torch"),
+        ("slurmstepd-n1: error: *** JOB 1495 ON n1 CANCELLED AT 2026-04-28T15:07:03 ***\n", "sacct -j 1495"),
+        (f"{COMMAND} returned non-zero exit status 2.\n", "python tools/train.py --help"),
+        ("The Kernel crashed while executing code in the current cell\n", "nbconvert --to script"),
         ("UCX  ERROR ibv_reg_mr failed: Cannot allocate memory\n", "ulimit -l unlimited"),
     ],
 )
 def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> None:
     assert command in diagnose(log).causes[0].command
+
+
+@pytest.mark.parametrize(
+    ("message", "fix"),
+    [
+        ("SyntaxError: invalid syntax", "cannot parse"),
+        ("KeyError: 'SLURM_PROCID'", "os.environ"),
+        ("TypeError: embedding(): argument 'indices' must be Tensor, not list", "another type"),
+        ("IndexError: index 2 is out of bounds for dimension 0 with size 2", "print the shape"),
+        ("ValueError: the environment variable ROOT_OF_DATA is not set", "for every rank"),
+        ("StopIteration: Caught StopIteration in replica 0 on device 0.", "nn.DataParallel"),
+        ("KeyboardInterrupt", "where to look"),
+    ],
+)
+def test_advice_fits_the_type_of_an_exception(message: str, fix: str) -> None:
+    assert fix in diagnose(f"{FRAMES}{message}\n").causes[0].fix
+
+
+def test_a_closed_terminal_ends_torchrun_under_nohup_too() -> None:
+    log = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 161 got signal: 1\n"
+
+    assert "nohup does not hold" in diagnose(log).causes[0].fix

@@ -49,9 +49,9 @@ ROWS: tuple[Signature, ...] = (
     Signature("S86", "bad-checkpoint", ROOT,
               r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|expected value at line 1 column 1|data did not match any variant"
               r"|EOF while parsing (?:a|an) \w+ at line|(?:expected|invalid) .{0,40} at line \d+ column \d+|Can't load tokenizer for '[./]|Unable to load vocabulary from file|not a (?:valid )?(?:sentencepiece|tiktoken) model"
-              r"|Internal: .{0,80}(?:sentencepiece|model_proto)|could not parse ModelProto|Error parsing line b|vocab_file.{0,40}NoneType|tokenizer\.(?:json|model).{0,60}(?:corrupt|invalid|No such file)|expected str, bytes or os\.PathLike object, not NoneType",
-              "tokenizer.json is broken, a Git LFS pointer, or written by a newer tokenizers",
-              "copy it again; the same tokenizers version on all hosts", "run"),
+              r"|Internal: .{0,80}(?:sentencepiece|model_proto)|could not parse ModelProto|Error parsing line b|vocab_file.{0,40}NoneType|tokenizer\.(?:json|model).{0,60}(?:corrupt|invalid|No such file)",
+              "a file of the tokenizer (tokenizer.json, vocab.json, tokenizer.model) is missing, broken, a Git LFS pointer, or written by a newer tokenizers",
+              "copy all of its files again; the same tokenizers version on all hosts", "run"),
     Signature("S88", "bad-checkpoint", ROOT,
               r"Global shape mismatch for loaded \(|size mismatch for [\w.]+: copying a param with shape|with shape torch\.Size\(\[[\d, ]{0,60}\]\) from checkpoint|Size mismatch between saved torch\.Size|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
               r"|loaded state dict (?:has a different number|contains a parameter group)|You set `ignore_mismatched_sizes` to `False`|ignore_mismatched_sizes=True",

@@ -36,6 +36,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b(?:less|smaller|greater|larger|equal)\b.{0,40}\bworld[ _]size\b",
         r"--ntasks(?:-per-node)?=\d+|\bdevices=\d+\b.{0,200}\bdoes not match",
         r"\b(?:multiple of|divisible by) (?:the )?\w*(?:parallel|world)\w*",
+        r"\b(?:divisible by|multiple of) (?:the )?(?:SP|TP|PP|CP|DP|EP|ulysses|ring|tensor|pipeline|sequence|context|expert|data|model)\b.{0,20}\b(?:size|degree|parallel)",
         r"\bDeepSpeed config values that mismatch",
         r"\b[Ww]orld[ _]?[Ss]ize\b.{0,120}\b(?:divisible|multiple of|equal|match|greater|larger|less|smaller|exceeds?)\b",
         r"\bdivisible by\b.{0,60}\b(?:[Ww]orld[ _]?[Ss]ize|(?:number of|num_?|n_?)\W?(?:GPUs?|gpus?|devices|processes|ranks|workers|replicas)|parallel(?:ism)?[ _](?:size|degree))",
