@@ -29,7 +29,7 @@ RANKS = frozenset(
     {
         *("rank", "local_rank", "global_rank", "world_rank", "dist_rank", "ddp_rank", "dp_rank", "proc_id"),
         *("process_index", "local_process_index", "get_rank", "get_local_rank", "get_global_rank"),
-        *("get_world_rank", "get_data_parallel_rank"),
+        *("get_world_rank", "get_data_parallel_rank", "Get_rank"),
     }
 )
 """Names of a rank, of which a value that is not known is one."""

@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     alternatives,
+    is_by_rank,
     place_of,
     text_of,
 )
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
 _MADE = "device made "
+_NAMED_BY_DDP = "device named by ddp"
+_SEEN_GPUS = "visible devices"
 _OWN_GPU = "own gpu"
 """A rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0."""
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
@@ -170,6 +173,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> 
     value = event.values.get("value")
     if event.what != "CUDA_VISIBLE_DEVICES":
         return
+    it.notes.setdefault(_SEEN_GPUS, []).append(event.place)
     if any(isinstance(item, RankValue) for item in alternatives(value or NONE)):
         it.notes.setdefault(_OWN_GPU, []).append(event.place)
         return
@@ -273,12 +277,16 @@ def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Ite
         return
     elif event.name != "end":
         it.notes.setdefault("device set", []).append(event.place)
+        if event.name == "ddp" and is_by_rank(event.values.get("ids")) and not it.notes.get(_SEEN_GPUS):
+            it.notes.setdefault(_NAMED_BY_DDP, []).append(event.place)
     elif it.notes.get("process group") and it.notes.get("cuda used"):
-        placed = it.notes.get("device set") or it.notes.get("rank device")
+        named = it.notes.get(_NAMED_BY_DDP, [])
+        placed = len(it.notes.get("device set", [])) > len(named) or it.notes.get("rank device")
         level = _level(it) or Level.WARNING  # of ranks that the script starts
         if not placed and not it.notes.get(_OWN_GPU):
             message = "no rank sets its device: all of them use the first GPU"
             fix = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) after this'
+            level = Level.WARNING if named else level  # DDP stops at a model that is not where it says
             if it.sources.unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
             yield RuleHit(it.notes["process group"][0], message, fix, level)

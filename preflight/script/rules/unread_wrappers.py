@@ -51,7 +51,9 @@ def _bound_names(nodes: Iterable[ast.AST], unread: set[tuple[str, int]]) -> Iter
 
 
 def _is_wrapped(source: Source, sources: Sources, names: set[str]) -> bool:
-    nodes = sources.parser.nodes(source.tree)
+    every = sources.parser.nodes(source.tree)
+    layers = set(_layer_ids(every))
+    nodes = [node for node in every if id(node) not in layers]
     for node in nodes:  # what it makes may wrap a model later: engine = Engine(...); engine.prepare(model)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             called = _parts(node.value.func)
@@ -66,6 +68,15 @@ def _is_wrapped(source: Source, sources: Sources, names: set[str]) -> bool:
         if isinstance(node, ast.Call) and _is_given_a_model(node, names):
             return True
     return False
+
+
+def _layer_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Yield the parts of classes that have a forward(): what a library makes in them are layers."""
+    for node in nodes:
+        if isinstance(node, ast.ClassDef) and any(
+            getattr(part, "name", "") == "forward" for part in node.body
+        ):
+            yield from map(id, walk(node))
 
 
 def _is_trainer(base: ast.expr, names: set[str]) -> bool:
