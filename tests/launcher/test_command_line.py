@@ -229,7 +229,6 @@ def test_conda_run_names_an_environment() -> None:
             "--num_gpus VALUE",
         ),
         ("torchrun --nproc_per_node four a.py", "'four', and takes a number", "leave"),
-        ("torchrun --rdzv_endpoint h:1 --master_port 2 a.py", "two things: --rdzv_endpoint h:1 and", "leave"),
         ("torchrun --nnodes 2 --node_rank 2 a.py", "node 2 of 2", "leave the rank"),
         ("torchrun --master_port 70000 a.py", "ports end at 65535", "29500"),
         ("torchrun --start_method forks a.py", "it takes spawn, fork, forkserver", "fork"),

@@ -137,6 +137,50 @@ def test_roles_that_differ_in_their_rank_are_one_launch() -> None:
     assert parsed.request == Request(nodes=2, node_rank=0)
 
 
+_JOBSET = """\
+kind: JobSet
+spec:
+  replicatedJobs:
+  - replicas: 2
+    template:
+      spec:
+        parallelism: 4
+        completions: 4
+        template:
+          spec:
+            containers:
+            - command: [bash, -c, torchrun --nproc_per_node=8 a.py]
+              env:
+              - name: RANK_OF_POD
+                valueFrom:
+                  fieldRef: {fieldPath: x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        (_JOBSET, 8),
+        (_JOBSET.replace("JobSet", "Job").replace("  - replicas: 2\n    template", "    template"), 4),
+        (_JOBSET.replace("completions: 4", "parallelism: 2"), None),
+        (_JOBSET.replace("JobSet", "Deployment"), None),
+    ],
+)
+def test_the_pods_of_a_job_are_its_nodes(text: str, nodes: int | None) -> None:
+    parsed = parse_line(text)
+    assert parsed.request == Request(nodes=nodes, per_node=8)
+    assert parsed.dropped[0].startswith("RANK_OF_POD (fieldRef): the manifest does not say its value")
+
+
+def test_the_folder_and_gpus_of_databricks_are_named() -> None:
+    text = "compute:\n  num_accelerators: 8\ncode_source:\n  snapshot:\n"
+    text += "    root_path: /home/x\ncommand: torchrun a.py\n"
+    assert [one.partition(":")[0] for one in parse_line(text).dropped] == [
+        "root_path /home/x",
+        "num_accelerators 8",
+    ]
+
+
 def test_what_a_template_fills_in_has_no_value() -> None:
     parsed = parse_line('command: ["torchrun", "--nnodes={n}", "a.py", "--lr={{ .Values.lr }}", "{x}"]\n')
     assert parsed.request == Request()

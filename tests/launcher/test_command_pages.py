@@ -252,3 +252,55 @@ def test_variables_and_programs_of_an_image_are_named() -> None:
         "ENV PYTHONUNBUFFERED, HF_TOKEN",
         "ENTRYPOINT /app/entry.sh",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["export $(cat .env | xargs)\ntorchrun a.py", "export $(grep -v '^#' .env | xargs)\ntorchrun a.py"],
+)
+def test_variables_that_a_file_exports_are_read_or_lacking(text: str) -> None:
+    parsed = parse_line(text, files={".env": "# x\nA=1\nB='b c'\nC=$D\n"}.get)
+    assert parsed.env == {"A": "1", "B": "b c", "C": "$D"}
+    assert [one.message for one in parsed.unknown] == ["the variable C has $D, which has no value"]
+    (unknown,) = parse_line(text).unknown
+    assert unknown.message.startswith("export $(")
+    assert unknown.message.endswith("sets what gpulaunch cannot see")
+
+
+def test_a_file_that_a_condition_guards_is_lacking_only_where_it_exists() -> None:
+    text = "if [ -f .env ]; then export $(cat .env | xargs); fi\ntorchrun a.py"
+    assert not parse_line(text, files=lambda _: None).unknown
+    assert parse_line(text, files={".env": "A=1"}.get).env == {"A": "1"}
+    assert len(parse_line(text).unknown) == 1
+
+
+def test_the_words_of_an_array_are_joined_with_a_comma() -> None:
+    text = "GPUS=(0 2)\nexport CUDA_VISIBLE_DEVICES\n"
+    text += 'CUDA_VISIBLE_DEVICES="$(IFS=,; echo "${GPUS[*]}")"\ntorchrun a.py'
+    assert parse_line(text).request == Request(gpus=(0, 2))
+
+
+@pytest.mark.parametrize(
+    "order", ["--master_port 1 --rdzv_endpoint h:2", "--rdzv_endpoint h:2 --master_port=1"]
+)
+def test_a_rendezvous_endpoint_counts_beside_a_port(order: str) -> None:
+    assert parse_line(f"torchrun {order} a.py").request == Request(main_address="h", main_port=2)
+
+
+def test_programs_that_start_torchrun_are_the_launch_of_a_page() -> None:
+    text = "Tune it:\n\n(with LoRA)\n```shell\nmodelscope download --model x\n"
+    text += "NPROC_PER_NODE=2 swift sft --model x\n```\n"
+    parsed = parse_line(text)
+    assert (parsed.program, parsed.request) == ("swift", Request(per_node=2))
+
+
+def test_a_container_with_an_entrypoint_is_refused_with_the_whole_command() -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line('docker run --rm --entrypoint python3 -v /a:/b "$IMAGE" a.py --lr 1')
+    assert caught.value.fix.endswith("-- python3 a.py --lr 1")
+
+
+def test_a_launch_in_a_comment_of_a_program_is_in_the_error() -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line("# Command: torchrun --nproc_per_node=2  a.py\nimport os\n")
+    assert caught.value.fix.endswith("-- torchrun --nproc_per_node=2 a.py")

@@ -9,6 +9,10 @@ from launcher.engines.command_line.variables import Values, arguments
 
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
+_CALCULATED = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
+    re.ASCII,
+)
 _GROUP = re.compile(r"\([^()]*\)")
 _BITS = re.compile(r"[&|^]")
 _TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
@@ -65,6 +69,16 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
         return None if _binds_otherwise(filled, tree) else _computed(tree.body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
         return None
+
+
+def read_assignment(text: str, values: Values) -> tuple[str, int | None]:
+    """Return the variable that `N += 2` sets and its number (None without one), "" for other texts."""
+    found = _CALCULATED.fullmatch(text)
+    if found is None:
+        return "", None
+    name, right = found["name"], found["expression"] or "1"
+    mark = found["mark"] or (found["step"] or "")[:1]
+    return name, evaluate_arithmetic(f"{name} {mark} ({right})" if mark else right, values)
 
 
 def _in_64_bits(number: int) -> int:

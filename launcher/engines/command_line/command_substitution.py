@@ -29,6 +29,11 @@ _OWN_FOLDER = re.compile(
 _ENTERED = re.compile(
     r"cd (?:-P )?(?:-- )?(?P<folder>.+?)(?: [&1]?>\s*/dev/null(?: 2>&1)?)? ?(?:&&|;) ?pwd(?: -P)?"
 )
+_JOINED_ARRAY = re.compile(
+    r"(?:local )?IFS=(?P<quote>[\"']?)(?P<mark>[^\s\"';$]?)(?P=quote) ?; ?(?P<command>(?:echo|printf) .*)",
+    re.ASCII,
+)
+_ARRAY = re.compile(r"(?:echo|printf (?:\"%s\"|'%s'|%s)) \"?\$\{(?P<name>[A-Za-z_]\w*)\[\*\]\}\"?", re.ASCII)
 _REAL_PATH = re.compile(r"(?:realpath|readlink -f)(?: -[sm-])* (?P<path>[^-].*)")
 _FROM_TEXT = re.compile(
     r"(?:(?P<eval>eval\s+)?echo|printf|seq)\s|cat\s*<<|(?:tr|wc|cut|awk|sed|head|tail|grep)\s.*<<<", re.DOTALL
@@ -41,6 +46,9 @@ def substitute(shown: str, values: Values, split: Split, depth: int) -> str | No
     command = " ".join(written.split())
     if command.startswith("#"):  # `# a comment` within a command
         return ""
+    joined = _JOINED_ARRAY.fullmatch(command)
+    if joined is not None:
+        return _joined_array(joined["mark"], joined["command"], values)
     program = _LOOKUP.fullmatch(command)
     if program is not None:
         return program[1]
@@ -49,6 +57,16 @@ def substitute(shown: str, values: Values, split: Split, depth: int) -> str | No
         tokens = split(written[said.end("eval") if said["eval"] else 0 :], depth + 1)
         return _printed_by(_again(tokens) if said["eval"] else tokens)
     return _named(command, values) or _computed_path(command, values, split, depth)
+
+
+def _joined_array(mark: str, command: str, values: Values) -> str | None:
+    """Return what `IFS=,; echo "${NAME[*]}"` prints: the words of an array with a mark between them."""
+    found = _ARRAY.fullmatch(command)
+    words = values.get(found["name"]) if found is not None else None
+    if not isinstance(words, tuple) or not all(word.is_known for word in words):
+        return None
+    text = mark.join(word.text for word in words)
+    return None if text.startswith("-") or "\\" in text else text
 
 
 def _named(command: str, values: Values) -> str | None:

@@ -10,6 +10,7 @@ from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.records import Environment, MissingValue, OptionUse
 from launcher.engines.command_line.refusals import unseen_settings
+from launcher.engines.command_line.settings_text import read_settings
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.words import Word, without_itself, without_values
 from launcher.errors import CommandRefused
@@ -46,14 +47,6 @@ _KEY_KINDS: dict[str, tuple[ValueKind, str]] = {
     "per_node": ("per_node", _COUNT),
     "total": ("int", _COUNT),
 }
-_SETTING = re.compile(
-    r"^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*"
-    r"(?:\"(?P<double>[^\"\n]*)\"|'(?P<single>[^'\n]*)'|(?P<plain>(?:[^#\n]|(?<=\S)#)*))",
-    re.ASCII | re.MULTILINE,
-)
-"""A line of a file of variables: `NAME=VALUE`, in quotes or plain."""
-
-_VARIABLE = re.compile(r"\$(?:\w+|\{[^{}\n]*\})")
 
 
 def _option_of_key(name: str) -> LauncherOption | None:
@@ -112,14 +105,9 @@ class CommandLine:
             self.lack(unseen_settings((Word("--env-file"), name)))
             return
         self.dropped.append(f"--env-file {name.text}: read as it is on this machine")
-        for found in _SETTING.finditer(text):
-            value = found["double"] if found["double"] is not None else found["single"]
-            value = found["plain"].strip() if value is None else value
-            if found["name"] not in self.env:
-                lacking = (
-                    tuple(part[0] for part in _VARIABLE.finditer(value)) if found["single"] is None else ()
-                )
-                self.assign(-1, found["name"], Word(value, lacking))
+        for variable, value in read_settings(text):
+            if variable not in self.env:
+                self.assign(-1, variable, value)
 
     def lack(self, error: CommandRefused) -> None:
         """Take what the launch needs and the line does not say."""

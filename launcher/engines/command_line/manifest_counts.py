@@ -86,7 +86,7 @@ def _asked(sets: str, key: tuple[str, str]) -> str:
 
 def _nodes(lines: Sequence[str], beside: range, document: range) -> tuple[str, str] | None:
     """Return the key that counts the nodes, and its number."""
-    said = _said(lines, beside, document, _NODES) or _replicas(lines, document)
+    said = _said(lines, beside, document, _NODES) or _replicas(lines, document) or _pods(lines, document)
     if said is None and any(_TASK_OF_DSTACK.fullmatch(lines[at]) for at in document):
         said = _one(_values(lines, document, ("nodes",)))
     if said is None and any(_POOLS_OF_VERTEX.fullmatch(lines[at]) for at in document):
@@ -146,6 +146,16 @@ def _one(said: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
     """Return the key with the only value that several say, None where they differ."""
     distinct = {value: key for key, value in said if int(value)}
     return next(((key, value) for value, key in distinct.items()), None) if len(distinct) == 1 else None
+
+
+def _pods(lines: Sequence[str], document: range) -> tuple[str, str] | None:
+    """Return the pods of a Job or a JobSet: what `parallelism` says, for each of its `replicas`."""
+    kinds = {found["kind"] for at in document if (found := _KIND.fullmatch(lines[at]))}
+    pods = [value for _, value in _values(lines, document, ("parallelism",))]
+    copies = [value for _, value in _values(lines, document, ("replicas",))]
+    if not kinds & {"Job", "JobSet"} or len(pods) != 1 or len(copies) > 1:
+        return None
+    return "parallelism", str(int(pods[0]) * int(copies[0] if copies else 1))
 
 
 def _replicas(lines: Sequence[str], document: range) -> tuple[str, str] | None:

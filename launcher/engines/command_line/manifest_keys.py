@@ -14,20 +14,24 @@ _DIRECTORY = re.compile(
 _CODE = re.compile(rf"[ ]*(?:- +)*(?P<key>code):{_VALUE}")
 """Of Azure ML: the folder that is sent, in which the command starts."""
 
+_ROOT = re.compile(rf"[ ]+root_path:{_VALUE}")
+"""Of Databricks: the folder that is sent."""
+
 _PREPARES = re.compile(r"(?P<indent>[ ]*)(?P<key>setup|before_script|init):(?:[ \t].*)?")
 _DEFAULT_DIRECTORY = re.compile(
     rf"^[ ]*defaults:[ ]*\n[ ]+run:[ ]*\n(?:[ ]+shell:[^\n]*\n)?[ ]+working-directory:{_VALUE}$", re.MULTILINE
 )
 _DEVICES = re.compile(r"[ ]*device_ids:[ ]*\[(?P<value>[^\[\]]*)\][ ]*(?:#.*)?")
 _CARDS = re.compile(
-    r"[ ]*(?:- +)*(?P<key>[\"']?(?:nvidia|amd)\.com/gpu[\"']?|slots_per_trial|acceleratorCount|count)"
+    r"[ ]*(?:- +)*(?P<key>[\"']?(?:nvidia|amd)\.com/gpu[\"']?|slots_per_trial|acceleratorCount"
+    r"|num_accelerators|count)"
     r":[ ]+[\"']?(?P<value>\d{1,4}|all)[\"']?[ ]*(?:#.*)?"
 )
 _RESERVED = re.compile(r"[ ]*(?:- +)*capabilities:.*gpu.*|[ ]*- +driver:[ ]+nvidia.*")
 """What distinguishes the `count:` of GPUs that Compose reserves."""
 
 _NAMED = re.compile(r"[ ]*(?:- +)?name:[ ]*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?[ ]*(?:#.*)?")
-_REFERENCE = re.compile(r"[ ]*(?P<kind>secretKeyRef|configMapKeyRef):.*")
+_REFERENCE = re.compile(r"[ ]*(?P<kind>secretKeyRef|configMapKeyRef|fieldRef|resourceFieldRef):.*")
 _FILE = re.compile(rf"[ ]*env_file:{_VALUE}")
 _ALL_FROM = re.compile(r"[ ]*envFrom:.*|[ ]*env_file:[ ]*(?:#.*)?")
 _WITHOUT_VALUE = re.compile(
@@ -47,6 +51,8 @@ def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: 
         if (found := _DEVICES.fullmatch(lines[at])) is not None:
             ids = ",".join(part.strip(" \"'") for part in found["value"].split(",") if part.strip())
             yield f"export CUDA_VISIBLE_DEVICES={shlex.quote(ids)}\n"
+    if (root := next((found for at in document if (found := _ROOT.fullmatch(lines[at]))), None)) is not None:
+        yield _said(f"root_path {root['value']}: {_OF_CONTAINER}")
     yield from _cards(lines, beside, document)
     yield from _unseen(lines, beside)
     prepared = (found for at in beside if (found := _PREPARES.fullmatch(lines[at])) is not None)

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from launcher.engines.command_line.editor_text import command_of_editor
 
-PROGRAMS = r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai)"
+PROGRAMS = (
+    r"(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|composer|colossalai"
+    r"|swift(?=[ \t]+(?:sft|pt|rlhf)\b)|(?:llamafactory-cli|axolotl)(?=[ \t]+train\b)|tune(?=[ \t]+run\b))"
+)
 LAUNCH = rf"(?:[A-Za-z_]\w*=\S*[ \t]+)*{PROGRAMS}"
 LAUNCH_LINE = re.compile(rf"^[ \t]*{LAUNCH}\b", re.MULTILINE)
 LAUNCH_INSIDE = re.compile(rf"(?:^|[\s;&|(/]){PROGRAMS}\b")

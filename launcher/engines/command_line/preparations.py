@@ -111,6 +111,9 @@ _SETUP_PARTS = {
     "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
     "axolotl": ("fetch",),
+    "modelscope": ("download", "login"),
+    "dvc": ("checkout", "fetch", "pull"),
+    "ollama": ("pull",),
     "gcloud": ("auth", "builds", "config", "init", "storage"),
     "az": ("account", "acr", "extension", "login", "storage"),
 }

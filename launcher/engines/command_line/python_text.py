@@ -22,6 +22,13 @@ _COMMAND = re.compile(
     r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
 )
 _JOINED = re.compile(r"[ \t]*\\\n[ \t]*")
+_NOTED = re.compile(
+    r"^#[^\n]{0,60}?\b((?:torchrun|accelerate launch|deepspeed|python[\d.]* -m torch\.distributed\.\w+)"
+    r"[ \t]+\S[^\n]*)",
+    re.MULTILINE,
+)
+"""A launch in a comment at the start of a line."""
+
 _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
 _PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
 _STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")
@@ -41,6 +48,8 @@ def refuse_python(text: str, launch: re.Pattern[str]) -> None:
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
     started = next(_started(program, launch), "") if program is not None else ""
+    noted = _NOTED.search(text)
+    started = started or (" ".join(noted[1].split())[:_SHOWN] if noted is not None else "")
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:
         starter = {"py": "torchrun", "sh": "bash"}[entry["kind"]]

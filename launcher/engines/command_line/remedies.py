@@ -79,6 +79,9 @@ def _container_fix(name: str, words: Sequence[Word]) -> str:
 def _inner_command(name: str, words: Sequence[Word]) -> str:
     """Return the command that a container or a scheduler would run, as it is typed; "" where none is seen."""
     texts = [word.text for word in words]
+    if name in _VERBS and "--entrypoint" in texts[:-1]:  # of docker
+        program = texts.index("--entrypoint") + 1
+        return _shown((words[program], *words[_image(name, texts) + 1 :]))
     if any(text in _SHELLS for text in texts) and re.fullmatch(r"-\w*c", "".join(texts[-2:-1])):
         text = texts[-1].strip()
         return "" if "\n" in text else _short(shlex.quote(text))
@@ -88,12 +91,17 @@ def _inner_command(name: str, words: Sequence[Word]) -> str:
     return _shown(words[min(at, _behind_image(name, texts)) :])
 
 
-def _behind_image(name: str, texts: Sequence[str]) -> int:
-    """Return where the command behind the image of `docker run` or `apptainer exec` starts."""
+def _image(name: str, texts: Sequence[str]) -> int:
+    """Return where the image of `docker run` or `apptainer exec` is."""
     verb = next((at for at, text in enumerate(texts) if text in _VERBS.get(name, ())), len(texts))
     at = verb + 1
     while at < len(texts) and texts[at].startswith("-"):
         at += 1 if "=" in texts[at] or _FLAG.fullmatch(texts[at]) else 2
+    return at
+
+
+def _behind_image(name: str, texts: Sequence[str]) -> int:
+    at = _image(name, texts)
     return at if " ".join(texts[at : at + 1]) in _SHELLS else at + 1
 
 

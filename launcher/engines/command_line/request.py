@@ -37,6 +37,11 @@ def request_of(found: Iterable[FoundOption]) -> Request:
                 and (before.name, before.owner) == (one.use.name, one.use.owner)
                 and one.use.owner in LAST_COUNTS
             )
+            if _gives_way(before, one.use):
+                fields[name], uses[name] = value, one.use
+                continue
+            if before is not None and _gives_way(one.use, before):
+                continue
             if (
                 name in fields
                 and fields[name] != value
@@ -49,6 +54,12 @@ def request_of(found: Iterable[FoundOption]) -> Request:
                 )
             fields[name], uses[name] = value, one.use
     return Request(**fields)
+
+
+def _gives_way(one: OptionUse | None, other: OptionUse) -> bool:
+    """Whether torchrun ignores an option beside another: --master_port beside --rdzv_endpoint."""
+    is_static = one is not None and one.name in ("--master_port", "--master_addr")
+    return is_static and one is not None and one.owner == other.owner and other.name == "--rdzv_endpoint"
 
 
 def _is_blank(one: FoundOption) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher.engines.command_line import preparations, refusals
-from launcher.engines.command_line.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.arithmetic import read_assignment
 from launcher.engines.command_line.parameter_expansion import SUBMITTED
 from launcher.engines.command_line.pipelines import predict_output
 from launcher.engines.command_line.records import Environment, MissingValue
+from launcher.engines.command_line.settings_text import exported_file, read_settings
 from launcher.engines.command_line.shell_blocks import ShellBlocks
 from launcher.engines.command_line.shell_tests import Files
 from launcher.engines.command_line.variables import Value, Variables
@@ -18,10 +19,6 @@ from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_CALCULATED = re.compile(
-    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
-    re.ASCII,
-)
 _ELEMENT = re.compile(
     r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
 )
@@ -140,6 +137,7 @@ class ShellState:
             )
         elif is_declaration or all(map(is_assignment, words)):
             for word in rest if is_declaration else words:
+                self._export_file(word, is_certain=False)
                 self.forget(word.text.partition("=")[0].rstrip("+"), is_exported=name == "export")
         elif name in ("read", "mapfile", "readarray", "unset") or rest[:1] == (Word("-v"),):
             for word in rest[1:2] if name == "printf" else rest:
@@ -293,17 +291,12 @@ class ShellState:
     def _calculate(self, words: tuple[Word, ...], *, is_certain: bool = True) -> None:
         """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
         for word in words:
-            found = _CALCULATED.fullmatch(word.text)
-            if found is None:
-                continue
-            name, right = found["name"], found["expression"] or "1"
-            mark = found["mark"] or (found["step"] or "")[:1]
-            number = evaluate_arithmetic(f"{name} {mark} ({right})" if mark else right, self.values)
-            if not is_certain:
+            name, number = read_assignment(word.text, self.values)
+            if name and not is_certain:
                 self.forget(name, is_exported=False)
-            elif number is None:
+            elif name and number is None:
                 self.values.pop(name, None)
-            else:
+            elif name:
                 self.values[name] = str(number)
 
     def _change_directory(self, to: Word) -> None:
@@ -341,6 +334,8 @@ class ShellState:
         is_exported = is_exported or self.exports_all
         for word in words:
             element = _ELEMENT.fullmatch(word.text)
+            if is_exported and self._export_file(word):
+                continue
             if element is not None:
                 given = Word(element["value"], word.unresolved)
                 self._assign_element(element["name"], element["key"], given)
@@ -368,6 +363,22 @@ class ShellState:
                 self.exports[name] = assigned if equals else Word(str(before))
             elif name in self.exports:
                 self.exports[name] = assigned
+
+    def _export_file(self, word: Word, *, is_certain: bool = True) -> bool:
+        """Take `export $(cat .env | xargs)`; return False for any other word."""
+        name = exported_file(word)
+        if name is None:
+            return False
+        text = self.text_of(name) if name and is_certain else None
+        if text is not None:
+            self.dropped.append(f"export {word.text}: {name} is read as it is on this machine")
+            settings = tuple(
+                Word(f"{key}={value.text}", value.unresolved) for key, value in read_settings(text)
+            )
+            self._assign(settings, is_exported=True)
+        elif is_certain or not self._is_absent((Word(name),)):
+            self.lack(refusals.unseen_settings((Word("export"), word)))
+        return True
 
     def _assign_element(self, name: str, key: str, value: Word) -> None:
         """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
