@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain, repeat, takewhile
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -30,84 +30,50 @@ _SHOWN_NAME = 60
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class CommandEntry(NamedTuple):
-    """A command: the module whose `command` it is, and its line in --help."""
-
-    module: str
-    help: str
-
-
-GROUPS: dict[str, dict[str, CommandEntry]] = {
-    "Get started": {
-        "init": CommandEntry(
-            "launcher.commands.init", "Find the hosts' Python environments; write the first files."
-        )
-    },
+GROUPS: dict[str, dict[str, str]] = {
+    "Get started": {"init": "Find the hosts' Python environments; write the first files."},
     "Check and launch": {
-        "preflight": CommandEntry(
-            "launcher.commands.preflight", "Check hosts before a launch; change nothing on them."
-        ),
-        "run": CommandEntry("launcher.commands.run", "Check, launch on all hosts, follow to the end."),
-        "submit": CommandEntry("launcher.commands.submit", "Submit a run to Slurm as one batch job."),
-        "bench": CommandEntry(
-            "launcher.commands.bench", "Measure every free GPU and the links between hosts."
-        ),
-        "clean-zombies": CommandEntry(
-            "launcher.commands.clean_zombies", "End what dead runs left: ranks, ports, GPU memory."
-        ),
+        "preflight": "Check hosts before a launch; change nothing on them.",
+        "run": "Check, launch on all hosts, follow to the end.",
+        "submit": "Submit a run to Slurm as one batch job.",
+        "bench": "Measure every free GPU and the links between hosts.",
+        "clean-zombies": "End what dead runs left: ranks, ports, GPU memory.",
     },
     "Prove a script before a long run": {
-        "lint": CommandEntry("launcher.commands.lint", "Find precision and placement faults by reading it."),
-        "rehearse": CommandEntry(
-            "launcher.commands.rehearse", "Take a few real steps; leave nothing behind."
-        ),
+        "lint": "Find precision and placement faults by reading it.",
+        "rehearse": "Take a few real steps; leave nothing behind.",
     },
     "Live runs and GPUs": {
-        "top": CommandEntry(
-            "launcher.commands.top", "Show all GPUs of all hosts live: use, memory, who holds them."
-        ),
-        "ps": CommandEntry("launcher.commands.ps", "List runs: state, step and loss, GPUs, who, since when."),
-        "logs": CommandEntry(
-            "launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."
-        ),
-        "attach": CommandEntry(
-            "launcher.commands.attach", "Follow a live run again, from this machine or another one."
-        ),
-        "stacks": CommandEntry(
-            "launcher.commands.stacks", "Show what every rank of a run is executing; the run continues."
-        ),
-        "forward": CommandEntry(
-            "launcher.commands.forward", "Forward a port of a run's host to this machine: TensorBoard."
-        ),
-        "stop": CommandEntry("launcher.commands.stop", "Stop a run on all of its hosts."),
+        "top": "Show all GPUs of all hosts live: use, memory, who holds them.",
+        "ps": "List runs: state, step and loss, GPUs, who, since when.",
+        "logs": "Print what the ranks of a run have printed, or follow it.",
+        "attach": "Follow a live run again, from this machine or another one.",
+        "stacks": "Show what every rank of a run is executing; the run continues.",
+        "forward": "Forward a port of a run's host to this machine: TensorBoard.",
+        "stop": "Stop a run on all of its hosts.",
     },
     "Finished runs": {
-        "diagnose": CommandEntry("launcher.commands.diagnose", "Find what killed a run, from its log."),
-        "report": CommandEntry(
-            "launcher.commands.report", "Report how a run went: text, HTML with plots, JSON."
-        ),
-        "fetch": CommandEntry("launcher.commands.fetch", "Copy a run's logs and output to this machine."),
-        "rm": CommandEntry("launcher.commands.rm", "Delete a run's logs and records from its hosts."),
-        "prune": CommandEntry("launcher.commands.prune", "Delete those of all runs that ended long ago."),
+        "diagnose": "Find what killed a run, from its log.",
+        "report": "Report how a run went: text, HTML with plots, JSON.",
+        "fetch": "Copy a run's logs and output to this machine.",
+        "rm": "Delete a run's logs and records from its hosts.",
+        "prune": "Delete those of all runs that ended long ago.",
     },
     "Look things up": {
-        "explain": CommandEntry(
-            "launcher.commands.explain", "Say what a finding's code means and what to do."
-        ),
-        "checks": CommandEntry("launcher.commands.checks", "List every check of a preflight."),
-        "record": CommandEntry(
-            "launcher.commands.record", "Save a host's facts, to be judged again anywhere."
-        ),
-        "ssh-config": CommandEntry(
-            "launcher.commands.ssh_config", "Print hosts.yaml for ssh, scp, rsync and editors to Include."
-        ),
-        "schema": CommandEntry(
-            "launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of run configs."
-        ),
+        "explain": "Say what a finding's code means and what to do.",
+        "checks": "List every check of a preflight.",
+        "record": "Save a host's facts, to be judged again anywhere.",
+        "ssh-config": "Print hosts.yaml for ssh, scp, rsync and editors to Include.",
+        "schema": "Print the JSON Schema of hosts.yaml or of run configs.",
     },
 }
-"""The commands in the order of --help."""
-COMMANDS: dict[str, CommandEntry] = {name: row for rows in GROUPS.values() for name, row in rows.items()}
+"""The commands in the order of --help, each with its line in it."""
+COMMANDS: dict[str, str] = {name: line for lines in GROUPS.values() for name, line in lines.items()}
+
+
+def module_of(name: str) -> str:
+    """Return the module whose `command` a command is."""
+    return f"launcher.commands.{name.replace('-', '_')}"
 
 
 class LazyGroup(click.Group):
@@ -121,13 +87,12 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         del ctx
-        row = COMMANDS.get(cmd_name)
-        if row is None:
+        if cmd_name not in COMMANDS:
             return None
-        command = import_module(row.module).command
+        command = import_module(module_of(cmd_name)).command
         gc.freeze()  # the modules stay: to look through them at each collection costs many hosts 3 % of CPU
         if not isinstance(command, click.Command):
-            raise TypeError(f"{row.module}.command is not a click command")
+            raise TypeError(f"{module_of(cmd_name)}.command is not a click command")
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -162,18 +127,16 @@ class LazyGroup(click.Group):
         """Write the table, its groups as columns of one width."""
         del ctx
         width = max(map(len, COMMANDS))
-        for group, rows in GROUPS.items():
+        for group, lines in GROUPS.items():
             with formatter.section(group):
-                formatter.write_dl([(name.ljust(width), row.help) for name, row in rows.items()])
+                formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete command names from the table, and the group's own options."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only while a person types
 
         rows = [
-            CompletionItem(name, help=row.help)
-            for name, row in COMMANDS.items()
-            if name.startswith(incomplete)
+            CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)
         ]
         return [*rows, *click.Command.shell_complete(self, ctx, incomplete)]
 

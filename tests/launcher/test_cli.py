@@ -80,14 +80,14 @@ def test_what_other_tools_call_a_command_means_one_that_exists() -> None:
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_row_names_a_command(name: str) -> None:
-    command = import_module(cli.COMMANDS[name].module).command
+    command = import_module(cli.module_of(name)).command
     assert isinstance(command, click.Command)
     assert command.help
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help_names_every_value_and_only_options_of_the_command(name: str) -> None:
-    command = import_module(cli.COMMANDS[name].module).command
+    command = import_module(cli.module_of(name)).command
     context = click.Context(command, info_name=f"gpulaunch {name}")
     text = " ".join(command.get_help(context).split())
     assert not {"INTEGER", "TEXT", "FLOAT", "RANGE"}.intersection(re.split(r"\W+", text))
@@ -101,19 +101,19 @@ def test_help_names_every_value_and_only_options_of_the_command(name: str) -> No
     "line",
     [
         match[0]
-        for entry in cli.COMMANDS.values()
-        for match in re.finditer(r"gpulaunch [^|;>\n]*", import_module(entry.module).command.epilog or "")
+        for module in map(cli.module_of, cli.COMMANDS)
+        for match in re.finditer(r"gpulaunch [^|;>\n]*", import_module(module).command.epilog or "")
     ],
 )
 def test_examples_in_help_use_options_that_exist(line: str) -> None:
     name, *words = shlex.split(line.split("   ", maxsplit=1)[0])[1:]
-    command = import_module(cli.COMMANDS[name].module).command
+    command = import_module(cli.module_of(name)).command
     click.Command.make_parser(command, click.Context(command)).parse_args(words)
 
 
 def test_every_command_has_its_row() -> None:
     modules = {path.stem for path in (ROOT / "launcher/commands").glob("*.py") if defines_command(path)}
-    assert modules == {row.module.rpartition(".")[2] for row in cli.COMMANDS.values()}
+    assert modules == {cli.module_of(name).rpartition(".")[2] for name in cli.COMMANDS}
 
 
 def defines_command(path: Path) -> bool:
