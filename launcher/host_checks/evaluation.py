@@ -88,16 +88,12 @@ def evaluate_facts(
     gathered = _after_transfer(gathered, how)
     facts = gathered.facts
     main = entries[0].name
-    script: ScriptAnalysis | None = None
-    if how.as_one_launch and not how.from_file and main in facts:
-        script = read_remote_script(entries[0], facts[main], job)
+    is_launch = how.as_one_launch and not how.from_file
+    script = read_remote_script(entries[0], facts[main], job) if is_launch and main in facts else None
     settled = resolve_gpus(job, facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
-    use: LaunchPreview | None = None
-    decided: LaunchDecisions | None = None
-    if how.as_one_launch and not how.from_file:
-        use, decided = _would_use(entries, gathered, settled, script)
+    use, decided = _would_use(entries, gathered, settled, script) if is_launch else (None, None)
     settled = _without_needless_torch(settled, job, script, decided)
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]

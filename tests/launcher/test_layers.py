@@ -1,10 +1,21 @@
 """Packages lie in layers: an import points down."""
 
+import ast
 from collections import defaultdict
 
 import pytest
 
-from tests.launcher.layers import CIRCLES, LAYERS, MODULES, MOST_MODULES, circles, edges, unit
+from tests.launcher.layers import (
+    CIRCLES,
+    LAYERS,
+    MODULES,
+    MOST_LINES_OF_FUNCTION,
+    MOST_LINES_OF_MODULE,
+    MOST_MODULES,
+    circles,
+    edges,
+    unit,
+)
 from tests.launcher.sources import ROOT
 
 
@@ -57,3 +68,16 @@ def test_packages_inside_a_package_import_each_other_in_no_circle() -> None:
 def test_few_modules_lie_beside_the_packages(wing: str) -> None:
     loose = [path.name for path in (ROOT / wing).glob("*.py") if path.name != "__init__.py"]
     assert len(loose) <= MOST_MODULES[wing], sorted(loose)
+
+
+def test_modules_and_functions_are_short() -> None:
+    long = []
+    for name, path in MODULES.items():
+        text = path.read_text("utf-8")
+        if text.count("\n") > MOST_LINES_OF_MODULE:
+            long.append(name)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                long += [f"{name}.{node.name}"] if lines > MOST_LINES_OF_FUNCTION else []
+    assert long == []
