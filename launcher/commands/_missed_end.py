@@ -55,12 +55,10 @@ def read_end(
     """Return how a run that is over has ended, as `run --json` reports it; complete its local logs."""
 
     def access_of(found: RemoteRun) -> tuple[RemoteRun, RunAccess]:
-        if found.record is None:
-            raise BadInput(f"{found.run_id} left no record of its launch")
         known = KnownHosts(
             {entry.name: entry for entry in entries}, access.inventory, partial(is_named, None)
         )
-        to = access_run(found, found.record, known, access.open)
+        to = access_run(found, known, access.open)
         to.demand()
         return found, to
 

@@ -110,14 +110,12 @@ def open_run(run: RemoteRun, access: HostAccess, options: FoundRunOptions) -> Ru
 
     Raises BadInput when no record has the plan.
     """
-    if run.record is None:
-        raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
     hosts = access.nodes or search_hosts(access.inventory, options.hosts)
     entries = {entry.name: entry for entry in hosts}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
     known = KnownHosts(entries, access.inventory, partial(is_named, None), consent)
-    return access_run(run, run.record, known, access.open)
+    return access_run(run, known, access.open)
 
 
 def open_named_run(run: str, options: FoundRunOptions) -> tuple[HostAccess, RemoteRun, RunAccess]:

@@ -18,7 +18,6 @@ from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
 from launcher.launch.signals import choose_detach
 from launcher.local.safe_paths import write_below
-from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart.restart_order import RestartOrder, read_order
 from launcher.restart.restarter import RestartLoop
@@ -119,10 +118,8 @@ def context(order: RestartOrder, place: Path) -> FollowContext:
 
     def find(run_id: str) -> tuple[RemoteRun, RunAccess]:
         found = find_in_runs(run_id, (entry,), connect, width=1, warn=lambda _: None)
-        if not isinstance(found.record, RunRecord):
-            raise BadInput(f"{run_id} left no record of its launch")
         known = KnownHosts({entry.name: entry}, Inventory(), lambda _: False)
-        return found, access_run(found, found.record, known, connect)
+        return found, access_run(found, known, connect)
 
     return FollowContext(
         screen=OwnScreen(sys.stderr),

@@ -185,10 +185,7 @@ def follow_launched(
         found = find_in_runs(
             run_id, known.values(), open_entry, width=launch.preflight.width, warn=screen.notify
         )
-        if found.record is None:
-            raise BadInput(f"{run_id} left no record of its launch")
-        hosts = KnownHosts(known, Inventory(), lambda _: False)
-        return found, access_run(found, found.record, hosts, open_entry)
+        return found, access_run(found, KnownHosts(known, Inventory(), lambda _: False), open_entry)
 
     means = FollowContext(
         screen=screen,

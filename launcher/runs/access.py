@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from launcher.config.inventory import LOCALHOST, HostEntry, Inventory
-from launcher.errors import HostNotContacted
+from launcher.errors import BadInput, HostNotContacted
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import OpenConnection
@@ -50,13 +50,15 @@ class RunAccess:
             raise why
 
 
-def access_run(
-    run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known: OpenConnection
-) -> RunAccess:
+def access_run(run: RemoteRun, known: KnownHosts, open_known: OpenConnection) -> RunAccess:
     """Return the way to each node: as it has answered, as the user says, as this machine launched it.
 
-    A node that only the record of a host names is asked about, or refused.
+    A node that only the record of a host names is asked about, or refused. Raises BadInput where no record
+    has the plan.
     """
+    launched = run.record
+    if launched is None:
+        raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
     here = {node.rank: node.entry for node in run.nodes}
     entries: list[HostEntry] = []
     refused: list[tuple[HostEntry, HostNotContacted]] = []

@@ -64,10 +64,9 @@ def access(
     named: Callable[[str], bool] = lambda _: False,
     consent: Consent | None = None,
 ) -> RunAccess:
-    assert run.record is not None
     inventory = Inventory(hosts={entry.name: entry for entry in listed})
     known = KnownHosts({entry.name: entry for entry in requested}, inventory, named, consent)
-    return access_run(run, run.record, known, never)
+    return access_run(run, known, never)
 
 
 def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
