@@ -16,6 +16,8 @@ from tests.lab.hosts import Lab
 
 environment.settle()  # before a test module is imported
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
+# Scripts as users write them, whatever they are called.
+collect_ignore_glob = ["preflight/scripts/*", "failures/scripts/*", "failures/preparation/*"]
 
 settings.register_profile("any machine", deadline=None)  # what is proven is not how fast a busy machine is
 if not os.access(Path(__file__).parents[1], os.W_OK):  # where failing inputs are kept
